@@ -4,8 +4,8 @@
     python benchmarks/tables.py --check    # fails if one of them is not current
 
 `benchmarks/results/README.md` has all tables. `docs/goals.md` compares the results with the goals
-in `benchmarks/results/goals.json`. To record a new run, write its file with the benchmark's `--json`
-option into benchmarks/results, and run this program.
+in `benchmarks/results/goals.json`. To record a new run, write its file with the benchmark's
+`--json` option into benchmarks/results, and run this program.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The hash function of what is kept and compared: BLAKE2b, with results of 32 bytes.
 
-It is as secure as SHA-256 and HMAC, and Python has it without OpenSSL, which takes 2 ms and 4 MiB to
-load: modules that a start from the cache imports use neither `hashlib` nor `hmac`.
+It is as secure as SHA-256 and HMAC, and Python has it without OpenSSL, which takes 2 ms and 4 MiB
+to load: modules that a start from the cache imports use neither `hashlib` nor `hmac`.
 """
 
 import os

@@ -263,11 +263,11 @@ class Compilation:
         as text.
 
         Args:
-            pin: a what-if: rules, such as `neurald.pin("gpu", range(4))`, in addition to those of the
-                compilation. The explanation is then that of the plan with these rules, with the
+            pin: a what-if: rules, such as `neurald.pin("gpu", range(4))`, in addition to those of
+                the compilation. The explanation is then that of the plan with these rules, with the
                 operations that would move and what is predicted. Nothing is changed.
-            kernels: also measure the kernels, as `profile` does, with the operations that each fuses.
-                Execute the compilation first. A what-if has none.
+            kernels: also measure the kernels, as `profile` does, with the operations that each
+                fuses. Execute the compilation first. A what-if has none.
 
         Raises:
             BadData: the rules of a what-if contradict each other or the devices.

@@ -388,7 +388,8 @@ class CompilationBuilder:
     def _cpu_guard(self, partitioned: PartitionedModel, chosen: Sequence[Device]) -> "CpuGuard | None":
         """Returns what is known about the plan and the CPU device; None if the plan stays anyway.
 
-        It stays if the application has said what it wants, or if the CPU device cannot run everything.
+        It stays if the application has said what it wants, or if the CPU device cannot run
+        everything.
         """
         wanted = self._partitioning
         if wanted.policy != MIN_COST or len(chosen) < 2 or self._preference is Preference.LOW_POWER:

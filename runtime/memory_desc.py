@@ -138,13 +138,14 @@ class MemoryDesc:
     def allocate(self) -> DeviceMemory:
         """Allocates memory on the device that runs all roles, or on each of several devices.
 
-        Roles on several devices: each device with memory of its own has a place there, and the others
-        share one on the host. The value is copied to a place when an execution reads it there and it
-        was written elsewhere; `DeviceMemory.copies` counts that. Devices that map host memory, such
-        as the CPU device and daemons of it on this host, share one memory, and nothing is copied.
+        Roles on several devices: each device with memory of its own has a place there, and the
+        others share one on the host. The value is copied to a place when an execution reads it
+        there and it was written elsewhere; `DeviceMemory.copies` counts that. Devices that map host
+        memory, such as the CPU device and daemons of it on this host, share one memory, and nothing
+        is copied.
 
-        If no device allocates memory, the host is used if the application did not choose the devices
-        and the size is known.
+        If no device allocates memory, the host is used if the application did not choose the
+        devices and the size is known.
 
         Raises:
             BadState: the description is not finished.

@@ -4,8 +4,9 @@ A manifest is beside the folder or in it. All its fields are optional, and other
 
     {"models": [{"file": "tflite/a.tflite", "family": "cnn fp32", "cases": [{
         "seed": 0, "signature": null, "steps": [{
-            "inputs": [{"shape": [1, 4], "dtype": "float32", "rule": "uniform", "low": -1, "high": 1}],
-            "outputs": [{"atol": 1e-6, "rtol": 1e-3, "mean_atol": 1e-6, "compare": "all"}]}]}]}]}
+            "inputs": [{"shape": [1, 4], "dtype": "float32", "rule": "uniform", "low": -1, "high":
+            1}], "outputs": [{"atol": 1e-6, "rtol": 1e-3, "mean_atol": 1e-6, "compare":
+            "all"}]}]}]}]}
 
 `file` is relative to the manifest. The first step of the first case without a signature gives the
 inputs, in the model's order: `rule` is uniform (from `low` to `high`), randint (below `high`),

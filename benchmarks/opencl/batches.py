@@ -6,9 +6,9 @@
 
 Without networks, all are measured in the batches and precisions of `_CASES`. Figures are medians in
 microseconds: of the kernels from the first launch to the end of the last, and of whole executions
-with inputs and outputs in host memory. PyTorch runs networks of the same shape as a CUDA graph, with
-inputs and outputs on the GPU, and then as `torch.compile` with `max-autotune` makes them. "Relaxed"
-means float16 there.
+with inputs and outputs in host memory. PyTorch runs networks of the same shape as a CUDA graph,
+with inputs and outputs on the GPU, and then as `torch.compile` with `max-autotune` makes them.
+"Relaxed" means float16 there.
 
 No measurement begins after `--minutes`, and compiling with PyTorch ends then. It takes longer the
 first time, but the results are kept in a folder, and later runs continue from there. What was not

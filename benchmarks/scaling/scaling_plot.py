@@ -48,7 +48,8 @@ class Panel:
 def svg_plot(title: str, panels: Sequence[Panel]) -> str:
     """Returns an SVG document.
 
-    The legend has the lines of the panel with most of them. Other lines are labelled where they end.
+    The legend has the lines of the panel with most of them. Other lines are labelled where they
+    end.
     """
     names = [line.name for line in max((panel.lines for panel in panels), key=len, default=())]
     rows = -(-len(panels) // _COLUMNS)

@@ -2,12 +2,12 @@
 
     python benchmarks/scheduler/split.py MODEL.tflite ... [--runs 60] [--max-s 220] [--json FILE]
 
-Both devices are in this process. They are calibrated first, with empty caches, as `neurald calibrate`
-does. Then each model is compiled for the CPU device alone, for the OpenCL device alone (if it supports
-all operations), for both by Android's rule, and for both by least cost. Runs of all compilations
-alternate in short bursts, so that a disturbance hits all of them. Real runs have refined the costs
-by then, so the plan of least cost is made once more, and all are measured again. Figures are medians
-of whole calls with inputs and outputs in host memory.
+Both devices are in this process. They are calibrated first, with empty caches, as
+`neurald calibrate` does. Then each model is compiled for the CPU device alone, for the OpenCL
+device alone (if it supports all operations), for both by Android's rule, and for both by least
+cost. Runs of all compilations alternate in short bursts, so that a disturbance hits all of them.
+Real runs have refined the costs by then, so the plan of least cost is made once more, and all are
+measured again. Figures are medians of whole calls with inputs and outputs in host memory.
 """
 
 import argparse

@@ -2,9 +2,9 @@
 
     python client.py ELEMENTS MODEL GRPC HTTP
 
-Prints a line when it is ready. Each line of its standard input names a way and a number of runs, and
-is answered by the microseconds of each run; the way `throughput` by the number of clients, and the
-runs per second of that many threads.
+Prints a line when it is ready. Each line of its standard input names a way and a number of runs,
+and is answered by the microseconds of each run; the way `throughput` by the number of clients, and
+the runs per second of that many threads.
 """
 
 import sys

@@ -4,10 +4,10 @@
     python benchmarks/service/loadgen.py [--seconds 10] [--network mobilenet_v2] [--json FILE]
 
 The model is an int8 network, written with weights of the networks of `benchmarks/networks`. LoadGen
-issues queries in four scenarios, and says whether a run is valid: whether it was long enough, and for
-Server whether 99 % of the queries met their limit. The service is called through `nd.connect_service`.
-All ways have two threads, each of which runs the model on one thread of the CPU. The load of Server is
-a part of what the way itself reached Offline.
+issues queries in four scenarios, and says whether a run is valid: whether it was long enough, and
+for Server whether 99 % of the queries met their limit. The service is called through
+`nd.connect_service`. All ways have two threads, each of which runs the model on one thread of the
+CPU. The load of Server is a part of what the way itself reached Offline.
 """
 
 import argparse

@@ -5,8 +5,8 @@
 
 Both servers run the identity on 600 KB: neurald compiles it, Triton's Python backend returns its
 input. The same program with tritonclient calls both: with tensors in messages of gRPC and HTTP, and
-in system shared memory. `nd.connect_service` is neurald's own channel, in a process of its own, too.
-Ways alternate in short rounds, in random order, and all rounds count; ratios are of medians.
+in system shared memory. `nd.connect_service` is neurald's own channel, in a process of its own,
+too. Ways alternate in short rounds, in random order, and all rounds count; ratios are of medians.
 """
 
 import argparse

@@ -1,13 +1,14 @@
 """Compares the throughput of a network in the execution service with Triton, which runs LiteRT.
 
     build/triton/bin/pip install nvidia-pytriton ai-edge-litert
-    python benchmarks/service/throughput.py [--python build/triton/bin/python] [--seconds 3] [--json FILE]
+    python benchmarks/service/throughput.py [--python build/triton/bin/python] [--seconds 3] [--json
+    FILE]
 
-The network is int8, with the shapes of one of `benchmarks/networks`. Triton's Python backend runs it with
-LiteRT, in one instance for each processor, each with one thread; the service runs as many at once in
-one process, each with one thread. One program with tritonclient calls both over gRPC, with a number of
-threads. Both servers take short turns, and the median of the turns counts. The processor time of a
-server's processes, for each run, hardly depends on what else the machine does.
+The network is int8, with the shapes of one of `benchmarks/networks`. Triton's Python backend runs
+it with LiteRT, in one instance for each processor, each with one thread; the service runs as many
+at once in one process, each with one thread. One program with tritonclient calls both over gRPC,
+with a number of threads. Both servers take short turns, and the median of the turns counts. The
+processor time of a server's processes, for each run, hardly depends on what else the machine does.
 """
 
 import argparse

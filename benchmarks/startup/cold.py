@@ -3,11 +3,11 @@
     python benchmarks/startup/cold.py --base CHECKOUT --models FOLDER ... [--only NAME,...]
         [--rounds 1] [--json FILE]
 
-Each figure is of `finish()` in a new process, with optimised code and one thread, an empty cache and
-NumPy imported. Processor time includes that of the processes that compile. `--base` is another
-checkout of this project, such as a `git worktree` of an earlier commit; processes of both alternate,
-with the same Python. Models whose shapes are open are compiled when they run, so that `finish()`
-does less; they have a line of their own.
+Each figure is of `finish()` in a new process, with optimised code and one thread, an empty cache
+and NumPy imported. Processor time includes that of the processes that compile. `--base` is another
+checkout of this project, such as a `git worktree` of an earlier commit; processes of both
+alternate, with the same Python. Models whose shapes are open are compiled when they run, so that
+`finish()` does less; they have a line of their own.
 """
 
 import argparse

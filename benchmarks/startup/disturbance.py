@@ -1,6 +1,7 @@
 """Measures how much compiling in the background slows the calls of an application.
 
-    python benchmarks/startup/disturbance.py MODEL ... [--compiled FILE] [--seconds 20] [--json FILE]
+    python benchmarks/startup/disturbance.py MODEL ... [--compiled FILE] [--seconds 20] [--json
+    FILE]
 
 Each model is called in a loop by one thread, while a process compiles another model again and again
 in the background, as for a first tier. All processes have one core together, which is the worst

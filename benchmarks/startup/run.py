@@ -10,9 +10,9 @@ Warm starts and other runtimes are compared by the processor time of their proce
 programs disturb least; cold starts, which compile in other processes, by elapsed time. *Peak* is
 the largest resident memory of the application's process; a cold process is measured until the
 compiled code has replaced the first tier. `--second` compiles SECOND with a cache that has FIRST,
-another model of the same family. With `--before`, processes of neurald and of LiteRT prepare the model
-of FILE and then the measured one, in *later* figures: what a start takes without what happens once in
-a process, such as imports.
+another model of the same family. With `--before`, processes of neurald and of LiteRT prepare the
+model of FILE and then the measured one, in *later* figures: what a start takes without what happens
+once in a process, such as imports.
 
 The other runtimes are those of the environment `build/peers` (or `NEURALD_PEERS`) that
 `benchmarks/cpu/peers.sh` creates. ONNX Runtime is measured where there is an `.onnx` file of the

@@ -1,7 +1,7 @@
 """A model compiled as a whole whose numbers of results follow from data.
 
-Kernels write each such output with the size of its upper bound, and the number of its rows. The rows
-that exist are then copied to the request's memory, if they fit.
+Kernels write each such output with the size of its upper bound, and the number of its rows. The
+rows that exist are then copied to the request's memory, if they fit.
 """
 
 import ctypes

@@ -168,7 +168,8 @@ class CpuDevice:
         """The kernels of the first tier."""
         from neurald.drivers.cpu.first_tier.library import FirstTierLibrary
 
-        # Without the path of an interpreter, as in an application that embeds one, no process can start.
+        # Without the path of an interpreter, as in an application that embeds one, no process can
+        # start.
         return FirstTierLibrary(self._target, self._compile_library_apart if sys.executable else None)
 
     def _compile_library_apart(self, cancellation: Cancellation) -> Artifact:
@@ -371,8 +372,8 @@ class CpuDevice:
     def get_ready_to_compile(self, *, lasts: bool) -> None:
         """See `CompilesApart.get_ready_to_compile`.
 
-        Imports the compiler. If the process lasts, it also compiles the step program, which otherwise
-        is compiled beside the kernels of a model.
+        Imports the compiler. If the process lasts, it also compiles the step program, which
+        otherwise is compiled beside the kernels of a model.
         """
         if self.compiles:
             import neurald.drivers.cpu.isolated

@@ -18,8 +18,8 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.fork import forkable_lock
 
-#: Most reasons of one event that are counted on their own; further ones count as `other`. Reasons may
-#: have names in them, and metrics keep every one for ever.
+#: Most reasons of one event that are counted on their own; further ones count as `other`. Reasons
+#: may have names in them, and metrics keep every one for ever.
 MAX_REASONS: Final = 64
 _MAX_REASON_LENGTH: Final = 80
 
@@ -27,9 +27,10 @@ _MAX_REASON_LENGTH: Final = 80
 class CountedEvent(StrEnum):
     """A kind of event that is counted.
 
-    FALLBACK: the CPU device ran a step instead of a device that failed; by device. CACHE_MISS: a step
-    was compiled although there is a cache; by reason. DEADLINE: a daemon did not finish in time, and
-    REFUSAL: it refused work; by kind of error. HANG: an execution was given up.
+    FALLBACK: the CPU device ran a step instead of a device that failed; by device. CACHE_MISS: a
+        step
+    was compiled although there is a cache; by reason. DEADLINE: a daemon did not finish in time,
+    and REFUSAL: it refused work; by kind of error. HANG: an execution was given up.
     """
 
     FALLBACK = "fallback"

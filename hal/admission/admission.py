@@ -3,8 +3,8 @@
 Calls and executions are counted while they are under way. A daemon that is to stop refuses new ones
 and waits for the others (`Admission.drain`). The threads that serve them, whatever carried the
 call, take turns (`Admission.serving`) until the device's part begins, for which executions wait in
-an `AdmissionQueue`. An execution that does not end is given up by a watchdog: its slot goes to others, its
-session ends, and no new models are taken while it hangs.
+an `AdmissionQueue`. An execution that does not end is given up by a watchdog: its slot goes to
+others, its session ends, and no new models are taken while it hangs.
 """
 
 import contextlib
@@ -252,8 +252,8 @@ class Admission:
 
         Raises:
             DeadObject: the daemon is about to stop.
-            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed, or will before
-                the execution could end.
+            MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed, or will
+                before the execution could end.
             Cancelled: it was cancelled while it waited.
         """
         self._begin(options)
@@ -315,8 +315,8 @@ class Admission:
     def drain(self, timeout_s: float, is_forced: Callable[[], bool]) -> bool:
         """Refuses new work, waits for that under way, and for a moment until its results are read.
 
-        It also waits until new clients watch their sessions. Otherwise they would take the end of the
-        daemon for its death.
+        It also waits until new clients watch their sessions. Otherwise they would take the end of
+        the daemon for its death.
 
         Args:
             timeout_s: how long to wait at most.

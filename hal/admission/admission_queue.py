@@ -360,8 +360,8 @@ class AdmissionQueue:
             pace: of the executions of its model; None if it is not known.
 
         Raises:
-            MissedDeadlineTransient: the deadline passed while it waited, or so much time that the rest
-                would not do.
+            MissedDeadlineTransient: the deadline passed while it waited, or so much time that the
+                rest would not do.
             Cancelled: the execution was cancelled while it waited.
         """
         ticket = self._enqueue(priority, client, user)

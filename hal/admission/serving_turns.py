@@ -1,10 +1,10 @@
 """Turns of the threads that serve clients, before they compete for the interpreter.
 
 Python runs one thread at a time, and when the interpreter becomes free any of the threads that want
-it may get it. A client with many threads has as many in the daemon, and a client with one would wait
-for most of them, several times for each call. So a thread that has been woken by a submission or by
-a call over gRPC takes a turn first, which it ends before it waits or computes. Only one thread at a
-time has a turn.
+it may get it. A client with many threads has as many in the daemon, and a client with one would
+wait for most of them, several times for each call. So a thread that has been woken by a submission
+or by a call over gRPC takes a turn first, which it ends before it waits or computes. Only one
+thread at a time has a turn.
 
 Users, who may not trust each other, take turns whatever the number of their sessions, and one of
 greater weight takes that many times the turns of others. The sessions of a user take turns whatever
@@ -45,9 +45,9 @@ class ServingTurns:
         self._holder: ServingPlace | None = None
         #: The threads that wait, by user and by session, each in the order in which they are next.
         self._users: OrderedDict[Hashable, OrderedDict[Hashable, deque[ServingPlace]]] = OrderedDict()
-        #: How many turns each user has had, divided by its weight, and how many the holder had before
-        #: its turn. The user with the fewest is next; one who was away has no fewer than the holder.
-        #: They count anew whenever nobody has a turn.
+        #: How many turns each user has had, divided by its weight, and how many the holder had
+        #: before its turn. The user with the fewest is next; one who was away has no fewer than the
+        #: holder. They count anew whenever nobody has a turn.
         self._had: dict[Hashable, float] = {}
         self._level = 0.0
         self._waiting = 0

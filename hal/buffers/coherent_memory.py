@@ -1,9 +1,9 @@
 """One value in the memories of several devices, which are kept coherent.
 
 Each device that has memory of its own has a *place* there; all others share a place on the host,
-which they can map. A step that writes the value writes it to its device's place, and all other places
-are stale. A step that reads it from a stale place has it copied there first. So a value is copied
-only if it is read elsewhere than where it was written, and once for each such place.
+which they can map. A step that writes the value writes it to its device's place, and all other
+places are stale. A step that reads it from a stale place has it copied there first. So a value is
+copied only if it is read elsewhere than where it was written, and once for each such place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +129,8 @@ class CoherentMemory(DeviceBuffer):
         return found
 
     def _valid_place(self) -> int:
-        # What is on the host is copied once, and what is in a device twice if it goes to another one.
+        # What is on the host is copied once, and what is in a device twice if it goes to another
+        # one.
         if HOST in self._valid:
             return HOST
         if not self._valid:

@@ -20,8 +20,8 @@ from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
-#: Files of up to this size are read into memory of this process, which takes less time than a sealed
-#: copy that another process may be given.
+#: Files of up to this size are read into memory of this process, which takes less time than a
+#: sealed copy that another process may be given.
 _SMALL_BYTES = 1 << 16
 
 

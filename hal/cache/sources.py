@@ -70,8 +70,8 @@ def digest_of_directory(root: Path, folders: Iterable[str], scans: "dict[str, _S
     if known:
         return known
     digest = _content_digest((path, partial(_read, f"{root}/{path}")) for path in files)
-    # Files that were written since they were examined have another state, so it is no problem if this
-    # is the digest of what was written.
+    # Files that were written since they were examined have another state, so it is no problem if
+    # this is the digest of what was written.
     _remember(memory, state, digest)
     return digest
 

@@ -27,10 +27,11 @@ _lock: Final = forkable_lock()
 _pools: dict[tuple[str, bool], CompilePool] = {}
 #: The compilations that run.
 _running: set[Cancellation] = set()
-#: On a busy processor, such a process gets 2.8 % of the time of one of normal priority. (Of the class
-#: SCHED_IDLE it would get 0.3 %, and optimised code could take minutes.)
+#: On a busy processor, such a process gets 2.8 % of the time of one of normal priority. (Of the
+#: class SCHED_IDLE it would get 0.3 %, and optimised code could take minutes.)
 NICENESS: Final[int] = 16
-#: How long a compilation may take, in seconds. At this priority, it may have to wait for the others.
+#: How long a compilation may take, in seconds. At this priority, it may have to wait for the
+#: others.
 _COMPILE_S: Final = 24 * 3600
 #: How long these may take to end after they were cancelled.
 _END_S: Final = 1.0

@@ -40,8 +40,8 @@ class CompilesApart(Protocol):
             model: to compile.
             shapes: of inputs that the model leaves open, by operand; None if it leaves none open.
             options: as for `Device.prepare_model`, without a deadline, which the daemon watches.
-            is_open: True to compile it for any lengths of its open dimensions; `shapes` are then only
-                an example.
+            is_open: True to compile it for any lengths of its open dimensions; `shapes` are then
+                only an example.
 
         Raises:
             BadData: the shapes do not fit the model.

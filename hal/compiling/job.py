@@ -43,8 +43,8 @@ class LocalModel(msgspec.Struct, frozen=True, array_like=True):
     """A model of the process that sends the job, without its constants and variables.
 
     It is several times as fast to encode and decode as a message of the wire protocol, and needs
-    nothing of protobuf. Types of vendor extensions have other numbers in each process, so it must not
-    contain any.
+    nothing of protobuf. Types of vendor extensions have other numbers in each process, so it must
+    not contain any.
     """
 
     main: Subgraph
@@ -74,8 +74,8 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
         compile_bytes: see `neurald.hal.accounting.limits.Limits`.
         compile_s: see `neurald.hal.accounting.limits.Limits`.
         is_open: see `neurald.hal.compiling.contract.CompilesApart.compile`.
-        shared_cache: directory of the cache of what models share; empty for the models of a daemon's
-            clients, which must not affect each other.
+        shared_cache: directory of the cache of what models share; empty for the models of a
+            daemon's clients, which must not affect each other.
         log_level: records below this level are not wanted.
     """
 

@@ -1,8 +1,8 @@
 """Compiles in other processes: starts jobs within limits, and reads replies.
 
 A job is a socket pair, of which one end goes to the process that compiles
-(`neurald.hal.compiling.server`). This process, the owner of the pool, can end a job at any moment by
-closing its own end.
+(`neurald.hal.compiling.server`). This process, the owner of the pool, can end a job at any moment
+by closing its own end.
 """
 
 import contextlib
@@ -210,8 +210,8 @@ class CompilePool:
             memories: the memories of the model's constants.
             deadline_s: on the clock of `time.monotonic()`; None for no limit.
             stop: ends the job.
-            on_crash: is called if the process dies of the model, with the signal that ended it and a
-                description.
+            on_crash: is called if the process dies of the model, with the signal that ended it and
+                a description.
 
         Raises:
             Error: see `Compiler.compile`.
@@ -372,8 +372,9 @@ class _ForkServerProcess:
                     stdout=subprocess.DEVNULL,
                     # The process must have only one thread, since it forks.
                     env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-                    # Ctrl-C does not reach it. It stays in the session, since Linux may schedule sessions
-                    # as groups of equal rights, and niceness then counts only within a session.
+                    # Ctrl-C does not reach it. It stays in the session, since Linux may schedule
+                    # sessions as groups of equal rights, and niceness then counts only within a
+                    # session.
                     process_group=0,
                 )
             except OSError as error:

@@ -1,8 +1,8 @@
 """Spares a process that only compiles imports of which it uses nothing.
 
 NumPy, llvmlite and msgspec import modules that only document them, describe their types, or serve
-functions that compiling does not call. They take over a tenth of the time of a process that compiles
-one small model.
+functions that compiling does not call. They take over a tenth of the time of a process that
+compiles one small model.
 """
 
 import sys
@@ -26,8 +26,8 @@ def spare_imports() -> None:
     """Puts empty modules in the places of modules that were not imported yet.
 
     This is for processes that only compile, and for devices that say that they need none of these
-    (`neurald.hal.compiling.contract.SparesImports`): whatever is imported later finds the empty modules,
-    too.
+    (`neurald.hal.compiling.contract.SparesImports`): whatever is imported later finds the empty
+    modules, too.
     """
     for name in _DOCUMENTATION:
         sys.modules.setdefault(name, ModuleType(name))

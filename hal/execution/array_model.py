@@ -155,8 +155,8 @@ def input_arrays(model: Model, request: Request, *, in_place: bool = False) -> l
     Args:
         model: has the types and shapes of the inputs.
         request: a valid request for the model.
-        in_place: whether bools are views, too, in which any byte but 0 is true; else they are copied
-            with a 1 for true.
+        in_place: whether bools are views, too, in which any byte but 0 is true; else they are
+            copied with a 1 for true.
     """
     graph = model.main
     return [

@@ -1,10 +1,10 @@
 """The packets of a lane.
 
 A lane is a SEQPACKET socket and an arena, shared memory of the caller. The caller writes inputs
-into the arena and sends `RunOrder`. The worker writes the outputs behind the inputs, and then answers
-with `RunAnswer` or `RunFailure`. One run at a time is under way in a lane. Outputs that do not fit
-come in a memory of their own, which is attached to the answer. Runs that repeat one of the last
-orders need no packets, see `neurald.hal.lanes.repeats`.
+into the arena and sends `RunOrder`. The worker writes the outputs behind the inputs, and then
+answers with `RunAnswer` or `RunFailure`. One run at a time is under way in a lane. Outputs that do
+not fit come in a memory of their own, which is attached to the answer. Runs that repeat one of the
+last orders need no packets, see `neurald.hal.lanes.repeats`.
 
 The socket carries descriptions only, and each is copied before it is checked, so that nobody can
 change it afterwards. Numbers, shapes and ranges of a packet are not trusted by either side.

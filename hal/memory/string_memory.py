@@ -15,8 +15,8 @@ class StringMemory(HostMemory):
 
     Args:
         buffer: the string buffer; of an input, the encoded strings.
-        strings: C-contiguous array of objects: the `bytes` of an input, which do not change; or what
-            receives those of an output, from its start.
+        strings: C-contiguous array of objects: the `bytes` of an input, which do not change; or
+            what receives those of an output, from its start.
 
     Attributes:
         strings: the array, of rank 1.

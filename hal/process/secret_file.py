@@ -11,7 +11,8 @@ from neurald.hal.errors import BadState
 from neurald.hal.process.private_directory import make_directory
 
 SECRET_BYTES: Final = 32
-#: How long a file must be unchanged to be recognised by its state, in seconds. Times of files are coarse.
+#: How long a file must be unchanged to be recognised by its state, in seconds. Times of files are
+#: coarse.
 _REST_S: Final = 3.0
 #: How many files are remembered.
 _MAX_KNOWN: Final = 8

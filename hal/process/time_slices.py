@@ -74,7 +74,8 @@ class AdaptiveSlices:
             return
         # Falls fast and rises slowly, so that waits hardly count.
         self._usual_s = min(taken_s, self._usual_s * 1.1 + 1e-6)
-        # Twice as long before it changes, since each change takes a millisecond on a busy processor.
+        # Twice as long before it changes, since each change takes a millisecond on a busy
+        # processor.
         is_short = self._usual_s * 1e9 <= SLICE_NS * (2 if self._is_short else 1)
         if is_short is not self._is_short:
             self._is_short = is_short

@@ -1,7 +1,7 @@
 """Estimates what operations, launches and transfers cost on a device, from what is known about it.
 
-The better source counts, see `neurald.runtime.costs.table.CostSource`: what was measured of this type
-and size; what was measured of this type; a roofline by the device's measured speeds; and for a
+The better source counts, see `neurald.runtime.costs.table.CostSource`: what was measured of this
+type and size; what was measured of this type; a roofline by the device's measured speeds; and for a
 device that was never measured, the speed of this host times what its driver declares. Launches and
 links of such a device are those that devices of its sort usually have.
 """

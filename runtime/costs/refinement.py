@@ -1,8 +1,8 @@
 """Refines the costs of a device by the times of real runs.
 
 The time of a step without its launch and transfers is divided over its operations by what was
-estimated for each, so that all become better by the same factor. Short steps say nothing about their
-operations, because most of their time is spent around them.
+estimated for each, so that all become better by the same factor. Short steps say nothing about
+their operations, because most of their time is spent around them.
 """
 
 import math

@@ -1,10 +1,10 @@
 """The measured costs of one device: operations by type and size, launches, and the link to it.
 
 Sizes are grouped: a *band* is a factor of about 1.4 in the work of an operation, see
-`neurald.runtime.costs.work`. For each kind of operation and each band the table has the time for one
-unit of work, as an exponential average of what was measured. A size between two measured bands is
-interpolated, and one beyond them takes the rate of the nearest band, unless that is far away; the
-estimate says so.
+`neurald.runtime.costs.work`. For each kind of operation and each band the table has the time for
+one unit of work, as an exponential average of what was measured. A size between two measured bands
+is interpolated, and one beyond them takes the rate of the nearest band, unless that is far away;
+the estimate says so.
 """
 
 import math

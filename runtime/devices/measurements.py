@@ -1,7 +1,7 @@
 """Remembers the properties and measurements of devices whose drivers start on demand.
 
-There is a small file for each driver (`neurald.runtime.devices.kept_file`). It is written whenever an
-application connects to the driver and finds something new. A file that is damaged, or of another
+There is a small file for each driver (`neurald.runtime.devices.kept_file`). It is written whenever
+an application connects to the driver and finds something new. A file that is damaged, or of another
 version of neurald, counts as absent: the driver is then measured again.
 """
 

@@ -20,8 +20,8 @@ _Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 #: Number of sets of input shapes for which a function is kept.
 _CACHE_SIZE: Final = 8
-#: How many runs of a function are timed, if the shortest of the first ones takes so long that its time
-#: is not mostly that of the call.
+#: How many runs of a function are timed, if the shortest of the first ones takes so long that its
+#: time is not mostly that of the call.
 _TIMED_RUNS: Final = 20
 _FIRST_RUNS: Final = 4
 _TELLING_S: Final = 150e-6
@@ -88,7 +88,8 @@ class ArrayRuns:
         if not isinstance(executor, SimpleExecutor):
             return function
 
-        # Not a strong reference, so that all is released with the last reference to the compilation.
+        # Not a strong reference, so that all is released with the last reference to the
+        # compilation.
         reference = weakref.ref(self)
 
         def replace(timed: ArrayFunction) -> None:

@@ -48,7 +48,8 @@ class Burst:
         self._bursts: dict[int, tuple[PreparedModel | None, device.Burst | None]] = {}
         self._names: dict[int, str] = {}
         for step in compilation.plan.steps:
-            # The step may have been prepared again, or its first tier replaced, since it was planned.
+            # The step may have been prepared again, or its first tier replaced, since it was
+            # planned.
             self._create(step, compilation.recovery.step(step).usable() or step.prepared_model)
 
     def in_use(self, compilation: CompiledModel) -> "_ExclusiveUse":

@@ -373,7 +373,8 @@ class Execution:
             An event that has a fence.
 
         Raises:
-            BadData: an input or output is not bound, an output has strings, a dependency is not an event, or the duration is negative.
+            BadData: an input or output is not bound, an output has strings, a dependency is not an
+                event, or the duration is negative.
             BadState: it is computing, or it has computed and is not reusable, or it is to keep a
                 receipt.
             UnexpectedNull: a dependency is None.

@@ -76,8 +76,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
         steps: in the order of the plan.
         transfers: between devices. The CPU device and the interpreter both work in host memory.
         notes: events since compilation, such as a device that failed.
-        predicted_s: what the policy predicts for the plan and for others, in seconds, by name; empty
-            if it knows no costs.
+        predicted_s: what the policy predicts for the plan and for others, in seconds, by name;
+            empty if it knows no costs.
         changes: of a what-if: the operations that would run elsewhere.
         predicted_before_s: of a what-if: what is predicted for the plan as it is; None if unknown.
         graphs: the model: its operations with their arguments, and its values.
@@ -143,8 +143,9 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
         Args:
             title: of the page.
-            what_ifs: explanations of the same model with other rules, as `Compilation.explain(pin=…)`
-                returns them; the page can show each in place of this plan.
+            what_ifs: explanations of the same model with other rules, as
+                `Compilation.explain(pin=…)` returns them; the page can show each in place of this
+                plan.
         """
         from neurald.runtime.explain.html import render_html  # rarely needed
 

@@ -1,8 +1,8 @@
 """Renders an explanation as a self-contained page that shows the model's graphs.
 
 The page consists of the files in `page`: a style sheet, a program, and the library dagre, which
-lays out graphs. It loads nothing else. Its policy allows only these scripts and this style sheet, by
-their digests.
+lays out graphs. It loads nothing else. Its policy allows only these scripts and this style sheet,
+by their digests.
 
 Any text may come from a model or a driver. All of it is in one JSON document that contains no
 character with a meaning in HTML, and the program inserts it as text only.

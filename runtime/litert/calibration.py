@@ -23,8 +23,8 @@ def InvokeWithCalibration(interpreter_handle: int, subgraph_index: int) -> dict[
         subgraph_index: the subgraph, whose inputs are set.
 
     Returns:
-        The ranges of FLOAT32 and INT32 tensors with elements. If several have the same name, of all of
-        them together.
+        The ranges of FLOAT32 and INT32 tensors with elements. If several have the same name, of all
+        of them together.
 
     Raises:
         ValueError: there is no such interpreter or subgraph.

@@ -199,8 +199,8 @@ class CompiledModel:
     ) -> None:
         """Changes the shape of an input. New buffers must be created.
 
-        It has an effect with the next run, or when the shape of an output is asked for, so that several
-        inputs can be resized one after the other.
+        It has an effect with the next run, or when the shape of an output is asked for, so that
+        several inputs can be resized one after the other.
 
         Args:
             input_index: the number of the input.

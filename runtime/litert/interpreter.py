@@ -295,8 +295,8 @@ class InterpreterWithCustomOps(Interpreter):
         InterpreterWithCustomOps(custom_op_registerers=[register], model_path="twice.tflite")
 
     Args:
-        custom_op_registerers: functions that register operators, see `CustomOperators`. LiteRT's native
-            ones, which it finds by name or through a pointer, are refused.
+        custom_op_registerers: functions that register operators, see `CustomOperators`. LiteRT's
+            native ones, which it finds by name or through a pointer, are refused.
         kwargs: as for `Interpreter`.
 
     Raises:

@@ -17,7 +17,8 @@ ANDROID = "android"
 #: The policy of Tengine, which cuts the model where a single device cannot run an operation.
 TENGINE = "tengine"
 
-#: The policy that minimises what the whole plan takes: with operations, launches, transfers, overlap.
+#: The policy that minimises what the whole plan takes: with operations, launches, transfers,
+#: overlap.
 MIN_COST = "min_cost"
 
 POLICY_NAMES = (MIN_COST, ANDROID, TENGINE)

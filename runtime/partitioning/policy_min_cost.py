@@ -1,9 +1,9 @@
 """Places and groups operations so that the whole plan takes least, or uses least energy.
 
 What a plan takes is predicted from the costs of operations, launches and transfers
-(`neurald.runtime.costs`): the end of its critical path, since steps on different devices overlap. The
-plans of Android's rule and of Tengine, those of one device, and those that leave a device only its
-largest steps are predicted as well, so that the result is never worse than any of them.
+(`neurald.runtime.costs`): the end of its critical path, since steps on different devices overlap.
+The plans of Android's rule and of Tengine, those of one device, and those that leave a device only
+its largest steps are predicted as well, so that the result is never worse than any of them.
 
 With preference LOW_POWER the costs are energies instead: the time on the CPU device, times the
 energy that the driver declares relative to the CPU device. Energies of all steps add up.

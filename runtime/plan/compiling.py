@@ -35,7 +35,8 @@ def compiled(device: Device, model: Model, options: PrepareOptions, *, is_backgr
 
 def compiles_in_process_of_its_own(device: Device) -> bool:
     """Returns True if models of a device are compiled in another process."""
-    # Without the path of an interpreter, as in an application that embeds one, no process can start.
+    # Without the path of an interpreter, as in an application that embeds one, no process can
+    # start.
     return device is cpu_device() and compiles_apart(device) and bool(sys.executable)
 
 

@@ -1,8 +1,8 @@
 """Remembers whether plans have turned out faster than the CPU device, for all processes of the user.
 
-A decision belongs to a model's operations and shapes, to the devices and drivers of the plan, to the
-number of threads, and to the machine: if any of them changes, there is none. They are in one small
-file, from which the oldest ones are dropped. Losing them costs another test and nothing else.
+A decision belongs to a model's operations and shapes, to the devices and drivers of the plan, to
+the number of threads, and to the machine: if any of them changes, there is none. They are in one
+small file, from which the oldest ones are dropped. Losing them costs another test and nothing else.
 """
 
 import hashlib

@@ -323,7 +323,8 @@ class Preparer:
 
         Args:
             device, model: see `prepare`.
-            reads_files: False to use no cache for constants of files that are not known from earlier.
+            reads_files: False to use no cache for constants of files that are not known from
+                earlier.
         """
         with convert_driver_faults(device.name):
             needed = checked(device.cache_files_needed, CacheFilesNeeded, device.name, "cache_files_needed")

@@ -12,8 +12,8 @@ STARTUP_VARIABLE = "NEURALD_STARTUP"
 class Startup(Enum):
     """The point at which a compilation is ready to run.
 
-    INSTANT: as soon as every step has code of any kind. Optimised code is compiled meanwhile, in the
-        background, and replaces the first between two calls.
+    INSTANT: as soon as every step has code of any kind. Optimised code is compiled meanwhile, in
+        the background, and replaces the first between two calls.
     OPTIMIZED: when every step has optimised code.
     """
 

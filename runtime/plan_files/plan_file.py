@@ -1,9 +1,10 @@
 """Makes plan files, and loads them.
 
-A file has the model (its `.tflite` file and what that was converted to), the devices and operations of
-each step, the compiled artifacts with the keys that they were made under, and what the devices were
-measured to cost. On another machine with the same devices, drivers and version of neurald, everything
-is taken from the file. Otherwise only what does not fit is made again, and the reason is kept.
+A file has the model (its `.tflite` file and what that was converted to), the devices and operations
+of each step, the compiled artifacts with the keys that they were made under, and what the devices
+were measured to cost. On another machine with the same devices, drivers and version of neurald,
+everything is taken from the file. Otherwise only what does not fit is made again, and the reason is
+kept.
 """
 
 import os
@@ -225,8 +226,8 @@ def load_plan(
     `Compilation.explain` and `Compilation.report` say why.
 
     A file is only used if it is signed with the key of this user, or with one that is trusted: in a
-    file of `$XDG_CONFIG_HOME/neurald/plan_keys` or `/etc/neurald/plan_keys`, or in `trust`. It contains
-    machine code, so whoever has such a key can run programs as this user.
+    file of `$XDG_CONFIG_HOME/neurald/plan_keys` or `/etc/neurald/plan_keys`, or in `trust`. It
+    contains machine code, so whoever has such a key can run programs as this user.
 
     Args:
         path: of the file. It may be removed or replaced afterwards.

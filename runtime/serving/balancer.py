@@ -1,8 +1,8 @@
 """Chooses among the services that have a model: the one with the fewest calls under way, if it is well.
 
-A service that refuses, or whose process of the model dies, is left alone for a while, and then tried
-again by a single call. Of several that are equally busy the one that was chosen least recently is
-next.
+A service that refuses, or whose process of the model dies, is left alone for a while, and then
+tried again by a single call. Of several that are equally busy the one that was chosen least
+recently is next.
 """
 
 import threading

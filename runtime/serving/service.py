@@ -188,9 +188,9 @@ def connect_service(path: str | Path | Sequence[str | Path] | None = None) -> Se
         (scores,) = classify(image)
 
     Args:
-        path: of another service's socket; or several, which have the same models. A call is given to
-            the service with the fewest calls under way, and again to another one if the process of the
-            model dies.
+        path: of another service's socket; or several, which have the same models. A call is given
+            to the service with the fewest calls under way, and again to another one if the process
+            of the model dies.
     """
     if path is None:
         return Service((runtime_directory() / SERVICE_SOCKET,))

@@ -55,7 +55,8 @@ class _Caller:
 
     Attributes:
         aliases: outputs of composites that are other names of existing tensors.
-        origins: see `TfliteSubgraph`. If a decomposition is used several times, the last use counts.
+        origins: see `TfliteSubgraph`. If a decomposition is used several times, the last use
+            counts.
     """
 
     def __init__(self, source: TfliteSubgraph) -> None:

@@ -187,7 +187,8 @@ class OperationList(OperandTable):
         shapes: Sequence[Dimensions]
         try:
             shapes = definition.output_shapes(call)
-            # Later operations take a length of 0 for an unknown one; the validation of the model does not.
+            # Later operations take a length of 0 for an unknown one; the validation of the model
+            # does not.
             self._has_empty = self._has_empty or any(0 in shape for shape in shapes)
         except UnknownValue:
             shapes = [self._expected[index] for index in operation.outputs]

@@ -1,8 +1,8 @@
 """Adds the kernels of each call of a device.
 
 No device reports when each kernel of an ordinary run began. Kernels are therefore timed one by one
-after the trace, see `Compilation.profile`, and placed one after the other inside of the spans in which
-their devices computed. If together they take longer than such a span, all are shortened.
+after the trace, see `Compilation.profile`, and placed one after the other inside of the spans in
+which their devices computed. If together they take longer than such a span, all are shortened.
 """
 
 from collections.abc import Callable, Mapping, Sequence

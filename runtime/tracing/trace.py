@@ -33,8 +33,8 @@ class Trace:
     """Records the calls of this process, and what daemons on this host do for them. A context manager.
 
     Args:
-        path: the file that is written at the end, for Perfetto or chrome://tracing, or with the suffix
-            `.otlp.json` for collectors of OpenTelemetry; None for none.
+        path: the file that is written at the end, for Perfetto or chrome://tracing, or with the
+            suffix `.otlp.json` for collectors of OpenTelemetry; None for none.
         trace_id: identifies the trace, see below; None for a new one.
         exporter: a `SpanExporter` of OpenTelemetry, to which the spans are passed at the end.
 
@@ -127,8 +127,8 @@ def trace(
     """Records what the library does during a `with` block.
 
     Args:
-        path: the file that is written at the end, for https://ui.perfetto.dev or chrome://tracing; with
-            the suffix `.otlp.json` for collectors of OpenTelemetry.
+        path: the file that is written at the end, for https://ui.perfetto.dev or chrome://tracing;
+            with the suffix `.otlp.json` for collectors of OpenTelemetry.
         trace_id: of a trace that this one is part of, as 32 hexadecimal digits; None for a new one.
         exporter: a `SpanExporter` of OpenTelemetry, to which the spans are passed at the end. If
             OpenTelemetry records a span in this thread, the trace becomes a part of it.

@@ -1,7 +1,7 @@
 """The methods whose calls are recorded, and how they are while a trace is taken.
 
-A method is replaced by one that records its calls when a trace begins, and put back when it ends. So
-the library does nothing for traces while none is taken.
+A method is replaced by one that records its calls when a trace begins, and put back when it ends.
+So the library does nothing for traces while none is taken.
 """
 
 import time

@@ -16,9 +16,9 @@ def differences(
 
     Returns:
         For each output: its name; the largest absolute difference; the root of the mean square
-        difference; the signal-to-noise ratio in dB, None if there is no difference or no signal; and
-        the share of elements that differ. Values that are not finite in both are equal if they are the
-        same, and infinitely different otherwise.
+        difference; the signal-to-noise ratio in dB, None if there is no difference or no signal;
+        and the share of elements that differ. Values that are not finite in both are equal if they
+        are the same, and infinitely different otherwise.
     """
     return [
         {"output": name, **_difference(one, other)}

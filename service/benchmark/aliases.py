@@ -1,8 +1,8 @@
 """The flags of other benchmark tools, as flags of `neurald benchmark`.
 
-These are TFLite's `benchmark_model`, OpenVINO's `benchmark_app` and TensorRT's `trtexec`. What a flag
-means there is translated, units as well. A flag without a meaning here has no effect, and a note says
-so.
+These are TFLite's `benchmark_model`, OpenVINO's `benchmark_app` and TensorRT's `trtexec`. What a
+flag means there is translated, units as well. A flag without a meaning here has no effect, and a
+note says so.
 """
 
 import re

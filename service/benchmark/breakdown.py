@@ -33,10 +33,10 @@ def time_parts(
         time_ns: the clock.
 
     Returns:
-        `total_ms`; `compute_ms` on devices; `driver_ms`, the other time in drivers; `queue_ms`, waiting
-        for other executions; `transfer_ms`, in calls of drivers but outside of them; `runtime_ms`, the
-        rest of the total, in this library. What no device can measure is None. Runs whose parts are
-        measured take longer than others.
+        `total_ms`; `compute_ms` on devices; `driver_ms`, the other time in drivers; `queue_ms`,
+        waiting for other executions; `transfer_ms`, in calls of drivers but outside of them;
+        `runtime_ms`, the rest of the total, in this library. What no device can measure is None.
+        Runs whose parts are measured take longer than others.
     """
     totals, found = [], []
     execution = nd.Execution(compilation, reusable=True)

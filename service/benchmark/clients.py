@@ -32,8 +32,8 @@ def run_clients(create: Callable[[], Callable[[], float]], clients: int, duratio
     """Runs clients for some time.
 
     Args:
-        create: returns a function that runs once and returns the duration in seconds; called for each
-            client, in its thread.
+        create: returns a function that runs once and returns the duration in seconds; called for
+            each client, in its thread.
         clients: their number.
         duration_s: how long they run; each runs at least once.
 

@@ -1,7 +1,7 @@
 """Compares the latencies of two runs, with confidence intervals.
 
-The intervals are those of the ratio of a statistic, found by resampling blocks of neighbouring runs,
-since latencies of neighbouring runs depend on each other.
+The intervals are those of the ratio of a statistic, found by resampling blocks of neighbouring
+runs, since latencies of neighbouring runs depend on each other.
 """
 
 import math
@@ -69,8 +69,8 @@ def compare_runs(before: Sequence[float], after: Sequence[float]) -> list[dict[s
         before, after: latencies in ms.
 
     Returns:
-        For each statistic: its values, the ratio after / before with its interval of confidence, and
-        the verdict `faster`, `slower` or `same`.
+        For each statistic: its values, the ratio after / before with its interval of confidence,
+        and the verdict `faster`, `slower` or `same`.
     """
     rng = np.random.default_rng(0)
     resampled = [_resampled(np.asarray(each, np.float64), rng) for each in (before, after)]

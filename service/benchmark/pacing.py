@@ -8,7 +8,8 @@ class Pacing:
 
     Args:
         delay_s: pause after each run.
-        frequency_hz: starts runs at this rate instead, as long as they are fast enough; 0 for no rate.
+        frequency_hz: starts runs at this rate instead, as long as they are fast enough; 0 for no
+            rate.
     """
 
     def __init__(self, delay_s: float = 0.0, frequency_hz: float = 0.0) -> None:

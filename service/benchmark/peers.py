@@ -50,7 +50,8 @@ def measure_peers(
 
     Returns:
         For each runtime: `engine`, and either `error` or its version, `start_ms` to load the model
-        and run it once, the distribution of latencies, and `peak_bytes`, the largest memory of its process.
+        and run it once, the distribution of latencies, and `peak_bytes`, the largest memory of its
+        process.
     """
     python = _python()
     found = []

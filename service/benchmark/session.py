@@ -59,7 +59,8 @@ class BenchmarkSettings:
         verified_share: of the runs, which the CPU device verifies.
         peers: measures other runtimes.
         onnx: the same model for ONNX Runtime.
-        trace: the file for a trace of loading, preparing and the first runs, which are not measured.
+        trace: the file for a trace of loading, preparing and the first runs, which are not
+            measured.
         quiet: shows nothing on stderr.
     """
 

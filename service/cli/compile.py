@@ -36,9 +36,9 @@ def compile(  # noqa: A001 - the name of the command
 ) -> None:
     """Compiles a model to a plan file, which `neurald run` and `nd.load_plan` load without compiling.
 
-    The file has the model, the plan, the compiled code and what devices cost. It is signed with a key
-    of this user. Another machine loads it if it trusts the key: put what --public-key prints into a
-    file NAME.pub in $XDG_CONFIG_HOME/neurald/plan_keys or /etc/neurald/plan_keys there.
+    The file has the model, the plan, the compiled code and what devices cost. It is signed with a
+    key of this user. Another machine loads it if it trusts the key: put what --public-key prints
+    into a file NAME.pub in $XDG_CONFIG_HOME/neurald/plan_keys or /etc/neurald/plan_keys there.
     """
     from neurald.service.console.output import note, printable, status, write_json, write_line, write_table
 

@@ -10,7 +10,8 @@ def demo(
 ) -> None:
     """Classifies digits in this process, in a temporary driver daemon, and by a temporary service.
 
-    The service is asked with curl over HTTP, and with tritonclient over gRPC, if they are installed.
+    The service is asked with curl over HTTP, and with tritonclient over gRPC, if they are
+    installed.
     """
     import sys
 

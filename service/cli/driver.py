@@ -244,7 +244,8 @@ def driver(
 def _own_files(driver: str, tls: "TlsFiles | None") -> list[Path]:
     """Returns the directories that a daemon with these options reads."""
     found = [path.parent for path in (tls.certificate, tls.key, tls.authority)] if tls is not None else []
-    # The module of a factory may be in the current folder, but not everything at home is the driver's.
+    # The module of a factory may be in the current folder, but not everything at home is the
+    # driver's.
     here = Path.cwd()
     if ":" in driver and not _home().is_relative_to(here):
         found.append(here)

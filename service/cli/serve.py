@@ -188,8 +188,8 @@ def serve(
     Drivers start at their first connection and stop when they are idle. One that dies is started
     again after a pause, and one that keeps dying is not. SIGHUP loads the configuration again.
 
-    With --grpc or --http, or the table [service] of the configuration, it also serves models, each in
-    a process of its own, to clients of Triton, KServe and others.
+    With --grpc or --http, or the table [service] of the configuration, it also serves models, each
+    in a process of its own, to clients of Triton, KServe and others.
     """
     import asyncio
     import os

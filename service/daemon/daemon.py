@@ -438,8 +438,8 @@ def serve(
 ) -> int:
     """Runs a daemon in the main thread until SIGTERM or SIGINT.
 
-    On return, the process's signal handlers and memory limits are restored, but it keeps to one heap
-    for all threads. If calls do not finish
+    On return, the process's signal handlers and memory limits are restored, but it keeps to one
+    heap for all threads. If calls do not finish
     in time, the function ends the process with status 0 instead of returning.
 
     Args:

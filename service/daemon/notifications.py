@@ -21,8 +21,8 @@ READY: Final = "READY"
 STOPPING: Final = "STOPPING"
 WATCHDOG: Final = "WATCHDOG"
 STATUS: Final = "STATUS"
-#: The number of open sessions, 1 while an execution exceeds its time limit, and 1 once the device is
-#: lost.
+#: The number of open sessions, 1 while an execution exceeds its time limit, and 1 once the device
+#: is lost.
 SESSIONS: Final = "X_NEURALD_SESSIONS"
 #: What restricts the process: "full", "partial" or "off", and the missing parts.
 SANDBOX: Final = "X_NEURALD_SANDBOX"

@@ -44,8 +44,8 @@ def served_model() -> Iterator[ServiceAddresses]:
     alone.
 
     Raises:
-        UnavailableDevice: the service ended, or was not ready in time; the message contains its last
-            line of output.
+        UnavailableDevice: the service ended, or was not ready in time; the message contains its
+            last line of output.
     """
     with (
         tempfile.TemporaryDirectory(prefix="neurald-") as folder,

@@ -69,8 +69,8 @@ class Units:
         is_system: whether they are for the machine, or else for one user.
         group: of the sockets of the machine's service.
         socket_mode: of the same, in octal.
-        serves_models: whether the execution service is configured, so that the manager starts with the
-            machine or the session, and not at the first connection to a driver.
+        serves_models: whether the execution service is configured, so that the manager starts with
+            the machine or the session, and not at the first connection to a driver.
     """
 
     command: Sequence[str]

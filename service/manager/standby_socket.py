@@ -24,8 +24,8 @@ _PRIVATE: Final = 0o600
 class StandbySocket:
     """Listens at the path of a driver's socket, and asks for the driver when a client does.
 
-    `neurald.hal.process.activation` describes the conversation. Clients that speak another protocol,
-    such as gRPC's own tools, start the driver, too, and find it when they connect again.
+    `neurald.hal.process.activation` describes the conversation. Clients that speak another
+    protocol, such as gRPC's own tools, start the driver, too, and find it when they connect again.
 
     A driver's process puts a socket of its own at the path. The file of a socket that a supervisor
     passed must come back afterwards, so it gets a second name for as long as the manager runs, or

@@ -75,7 +75,8 @@ class DriverMetrics(msgspec.Struct, frozen=True, kw_only=True):
         executions: how many have ended.
         busy_s, queue_s: the time of executions on the device, and before it was free, all together.
         waiting: how many executions wait.
-        events: name, reason and number of each kind of `neurald.hal.accounting.events.CountedEvent`.
+        events: name, reason and number of each kind of
+            `neurald.hal.accounting.events.CountedEvent`.
     """
 
     executions: Annotated[int, msgspec.Meta(ge=0)]
@@ -104,8 +105,8 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
         last_exit: how the process before ended, such as "signal SIGKILL"; empty if there was none.
         last_lines: the last lines that the process, or the one before, wrote to stderr.
         patterns: of operations that killed it.
-        quarantines, refusals: how often it was quarantined, and how often clients were refused since
-            it could not start.
+        quarantines, refusals: how often it was quarantined, and how often clients were refused
+            since it could not start.
         metrics: what its process has done; None if it does not run, or has not reported.
     """
 

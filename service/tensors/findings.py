@@ -48,8 +48,8 @@ def find_detections(
         count: how many.
 
     Returns:
-        For each its `score` from 0 to 1, `class`, `label`, and the corners of its box as shares of the
-        image: `top`, `left`, `bottom`, `right`. None for other models.
+        For each its `score` from 0 to 1, `class`, `label`, and the corners of its box as shares of
+        the image: `top`, `left`, `bottom`, `right`. None for other models.
     """
     last = [each for each in model.main.operations if each.type is OperationType.TFLITE_DETECTION_POSTPROCESS]
     if len(last) != 1 or not set(last[0].outputs) <= set(model.outputs):

@@ -15,8 +15,9 @@ from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 
 DRIVERS = Path(neurald.drivers.__file__).parent
-#: What may look at the environment: the settings themselves, and what finds the libraries of OpenCL platforms. Which these are,
-#: and of which versions, is a part of what a device's version tells of the device.
+#: What may look at the environment: the settings themselves, and what finds the libraries of OpenCL
+#: platforms. Which these are, and of which versions, is a part of what a device's version tells of
+#: the device.
 READERS = {"settings.py", "opencl/platform/loader.py"}
 
 

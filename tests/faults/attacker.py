@@ -17,8 +17,8 @@ from faults.proc import input_ends
 
 def main(name: str, intensity: str, address: str, process: str, folder: str, *cores: str) -> dict[str, Any]:
     """Attacks, on the given cores if any; returns the report."""
-    # Processor time used by the attacker is the scheduler's matter, not the daemon's. At this policy
-    # every other process preempts it at once; a nice one would still finish its time slice.
+    # Processor time used by the attacker is the scheduler's matter, not the daemon's. At this
+    # policy every other process preempts it at once; a nice one would still finish its time slice.
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     if cores:
         os.sched_setaffinity(0, {int(core) for core in cores})

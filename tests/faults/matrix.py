@@ -1,7 +1,8 @@
 """The kill matrix: faults of a driver in each phase of a call, under the service manager.
 
 The application chooses devices automatically, so each of its calls must give the right result, in
-time: the CPU stands in, and the driver must soon be used again. In each cell the driver stops in the
+time: the CPU stands in, and the driver must soon be used again. In each cell the driver stops in
+    the
 phase, and the fault strikes there: from outside (kill -9, SIGSTOP), from the execution of another
 client in the same process (an abort, no memory, an endless kernel), or as a wrong answer of the
 phase itself.

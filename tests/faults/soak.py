@@ -33,8 +33,8 @@ MOST_PER_HOUR = 1 * MIB
 _WARM_SHARE = 1 / 3
 _WINDOWS = 20
 #: Permitted growth of the median number of descriptors and threads over the run, whose medians vary
-#: by about half as much, and permitted excess in a daemon after all clients have left. A leak in one
-#: of ten thousand operations would be 20.
+#: by about half as much, and permitted excess in a daemon after all clients have left. A leak in
+#: one of ten thousand operations would be 20.
 FLAT = 8
 _LEFT = 4
 _LEFT_S = 5.0

@@ -2,10 +2,10 @@
 
 Models of the conformance records are prepared one after another with a first tier, and threads run
 each while its optimised code is compiled and replaces it. At random moments, a fault strikes: the
-process that compiles, the one that forks it, or the daemon that prepares the model is killed, or the
-disk of the cache is full. Every result must be right, and a step that keeps its first tier must say
-why. Once the code of a daemon has replaced the first tier, the daemon's death is an error, since the
-application has named its device.
+process that compiles, the one that forks it, or the daemon that prepares the model is killed, or
+the disk of the cache is full. Every result must be right, and a step that keeps its first tier must
+say why. Once the code of a daemon has replaced the first tier, the daemon's death is an error,
+since the application has named its device.
 """
 
 import contextlib

@@ -2,8 +2,8 @@
 
     PYTHON tests/outside/applications.py [NAME ...]
 
-PYTHON needs the packages that `NEEDS` names, ai-edge-litert and neurald's dependencies. The programs
-in `programs/` call the packages, and write what they found to a file.
+PYTHON needs the packages that `NEEDS` names, ai-edge-litert and neurald's dependencies. The
+programs in `programs/` call the packages, and write what they found to a file.
 """
 
 import importlib.util
@@ -46,8 +46,8 @@ def compare(name: str) -> tuple[str, float, float]:
     """Runs a program on LiteRT and on neurald.
 
     Returns:
-        How the results differ, empty if they agree, and the seconds that the program took on LiteRT and
-        on neurald.
+        How the results differ, empty if they agree, and the seconds that the program took on LiteRT
+        and on neurald.
     """
     program = str(_FOLDER / f"{name}.py")
     right = _results([__file__, "--litert", program])

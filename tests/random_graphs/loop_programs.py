@@ -18,7 +18,8 @@ _FORMS: tuple[dict[str, bool], ...] = ({}, {"may_fail": True}, {"grows": True}, 
 def devices_of(model: nd.Model, rng: random.Random) -> list[nd.Device]:
     """Returns a sample device for some types of operations, and the CPU device for the others.
 
-    Loops whose bodies have both are run by the plan's interpreter, and their state crosses the border.
+    Loops whose bodies have both are run by the plan's interpreter, and their state crosses the
+    border.
     """
     found = {each.type for graph in (model.main, *model.referenced) for each in graph.operations}
     types = sorted(found.difference(CONTROL_FLOW), key=lambda each: each.name)

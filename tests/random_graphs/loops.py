@@ -3,7 +3,8 @@
     .venv/bin/python tests/random_graphs/loops.py --first 100000 --count 4000 --seconds 3600
 
 Programs nest loops and branches, exit early, take no turn at all, and let lists grow. Each one is
-determined by its number; it runs compiled as a whole and with some of its operations on another device.
+determined by its number; it runs compiled as a whole and with some of its operations on another
+device.
 """
 
 import argparse

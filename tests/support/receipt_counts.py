@@ -35,7 +35,8 @@ def counted(runs: int, threads: int) -> tuple[Counter[str], Counter[str], int]:
     """Executes a model; one execution in a hundred has a deadline that it cannot keep.
 
     Returns:
-        Calls by device as receipts have them, executions as the daemons have them, and how many runs
+        Calls by device as receipts have them, executions as the daemons have them, and how many
+        runs
             failed.
     """
     with tempfile.TemporaryDirectory(prefix="neurald") as folder:

@@ -31,8 +31,8 @@ from neurald.hal.operations.machinery.call import Call, UnknownValue
 #: Returns the value of an operand by its index.
 ValueOf = Callable[[int], Value]
 
-#: Operations that compute each row of a result from the same rows of their inputs, unless the number
-#: of rows of the result says otherwise. Rows keep their order.
+#: Operations that compute each row of a result from the same rows of their inputs, unless the
+#: number of rows of the result says otherwise. Rows keep their order.
 _ROW_WISE: frozenset[OperationType] = frozenset(
     (
         *(
@@ -137,8 +137,8 @@ class BoundedShapes:
 
     Args:
         builder: of the graph.
-        shape_of: returns the shape of an operand, by index, if it is known; the upper bound of those in
-            `limits`.
+        shape_of: returns the shape of an operand, by index, if it is known; the upper bound of
+            those in `limits`.
     """
 
     def __init__(self, builder: Builder, shape_of: Callable[[int], Shape | None]) -> None:

@@ -67,8 +67,8 @@ from neurald.hal.operations.machinery.call import Call, UnknownValue
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import merge
 
-#: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which are known
-#: then. Each turn adds kernels to compile.
+#: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which are
+#: known then. Each turn adds kernels to compile.
 _MAX_TURNS, _MAX_OPERATIONS = 4, 128
 _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS = 128, 1024
 #: Number of attempts to find the unchanged values of a loop before all count as changed.
@@ -129,7 +129,8 @@ class _Structurer:
         self._flat = FlatGraph(model, input_shapes, evaluate, scope)
         self._lengths = DataLengths(self._flat)
         self._slices = CountedSlices(self._flat, self._lengths)
-        #: The values that change in loops inlined before, and lengths that do, by the graphs of the loop.
+        #: The values that change in loops inlined before, and lengths that do, by the graphs of the
+        #: loop.
         self._changing: dict[tuple[int, int], set[int]] = {}
         self._loop_lengths: dict[tuple[int, int], LoopLengths] = {}
         graphs = (model.main, *model.referenced)

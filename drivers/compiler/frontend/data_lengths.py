@@ -44,9 +44,9 @@ from neurald.hal.records import replace
 
 #: Limit on the lengths in an operand.
 _MAX_LENGTHS = 16
-#: Lengths for which code is generated: those of a loop's values are at least the first one, and those
-#: that follow from data are less, because the latter are often limited by the former. Where this is
-#: wrong, the others are tried.
+#: Lengths for which code is generated: those of a loop's values are at least the first one, and
+#: those that follow from data are less, because the latter are often limited by the former. Where
+#: this is wrong, the others are tried.
 _HINT, _DATA_HINTS = 129, (127, 9, 3, 2)
 
 

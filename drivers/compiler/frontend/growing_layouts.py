@@ -3,8 +3,8 @@
 A concatenation along an inner dimension, such as that of the positions in a key-value cache of
 several heads, moves every element of the list: its rows become longer. If the variables that hold
 the list have the growing dimension first, new elements follow those that the list has, and
-`list_appends` stores them in place. Other operations read a transposition of the list, which is fused
-into their kernels, as is that of appended elements.
+`list_appends` stores them in place. Other operations read a transposition of the list, which is
+fused into their kernels, as is that of appended elements.
 
 This is done if the variables are only written by copies and such concatenations, and if enough
 elements stay together for kernels to read them in vectors.
@@ -237,7 +237,8 @@ class _Layouts:
         for update in loop.updates:
             positions, copy = self._copy(update)
             if positions:
-                # What is assigned is computed before, since all assignments happen at the same time.
+                # What is assigned is computed before, since all assignments happen at the same
+                # time.
                 body.append(BasicBlock(operations=positions))
             updates.append(copy)
         return replace(loop, condition=condition, body=tuple(body), updates=tuple(updates))

@@ -150,8 +150,8 @@ def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> tuple[ExtentScope,
 def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
     """Returns shapes with greater lengths of the open dimensions, which are multiples of nothing.
 
-    What is decided by such lengths is also right for most others. Equal lengths at the same position
-    stay equal.
+    What is decided by such lengths is also right for most others. Equal lengths at the same
+    position stay equal.
 
     Args:
         model: valid.
@@ -230,8 +230,8 @@ class SpecializingModel(InProcessModel):
         owner: the device that owns the model.
         tolerant: see `PreparedModel.tolerates_changing_inputs`.
         open_models: compiles the model for any lengths; None if the device cannot.
-        specialize: like `prepare`, called in the background for shapes that are frequent, if the code
-            for any lengths covers them; None if the device cannot compile in the background.
+        specialize: like `prepare`, called in the background for shapes that are frequent, if the
+            code for any lengths covers them; None if the device cannot compile in the background.
         first_tier: like `prepare`, at once; the model is then compiled in the background. None if
             executions wait for compiled code.
     """

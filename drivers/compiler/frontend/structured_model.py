@@ -1,8 +1,8 @@
 """A model whose IF and WHILE are loops and branches around blocks of operations.
 
 The operations of all graphs that it runs are in one flat graph, each in its own operands. An
-operand that a copy, an update, an append or several blocks write is a variable of the program; every other
-one has a single writer.
+operand that a copy, an update, an append or several blocks write is a variable of the program;
+every other one has a single writer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,8 @@ class LengthUpdate(Struct, frozen=True, kw_only=True):
 
     Attributes:
         lengths: the new values of symbols, which are set at the same time.
-        stores: lengths that are stored in operands, as integers; with the lengths before this update.
+        stores: lengths that are stored in operands, as integers; with the lengths before this
+            update.
         guards: conditions that must hold for the lengths before it; else the model cannot run so.
     """
 

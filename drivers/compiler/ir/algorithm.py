@@ -54,7 +54,8 @@ class Suppression(Struct, frozen=True, kw_only=True):
 
     Inputs: boxes, FLOAT32 (count, 4), two opposite corners each; scores, FLOAT32 (count,); and the
     least overlap that drops a box, the score that others must exceed, and sigma, FLOAT32 (1,) each.
-    Output: INT32 (2 × limit + 1,), the indices of the selected boxes, followed by zeros, the bits of
+    Output: INT32 (2 × limit + 1,), the indices of the selected boxes, followed by zeros, the bits
+        of
     their FLOAT32 scores, followed by zeros, and how many boxes there are as the last element.
     `neurald.hal.operations.tflite.detection.suppression` has the algorithm.
     """
@@ -66,9 +67,10 @@ class GreedySelection(Struct, frozen=True, kw_only=True):
     """Selects boxes from the best score to the worst, unless they overlap a selected one.
 
     Inputs: boxes of images, FLOAT32 (images, count, 4); and scores, FLOAT32 (rows, count), of which
-    NaN excludes a box. The rows of an image follow each other; all images have equally many. Of equal
-    scores the one of the lower index is better. Output: INT32 (rows, limit + 1), the indices of the
-    selected boxes, followed by zeros, and how many there are as the last element of each row.
+    NaN excludes a box. The rows of an image follow each other; all images have equally many. Of
+    equal scores the one of the lower index is better. Output: INT32 (rows, limit + 1), the indices
+    of the selected boxes, followed by zeros, and how many there are as the last element of each
+    row.
 
     Attributes:
         limit: the maximum number of boxes of a row.
@@ -99,18 +101,19 @@ class Sampling(Struct, frozen=True, kw_only=True):
 
     Inputs: weights, FLOAT64 (rows, classes), at least one class; and points from 0 to 1, FLOAT64
     (rows, samples). Output: INT32 (rows, samples), for each point the first class for which the sum
-    of the weights up to it, added in order, is greater than the point times the sum of all; the last
-    class if there is none.
+    of the weights up to it, added in order, is greater than the point times the sum of all; the
+    last class if there is none.
     """
 
 
 class SoftSelection(Struct, frozen=True, kw_only=True):
     """Selects boxes of each class as BOX_WITH_NMS_LIMIT does, which lowers the scores of others.
 
-    Inputs: boxes, FLOAT32 (rows, classes, 4); scores, FLOAT32 (rows, classes); and the images of the
+    Inputs: boxes, FLOAT32 (rows, classes, 4); scores, FLOAT32 (rows, classes); and the images of
+        the
     rows, INT32 (rows,). Output: INT32 (3 × bound + 1,), the rows, the classes and the bits of the
-    FLOAT32 scores of the selected boxes, each followed by any numbers, and how many boxes there are as
-    the last element. `neurald.hal.operations.detection.boxes.select_boxes` has the algorithm.
+    FLOAT32 scores of the selected boxes, each followed by any numbers, and how many boxes there are
+    as the last element. `neurald.hal.operations.detection.boxes.select_boxes` has the algorithm.
     """
 
     rule: "BoxSelectionRule"
@@ -126,15 +129,16 @@ class HashSums(Struct, frozen=True, kw_only=True):
 
     Inputs: seeds, UINT32 (seeds,); rows, UINT8 (rows, size), at least one; and weights, FLOAT64
     (rows,). Output: FLOAT64 (seeds,), the sums of the products of the weights and the fingerprints
-    (`neurald.hal.operations.arithmetic.farmhash`) of the seed's bytes and those of the row, as signed
-    integers, added in order.
+    (`neurald.hal.operations.arithmetic.farmhash`) of the seed's bytes and those of the row, as
+    signed integers, added in order.
     """
 
 
 class CombinedRows(Struct, frozen=True, kw_only=True):
     """Combines weighted rows of a table, as EMBEDDING_LOOKUP_SPARSE does.
 
-    Inputs: the destinations, INT32 (count,), of which those outside of the output are ignored; the rows
+    Inputs: the destinations, INT32 (count,), of which those outside of the output are ignored; the
+        rows
     of the table, INT32 (count,); their weights, FLOAT32 (count,); and the table, FLOAT32 (length,
     width). The output is FLOAT32 (rows, width), 0 where nothing is combined. Consecutive rows of a
     destination are added. Their sum is added to the output, which is then divided.
@@ -168,13 +172,15 @@ PRODUCT_LANES: Final = 8
 class RescaledProduct(Struct, frozen=True, kw_only=True):
     """Multiplies quantised values, in order, and rescales after each step and once more at the end.
 
-    Input: INT32 (count, width), at least one row, values of up to 16 bits and a sign without their zero
+    Input: INT32 (count, width), at least one row, values of up to 16 bits and a sign without their
+        zero
     point; the width is a multiple of `PRODUCT_LANES`. Output: INT32 (width,), the products of the
     columns.
 
     Attributes:
         multiplier, bits: a rescaled product is (product × multiplier) / 2^bits, rounded to nearest,
-            halves up, and clamped to 32 bits. The multiplier has at most 15 bits; there are 1 to 62 bits.
+            halves up, and clamped to 32 bits. The multiplier has at most 15 bits; there are 1 to 62
+            bits.
     """
 
     multiplier: int
@@ -184,7 +190,8 @@ class RescaledProduct(Struct, frozen=True, kw_only=True):
 class StringEquality(Struct, frozen=True, kw_only=True):
     """Compares strings.
 
-    Inputs: references (`neurald.drivers.compiler.ir.string_references`), INT64 (count,) each. Output:
+    Inputs: references (`neurald.drivers.compiler.ir.string_references`), INT64 (count,) each.
+        Output:
     BOOL (count,), whether the two strings are equal.
     """
 
@@ -192,10 +199,11 @@ class StringEquality(Struct, frozen=True, kw_only=True):
 class StringSearch(Struct, frozen=True, kw_only=True):
     """Looks up strings in a hash table of keys.
 
-    Inputs: references (`neurald.drivers.compiler.ir.string_references`), INT64 (count,); and a table
+    Inputs: references (`neurald.drivers.compiler.ir.string_references`), INT64 (count,); and a
+        table
     (`neurald.drivers.compiler.lowering.machinery.string_table`): places, INT32; keys, INT64; and
-    characters, UINT8, at least eight. Output: INT32 (count,), the numbers of the keys that are equal to
-    the strings; the number of keys for others. Damaged tables yield any of these numbers.
+    characters, UINT8, at least eight. Output: INT32 (count,), the numbers of the keys that are
+    equal to the strings; the number of keys for others. Damaged tables yield any of these numbers.
     """
 
 

@@ -326,8 +326,8 @@ class Builder:
         """Scatters updates, one for each destination, to the parts of a value.
 
         Args:
-            destinations: (count,), offsets of parts in row-major order, in parts. Those outside of the
-                output are ignored.
+            destinations: (count,), offsets of parts in row-major order, in parts. Those outside of
+                the output are ignored.
             updates: (count, …); the elements of an update are those of a part.
             output: the shape of the value, which consists of such parts.
             reduction: combines updates with equal destinations in order; None takes the last one.

@@ -320,8 +320,8 @@ def _decided(always: bool, never: bool) -> bool | None:
     return True if always else False if never else None
 
 
-#: Decides a comparison with 0 for all numbers from `low` to `high`; None if the result varies, or if
-#: that depends on lengths. It is then compared at run time.
+#: Decides a comparison with 0 for all numbers from `low` to `high`; None if the result varies, or
+#: if that depends on lengths. It is then compared at run time.
 _COMPARED_WITH_ZERO: dict[Op, Callable[[int, int], bool | None]] = {
     Op.LESS: lambda low, high: _decided(highest(high) < 0, lowest(low) >= 0),
     Op.LESS_EQUAL: lambda low, high: _decided(highest(high) <= 0, lowest(low) > 0),

@@ -1,9 +1,10 @@
 """Extents: lengths of dimensions that are only known at run time.
 
 An `Extent` takes the place of an int in shapes. It is a polynomial over *symbols*, the dimensions
-that a model leaves open, and over quotients and remainders of such polynomials. It has a `hint`, its
-value for the sizes that the model is compiled with. Arithmetic yields extents again. Code generators
-write an extent like a number; its text is a name, which stands for its value at run time.
+that a model leaves open, and over quotients and remainders of such polynomials. It has a `hint`,
+its value for the sizes that the model is compiled with. Arithmetic yields extents again. Code
+generators write an extent like a number; its text is a name, which stands for its value at run
+time.
 
 The compiler decides by comparing lengths. A comparison that has the same outcome for all sizes is
 decided by the bounds of the symbols. Any other is decided by the hints, and recorded as a *guard*:

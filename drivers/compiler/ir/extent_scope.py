@@ -41,8 +41,8 @@ class ExtentScope:
         symbols: the open dimensions, as extents.
         hints: the length of each symbol for which the model is compiled.
         estimates: True if arithmetic with floats is only used for estimates.
-        ignores_empty: True if lengths that are not known count as different from 0; who uses the results
-            checks what that affects.
+        ignores_empty: True if lengths that are not known count as different from 0; who uses the
+            results checks what that affects.
         guards: the guards that are not bounds of a symbol.
         pins: where extents were pinned, for messages: the extent and the line of code.
         named: the extents in generated text, by name.
@@ -74,8 +74,8 @@ class ExtentScope:
 
         Args:
             hint: its length for which the model is compiled.
-            least: its smallest length. If it is 0, the length changes while the model runs, and what
-                holds for it in one place, such as the body of a loop, need not hold in others.
+            least: its smallest length. If it is 0, the length changes while the model runs, and
+                what holds for it in one place, such as the body of a loop, need not hold in others.
         """
         if not MIN_LENGTH <= hint <= MAX_LENGTH:
             raise ValueError(f"the length {hint} cannot be open")

@@ -20,7 +20,8 @@ class Kernel(Struct, frozen=True, kw_only=True, eq=False):
         output: has one element for each index of `axes`, in the same order; its shape may differ.
         axes: the indices of the elements. With a contraction they are those of its output.
         body: the element at `axes`. An `AccumulatorRef` is the contraction's result at this index.
-        contraction: the contraction, attention, top-k or procedure whose result `body` reads, if any.
+        contraction: the contraction, attention, top-k or procedure whose result `body` reads, if
+            any.
         requirements: see `Compute`.
         operations: positions in the model of the operations that it implements, ascending.
         output_offset: the offset in the output at which an element is stored, in elements. None

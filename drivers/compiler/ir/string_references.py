@@ -2,10 +2,10 @@
 
 A reference is an INT64 that names a *source* and a position among its strings:
 source × 2^32 + position. Source 0 has the constant strings of a step, of which the first one is
-empty, so that 0 refers to an empty string. Each input of strings is another source. The strings stay
-where they are: only kernels that compare them read their bytes, by the addresses in the memory of the
-step. A reference to a string that does not exist, which only damaged constants can contain, stands
-for the empty string.
+empty, so that 0 refers to an empty string. Each input of strings is another source. The strings
+stay where they are: only kernels that compare them read their bytes, by the addresses in the memory
+of the step. A reference to a string that does not exist, which only damaged constants can contain,
+stands for the empty string.
 """
 
 from collections.abc import Iterable

@@ -62,7 +62,8 @@ class _Table(Mapping[OperationType, _L]):
 
 LOWERINGS: Lowerings = _Table("LOWERINGS")
 
-#: Operations that only compilers with kernels for procedures and strings support, as the CPU driver's.
+#: Operations that only compilers with kernels for procedures and strings support, as the CPU
+#: driver's.
 PROCEDURAL = frozenset(
     (
         OperationType.DETECTION_POSTPROCESSING,

@@ -35,8 +35,8 @@ class BufferAssignment(Struct, frozen=True, kw_only=True):
         constants: the contents of the buffer of constants, with the alignment of its values.
         arena_bytes: the size of the arena.
         spans: the values in the arena, with the first and last position at which each is alive.
-        sizes: the sizes of each of these values and of those that share its memory, in bytes. There is
-            memory for the largest.
+        sizes: the sizes of each of these values and of those that share its memory, in bytes. There
+            is memory for the largest.
         unshared_bytes: the size that the arena would have if no values shared bytes.
     """
 

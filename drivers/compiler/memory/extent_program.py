@@ -1,7 +1,7 @@
 """Computes the extents of compiled code for given lengths of the open dimensions.
 
-An artifact contains such a program instead of the compiler's extents. Its contents are checked before
-they are used.
+An artifact contains such a program instead of the compiler's extents. Its contents are checked
+before they are used.
 """
 
 from collections.abc import Iterable, Sequence

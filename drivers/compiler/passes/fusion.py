@@ -12,8 +12,8 @@ A fused value is computed where it is read, instead of being stored and loaded:
 - A reduction over whole rows is fused into all of its readers that are generated row by row
   (`is_row_wise`). So are elements computed from such reductions, if only one such kernel reads
   them: the exponentials of a softmax, or the squared differences of a layer normalisation.
-- The only reader of a contraction or top-k becomes its epilogue, if it has one element for each that
-  the contraction has. A procedure has no epilogue.
+- The only reader of a contraction or top-k becomes its epilogue, if it has one element for each
+  that the contraction has. A procedure has no epilogue.
 
 The graph's outputs are always stored.
 """

@@ -14,8 +14,8 @@ from neurald.hal.process.parent import die_with
 class ForkedWorker:
     """A copy of this process that answers requests, like a `WorkerProcess`.
 
-    Only for processes that `neurald.hal.process.fork.may_fork`. Only one thread at a time may send a
-    request.
+    Only for processes that `neurald.hal.process.fork.may_fork`. Only one thread at a time may send
+    a request.
 
     Args:
         answer: computes the answer to a request in the other process. An exception ends it.

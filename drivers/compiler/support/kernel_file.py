@@ -4,8 +4,8 @@ Function bodies that are written by hand live in `.ll` and `.cl` files, where ed
 see them as code. A placeholder is `$NAME`, or `${NAME}` if letters follow it; `$$` is a dollar
 sign. Names of placeholders consist of upper-case letters, digits and underscores.
 
-A driver's version contains a digest of all files in its folders (see `neurald.hal.cache.sources`), so
-a changed kernel file invalidates cached code as a changed module does.
+A driver's version contains a digest of all files in its folders (see `neurald.hal.cache.sources`),
+so a changed kernel file invalidates cached code as a changed module does.
 """
 
 import pkgutil

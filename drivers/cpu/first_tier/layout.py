@@ -8,8 +8,8 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Elements of a work item of kernels that process elements one by one.
 BLOCK: Final = 4096
-#: Parameters of requantisation for each channel, apart from the mantissa: what is added, and what is
-#: added to numbers below zero, before the shift.
+#: Parameters of requantisation for each channel, apart from the mantissa: what is added, and what
+#: is added to numbers below zero, before the shift.
 SCALES: Final = 3
 #: Dimensions of a nest of loops over elements; see `neurald.drivers.cpu.first_tier.binding.nest`.
 NEST: Final = 6

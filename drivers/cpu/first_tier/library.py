@@ -42,8 +42,8 @@ class FirstTierLibrary:
 
     Args:
         target: the target of its code.
-        compile_apart: compiles it in another process, and returns the artifact; None to compile it in
-            this process.
+        compile_apart: compiles it in another process, and returns the artifact; None to compile it
+            in this process.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 
 `Architecture.apply` fills in a place of the code that refers to something else, by a kind of
 relocation. Its kinds and formulas are those of the ELF supplements for x86-64 and for 64-bit Arm. S
-is the place referred to, P the place that refers, A a constant that is added, and G the address slot
-of S.
+is the place referred to, P the place that refers, A a constant that is added, and G the address
+slot of S.
 """
 
 import struct

@@ -1,8 +1,8 @@
 """Instance of a step whose lengths change while it runs.
 
-There is memory for lengths up to a capacity. If a length exceeds it, the step stops at the call that
-would set it. A new instance with at least twice the capacity continues there, with the values that
-are alive. Later executions begin with the largest capacities so far.
+There is memory for lengths up to a capacity. If a length exceeds it, the step stops at the call
+that would set it. A new instance with at least twice the capacity continues there, with the values
+that are alive. Later executions begin with the largest capacities so far.
 """
 
 import ctypes

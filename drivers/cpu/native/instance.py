@@ -53,7 +53,8 @@ _COPIED_BYTES_PER_NS: Final = 16
 _RECORD_NS: Final = 10
 #: Cost of a record that counts as longer than any limit.
 _MAX_COST_NS: Final = 1 << 40
-#: Indices of pool, cancellation, deadline, loop timeout and the first record in the words of a step.
+#: Indices of pool, cancellation, deadline, loop timeout and the first record in the words of a
+#: step.
 _POOL: Final = 5
 _CANCELLATION: Final = 6
 _DEADLINE: Final = 7
@@ -155,7 +156,8 @@ class Instance:
         #: For `run_arrays`, if the caller has none.
         self.cancellation: Final = Cancellation()
 
-    # What describes arrays of NumPy is created for the first run, so that a model is ready without it.
+    # What describes arrays of NumPy is created for the first run, so that a model is ready without
+    # it.
 
     @cached_property
     def _program(self) -> tuple[Instruction, ...]:
@@ -391,7 +393,8 @@ class Instance:
         """Runs the step on arrays, for which the binding has no address, until it is cancelled.
 
         Returns:
-            The outputs; None if an array is not as the step needs it, or if the step did not finish.
+            The outputs; None if an array is not as the step needs it, or if the step did not
+            finish.
         """
         if self._forks != process.forks:
             self._after_fork()

@@ -1,8 +1,8 @@
 """Object code of kernels that models have in common, kept in the cache.
 
-The text of a kernel depends on shapes and algorithms, not on weights. So a model with other weights,
-another batch of the same layers, or other options compiles only what is new. All kernels are in one
-pack, which a compilation reads once, and writes if it has compiled others.
+The text of a kernel depends on shapes and algorithms, not on weights. So a model with other
+weights, another batch of the same layers, or other options compiles only what is new. All kernels
+are in one pack, which a compilation reads once, and writes if it has compiled others.
 """
 
 import logging

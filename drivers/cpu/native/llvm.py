@@ -40,14 +40,14 @@ def _keep_lock() -> None:
 atexit.register(_keep_lock)
 
 
-#: Size of the longest text whose loops LLVM's strength reduction improves. It makes short loops, such
-#: as those of matrix-vector products, up to 5 % faster. In long ones, such as those of tiles that are
-#: written out, it takes up to two fifths of the time to compile them and brings nothing.
+#: Size of the longest text whose loops LLVM's strength reduction improves. It makes short loops,
+#: such as those of matrix-vector products, up to 5 % faster. In long ones, such as those of tiles
+#: that are written out, it takes up to two fifths of the time to compile them and brings nothing.
 MAX_REDUCED_BYTES = 20_000
 
 
-#: Version of LLVM for which `leave_out_passes` was measured, and passes that changed the code of 4 of
-#: 117 kernels, by single instructions, and took a twentieth of the time to emit code.
+#: Version of LLVM for which `leave_out_passes` was measured, and passes that changed the code of 4
+#: of 117 kernels, by single instructions, and took a twentieth of the time to emit code.
 _MEASURED_VERSION: Final = 22
 _IDLE_PASSES: Final = (
     "disable-cfi-fixup",

@@ -107,7 +107,8 @@ class NativeModel:
         self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
         self._short_instance: Instance | None = None
         self._is_measured = False
-        #: Of steps whose lengths change: types of the outputs, and lengths for shapes of the inputs.
+        #: Of steps whose lengths change: types of the outputs, and lengths for shapes of the
+        #: inputs.
         self._kinds: list[np.dtype[Any]] = []
         self._known_lengths: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
         #: The cancellations of the last executions, by instance.

@@ -6,9 +6,9 @@ which it returns new arrays. A call of the first takes about as long as one of `
 
 The functions belong to the step program, which is compiled without knowledge of the interpreter.
 They find CPython's and NumPy's functions in a table, and read arrays as extension modules do: the
-layouts of `PyObject` and `PyArrayObject` are parts of binary interfaces. `python_table` checks them.
-Arrays of strings consist of the addresses of `bytes` objects. These become a source of the step's
-strings, see `neurald.drivers.cpu.target.string_sources`; outputs refer to the same objects.
+layouts of `PyObject` and `PyArrayObject` are parts of binary interfaces. `python_table` checks
+them. Arrays of strings consist of the addresses of `bytes` objects. These become a source of the
+step's strings, see `neurald.drivers.cpu.target.string_sources`; outputs refer to the same objects.
 With another implementation, or without a GIL, calls are made by ctypes instead.
 
 A function keeps the GIL if its step is so short that releasing it would cost more than it gains.
@@ -16,7 +16,8 @@ No other Python thread runs in the meantime, so that nothing else has to be lock
 cancel the call. Functions that release the GIL use memory that the caller has for itself.
 
 The inputs and outputs of a step are its *ports*. A call moves the arguments of the step's records
-to the memory of each port, if it is aligned; otherwise the step uses the arena, and the call copies.
+to the memory of each port, if it is aligned; otherwise the step uses the arena, and the call
+copies.
 
 Layouts (in 64-bit words):
 
@@ -79,7 +80,8 @@ _TABLE: Final = (
     "STRING_TYPE",
 )
 #: Step, its result if it finishes, result of the last run, table, whether the GIL is released;
-#: ports, numbers of inputs and outputs; numbers of those that are arrays, and the call's own binding.
+#: ports, numbers of inputs and outputs; numbers of those that are arrays, and the call's own
+#: binding.
 _CALL: Final = (
     "STEP",
     "FINISHED",
@@ -96,10 +98,10 @@ _CALL: Final = (
 _RESULT: Final = _CALL.index("RESULT")
 #: Type of the elements, rank, address of the shape, size in bytes; address in the arena (0 if the
 #: step does not use it), address that the arguments have now, addresses of these arguments and
-#: their number; where to copy an output to (null if it is written in place). With strings: the words
-#: of an input's source, or of all sources for an output (null without strings); where references to
-#: the input's strings are in the arena (null if the step does not use it), the first of them, and the
-#: number of strings.
+#: their number; where to copy an output to (null if it is written in place). With strings: the
+#: words of an input's source, or of all sources for an output (null without strings); where
+#: references to the input's strings are in the arena (null if the step does not use it), the first
+#: of them, and the number of strings.
 _PORT: Final = (
     "PORT_DTYPE",
     "PORT_RANK",
@@ -303,8 +305,8 @@ class StepPort(Struct, frozen=True, kw_only=True):
         dtype, shape, size_bytes: those of its arrays.
         own: its address in the arena; 0 if the step does not use it.
         cells: addresses of the step's arguments that refer to it. Without any, it is only copied.
-        source: with strings, the address of the words of an input's source, or of all sources for an
-            output; else 0.
+        source: with strings, the address of the words of an input's source, or of all sources for
+            an output; else 0.
         references: where references to an input's strings are in the arena; 0 if the step does not
             use them.
         first: the first of these references.

@@ -13,8 +13,8 @@ Slots and the words that workers wait for lie in the *pool*, memory that is neve
 worker merely reads a word that has changed. The data that a slot points to is only read after a
 claim: the owner waits until the chunk is done.
 
-Each chunk of a part is smaller than the one before. Its own thread claims the largest one first, the
-others claim the smallest one first. Threads of different speed thus finish together.
+Each chunk of a part is smaller than the one before. Its own thread claims the largest one first,
+the others claim the smallest one first. Threads of different speed thus finish together.
 
 Workers poll the slots for a while, then each sleeps on its own futex. The owner of a shared call
 wakes the workers that may help.

@@ -2,13 +2,14 @@
 
 A step's program calls such a function before the kernels and copies whose sizes depend on such
 lengths. It computes what they need from the current lengths and writes it to the memory of the
-step: the extents that kernels read, the numbers of work items, the addresses of parts of values, and
+step: the extents that kernels read, the numbers of work items, the addresses of parts of values,
+    and
 the numbers of bytes that copies move. It may then set new lengths.
 
 Kernels are generated as if no length were 0 or 1. They are right for 1. Of an empty output nothing
 is computed, and where a kernel would read or divide by what is empty, the function refuses. A sum
-over nothing is 0, though, if the kernel can compute it. The function also refuses if a guard does not
-hold. If a length exceeds its capacity, so that values might not fit into
+over nothing is 0, though, if the kernel can compute it. The function also refuses if a guard does
+not hold. If a length exceeds its capacity, so that values might not fit into
 the arena, it sets nothing, but stores the lengths that are wanted.
 """
 
@@ -56,8 +57,8 @@ class SizedCall(Struct, frozen=True, kw_only=True):
         number: of the call.
         record: offset of its record in the memory of the step.
         extents: offset of the words that it reads.
-        cells: arguments that are parts of values: the offset of the argument, the value that it is a
-            part of, and the offset in it, in bytes.
+        cells: arguments that are parts of values: the offset of the argument, the value that it is
+            a part of, and the offset in it, in bytes.
     """
 
     kernel: Kernel

@@ -28,8 +28,8 @@ _MAX_GRAINS = 64
 #: Upper limit on the time of a work item, because cancellation and deadlines are only checked
 #: between work items.
 _MAX_WORK_ITEM_NS = 2_000_000.0
-#: Maximum number of work items, and minimum number of elements of each, of kernels of which only some
-#: rows are needed.
+#: Maximum number of work items, and minimum number of elements of each, of kernels of which only
+#: some rows are needed.
 _MAX_LIMITED_ITEMS, _MIN_LIMITED_ELEMENTS = 256, 64
 #: Cost of an instruction on a register, and of moving a byte.
 _STEP_NS = 0.3
@@ -58,8 +58,9 @@ class LoopSchedule(Struct, frozen=True, kw_only=True):
     """Loop nest that computes the elements of a kernel.
 
     There is a loop for each axis of `order`; that of the kernel's last axis takes `lanes` elements
-    per iteration, or is written out (see `lane_constants`). A unit is an iteration of the first `outer` loops, or one of `blocks` parts of
-    the last loop in each of those. A work item is a number of units.
+    per iteration, or is written out (see `lane_constants`). A unit is an iteration of the first
+    `outer` loops, or one of `blocks` parts of the last loop in each of those. A work item is a
+    number of units.
 
     Attributes:
         kernel: the kernel, with its axes joined.

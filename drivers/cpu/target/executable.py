@@ -25,8 +25,8 @@ RECORD_WORDS: Final = 8
 #: which a copy begins in its target.
 _ITEMS: Final = 4
 _START: Final = 5
-#: What a call that sets lengths reports: that a length exceeds its capacity, or that the code is not
-#: valid for the lengths, for the first of its messages; further numbers stand for the others.
+#: What a call that sets lengths reports: that a length exceeds its capacity, or that the code is
+#: not valid for the lengths, for the first of its messages; further numbers stand for the others.
 EXCEEDS_CAPACITY: Final = 1
 REFUSED: Final = 2
 
@@ -119,8 +119,8 @@ class Instruction(msgspec.Struct, frozen=True, array_like=True):
             jumps; ENTER_LOOP begins to measure the time of a loop; TEST_LOOP leaves it, by a jump,
             if a BOOL is false.
         number: of the kernel for CALL, of bytes for COPY, of the loop for ENTER_LOOP and TEST_LOOP.
-        target: position of the instruction to jump to; the number of instructions ends the step. 0 for
-            others.
+        target: position of the instruction to jump to; the number of instructions ends the step. 0
+            for others.
         locations: target and source of COPY; the BOOL of BRANCH and TEST_LOOP.
         operations: positions in the model of the control flow that it is a part of.
     """

@@ -8,8 +8,8 @@ from typing import Final
 #: The architecture, as `uname` names it.
 MACHINE: Final = platform.machine()
 
-#: Entries of the auxiliary vector, by which Linux tells a process what the processor can do, and the
-#: names of their bits on 64-bit Arm, as in /proc/cpuinfo.
+#: Entries of the auxiliary vector, by which Linux tells a process what the processor can do, and
+#: the names of their bits on 64-bit Arm, as in /proc/cpuinfo.
 _ARM_FEATURES: Final = {
     16: {1: "asimd", 9: "fphp", 10: "asimdhp", 20: "asimddp"},
     26: {13: "i8mm", 14: "bf16"},

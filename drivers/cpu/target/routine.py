@@ -70,8 +70,8 @@ class Routine(Struct, frozen=True, kw_only=True):
         reads_program: True if a pointer to the memory of the step follows those of the arguments,
             which it writes like all arguments.
         reads_strings: True if a pointer to the sources of strings follows these pointers.
-        may_reduce_nothing: True if a reduction over no elements yields its identity, although lengths
-            that are not known are taken to be at least 1.
+        may_reduce_nothing: True if a reduction over no elements yields its identity, although
+            lengths that are not known are taken to be at least 1.
     """
 
     text: str

@@ -21,8 +21,8 @@ STRING_BYTES: Final = 32
 def string_access_text(prefix: str) -> str:
     """Returns the IR of functions that read strings.
 
-    `PREFIX_string` returns the object that a reference refers to, `PREFIX_equal` compares bytes, and
-    `PREFIX_word` reads eight of them.
+    `PREFIX_string` returns the object that a reference refers to, `PREFIX_equal` compares bytes,
+    and `PREFIX_word` reads eight of them.
 
     Args:
         prefix: begins the names of the functions.

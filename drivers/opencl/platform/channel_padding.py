@@ -2,9 +2,10 @@
 
 Tensor cores multiply matrices that are copied 16 bytes at a time. A window over an image with three
 channels has no such vectors, and gathering it element by element takes several times longer than
-multiplying it. A padded copy of the image, with borders and with four, eight or sixteen channels, has
-them: where there is no padding along a line, a row of a window is contiguous. Windows of the copy may
-have to be longer than those of the image; the weights of the elements that are added are zero.
+multiplying it. A padded copy of the image, with borders and with four, eight or sixteen channels,
+has them: where there is no padding along a line, a row of a window is contiguous. Windows of the
+copy may have to be longer than those of the image; the weights of the elements that are added are
+zero.
 """
 
 import math
@@ -25,8 +26,8 @@ _MAX_CHANNELS = 4
 _MIN_ELEMENTS = 1 << 22
 #: Smaller windows are gathered about as fast as they are multiplied.
 _MIN_TAPS = 16
-#: Limit on the elements of a copy, that of `gemm_view`: a convolution of a larger one would be a generic
-#: kernel, whose indices have 32 bits, too.
+#: Limit on the elements of a copy, that of `gemm_view`: a convolution of a larger one would be a
+#: generic kernel, whose indices have 32 bits, too.
 _MAX_COPIED = ((1 << 31) - 1) // 8
 #: Bytes of a vector.
 _VECTOR_BYTES = 16

@@ -149,8 +149,8 @@ def round_stored_only(graph: FusedGraph) -> FusedGraph:
 def round_beside(graph: FusedGraph) -> FusedGraph:
     """Computes the FLOAT16 copies of moved values from what these are moved from.
 
-    Such a value is an output of the graph, and its copy a factor of products: the kernels of both can
-    then run at the same time.
+    Such a value is an output of the graph, and its copy a factor of products: the kernels of both
+    can then run at the same time.
     """
     kernels = {kernel.output: kernel for kernel in graph.kernels}
     return replace(graph, kernels=tuple(_rounded_beside(kernel, kernels) for kernel in graph.kernels))

@@ -1,9 +1,10 @@
 """Instructions and local memory of an NVIDIA GPU that its OpenCL compiler does not offer.
 
 NVIDIA's compiler accepts only instructions of every GPU of a generation, and at most 48 KB of local
-memory. It returns programs as PTX, though, and accepts PTX for the very GPU (`sm_90a`), where a group
-may have up to 227 KB. Texts therefore hide these instructions as comments of inline assembly, which
-the compiler passes on, and declare large local memory smaller; `retargeted` completes the PTX.
+memory. It returns programs as PTX, though, and accepts PTX for the very GPU (`sm_90a`), where a
+group may have up to 227 KB. Texts therefore hide these instructions as comments of inline assembly,
+which the compiler passes on, and declare large local memory smaller; `retargeted` completes the
+PTX.
 """
 
 import re

@@ -119,8 +119,9 @@ def is_supported(facts: DeviceFacts) -> bool:
 def is_launched(sources: Sequence[Source], facts: DeviceFacts) -> bool:
     """Returns True if most sources have so much work that they are faster as separate kernels.
 
-    They fill the device several times. Then the time between two kernels does not matter, while more
-    work-groups are resident than in a persistent kernel, which has the registers of all phases.
+    They fill the device several times. Then the time between two kernels does not matter, while
+    more work-groups are resident than in a persistent kernel, which has the registers of all
+    phases.
     """
     filled = statistics.median(each.groups * each.local_size / ITEMS for each in sources)
     return filled > _LAUNCHED_FILLS * facts.compute_units

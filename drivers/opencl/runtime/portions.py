@@ -12,8 +12,8 @@ from typing import Final
 
 from neurald.hal.process.fork import forkable_lock
 
-#: Target duration of a portion. Two are in flight, so up to 10 ms, and 15 with the tolerance, cannot be
-#: stopped.
+#: Target duration of a portion. Two are in flight, so up to 10 ms, and 15 with the tolerance,
+#: cannot be stopped.
 PORTION_S: Final = 0.005
 #: A portion that takes this many times as long is divided.
 _TOLERANCE: Final = 1.5

@@ -120,7 +120,8 @@ def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int
     """
     if scheme is PaddingScheme.VALID or extent == 1:
         return 0, 0
-    # What (ceil(size / stride) - 1) * stride + extent exceeds the size by; a compiler may not know it.
+    # What (ceil(size / stride) - 1) * stride + extent exceeds the size by; a compiler may not know
+    # it.
     total = extent - stride + (-size) % stride
     if extent < stride:
         total = max(0, int(total))

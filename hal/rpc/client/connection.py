@@ -65,8 +65,8 @@ from neurald.hal.sync.fence import Fence
 _SERVICE: Final = f"/{device_pb2.DESCRIPTOR.services_by_name['Device'].full_name}"
 _EXECUTE_WITH_DATA: Final = f"{_SERVICE}/ExecuteWithData"
 _EXECUTE_EACH: Final = f"{_SERVICE}/ExecuteEach"
-#: Memory is sent in pieces of this size: a daemon keeps a buffer for as much as a connection receives
-#: at once.
+#: Memory is sent in pieces of this size: a daemon keeps a buffer for as much as a connection
+#: receives at once.
 _PART_BYTES: Final = CHUNK_BYTES // 4
 #: How long a live daemon may take to open a session. A stopped one is noticed sooner.
 CONNECT_TIMEOUT_S = 10.0

@@ -16,7 +16,8 @@ from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.rpc.client.connection import Connection
 
-#: How often a call and a burst of each size are repeated, and from which round trip on they are not.
+#: How often a call and a burst of each size are repeated, and from which round trip on they are
+#: not.
 _REPEATS: Final = 3
 _LONG_TRIP_S: Final = 0.1
 #: The sizes of bursts, which grow until their data alone takes so long, and half of a round trip.

@@ -53,8 +53,8 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SERVICE = device_pb2.DESCRIPTOR.services_by_name["Device"].full_name
-#: The largest message of a call that sends several: a request, and 1 MiB of content. No other thread
-#: runs while protobuf decodes one.
+#: The largest message of a call that sends several: a request, and 1 MiB of content. No other
+#: thread runs while protobuf decodes one.
 _MAX_PART_BYTES = CHUNK_BYTES + (1 << 18)
 #: How many nested messages and byte strings it may have, those of some thousand arguments.
 _MAX_REQUEST_PARTS = 20_000

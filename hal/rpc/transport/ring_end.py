@@ -60,9 +60,9 @@ _STAMPS = struct.Struct("<6Q")
 _ENTRY_OFFSET = 8
 _WORD_BYTES = 4
 _NUMBERS = 1 << 32
-#: When to look for an entry again after the flag was set: its writer may not have seen the flag yet,
-#: and so wake nobody. A system call orders the accesses of this end, and takes longer than stores
-#: of the other core take to become visible. The second time is a safety net.
+#: When to look for an entry again after the flag was set: its writer may not have seen the flag
+#: yet, and so wake nobody. A system call orders the accesses of this end, and takes longer than
+#: stores of the other core take to become visible. The second time is a safety net.
 _STORE_SEEN_MS = (0, 20.0)
 #: On these machines, an end that sees a number also sees the entry that was written before it. On
 #: others the number is sent in a packet, since system calls order the accesses around them.

@@ -1,8 +1,9 @@
 """Prepares the steps that run a first tier, in the background, and replaces it.
 
-The work is done in lanes, one for each device: a lane is a thread that does one piece after another,
-for all compilations of the process. A piece refers to its compilation weakly. If the compilation is
-freed, the piece is cancelled; after a fork, the child begins again when it uses the compilation.
+The work is done in lanes, one for each device: a lane is a thread that does one piece after
+another, for all compilations of the process. A piece refers to its compilation weakly. If the
+compilation is freed, the piece is cancelled; after a fork, the child begins again when it uses the
+compilation.
 
 Where the device is another than the CPU device and takes long, the CPU device compiles the step,
 too. Its code runs until the device is ready, and stays if the device fails.

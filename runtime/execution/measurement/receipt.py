@@ -41,8 +41,8 @@ class StepReceipt(Struct, frozen=True, kw_only=True):
     """How one step ran in one execution.
 
     Attributes:
-        step: its position in the plan; -1 for the whole model, which the CPU device ran after a step
-            failed everywhere.
+        step: its position in the plan; -1 for the whole model, which the CPU device ran after a
+            step failed everywhere.
         device: that it was planned for.
         driver_version: of that device.
         ran_on: the device whose results count; empty if none succeeded.

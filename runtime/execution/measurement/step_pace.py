@@ -1,8 +1,8 @@
 """Divides the time limit of an execution over the steps of its plan.
 
 Each step leaves the steps after it as much time as they take at least, which is the shortest time
-that each of them has taken so far. So an execution that cannot keep its limit ends with the step that
-has used the time up, and not when the time is over: later steps do not even begin.
+that each of them has taken so far. So an execution that cannot keep its limit ends with the step
+that has used the time up, and not when the time is over: later steps do not even begin.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Runs the steps of one execution at the same time, as far as they do not wait for each other.
 
 The calling thread runs steps itself. For others that are ready it asks threads of a pool, which are
-kept for the next execution. A thread that has finished a step goes on with one that has become ready,
-so that a chain of steps stays in one thread.
+kept for the next execution. A thread that has finished a step goes on with one that has become
+ready, so that a chain of steps stays in one thread.
 
 After an error no further step begins, and the error is raised when those that run have ended,
 because they still use the memory of the execution. If a driver died, and may still write to that

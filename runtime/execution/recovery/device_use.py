@@ -1,7 +1,7 @@
 """Tells whether a run had a device for itself, as far as this process knows.
 
-A run that waits for others takes longer than the device needs for it, so its time says nothing about
-the device.
+A run that waits for others takes longer than the device needs for it, so its time says nothing
+about the device.
 """
 
 from typing import Final
@@ -36,7 +36,8 @@ class DeviceUse:
     def end(self, begun: int) -> bool:
         """Notes the end of a run. True if no other one ran in the meantime."""
         with self._lock:
-            # A run in which the process was forked has been forgotten, and ends in the child as well.
+            # A run in which the process was forked has been forgotten, and ends in the child as
+            # well.
             self._running = max(0, self._running - 1)
             return begun == self._begun
 

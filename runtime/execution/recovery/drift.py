@@ -1,15 +1,15 @@
 """Notices that a device has become much slower than it was, for example because it throttles.
 
-The first runs of a step tell its usual time and by how much its times vary. Later runs are tested by
-a cumulative sum: each adds how much closer its logarithm is to twice the usual time than to the usual
-one, at most half of that factor, so that single long runs count no more than others. If the sum has
-become large, over at least 0.2 seconds of work, and the latest runs take at least 1.6 times as long
-as usual, the device has become slow. Four runs are enough if times vary little, and more are needed
-if they vary much, so that a device whose times always vary does not count as slow.
+The first runs of a step tell its usual time and by how much its times vary. Later runs are tested
+by a cumulative sum: each adds how much closer its logarithm is to twice the usual time than to the
+usual one, at most half of that factor, so that single long runs count no more than others. If the
+sum has become large, over at least 0.2 seconds of work, and the latest runs take at least 1.6 times
+as long as usual, the device has become slow. Four runs are enough if times vary little, and more
+are needed if they vary much, so that a device whose times always vary does not count as slow.
 
-The CPU device then stands in, once it has prepared the step, and the device gets a run after a pause
-that doubles with every run that is still slow. If the CPU device is even slower, the device goes on,
-and its time is the usual one from then on.
+The CPU device then stands in, once it has prepared the step, and the device gets a run after a
+pause that doubles with every run that is still slow. If the CPU device is even slower, the device
+goes on, and its time is the usual one from then on.
 """
 
 import math
@@ -36,8 +36,8 @@ _MIN_WORK_S: Final = 0.2
 #: A device is slow once the sum is that of so many runs of twice the usual time: of four that vary
 #: a little.
 _SLOW_RUNS: Final = 3.2
-#: Up to this deviation of the logarithms of times, which is that of times that vary by a half, no more
-#: runs are needed.
+#: Up to this deviation of the logarithms of times, which is that of times that vary by a half, no
+#: more runs are needed.
 _CALM: Final = 0.35
 
 

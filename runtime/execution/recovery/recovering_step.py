@@ -4,8 +4,8 @@ This extends Android's first stage of fallback, which has no memory of failures.
 failed stays prepared on the CPU, so that the next failure costs no compilation; the first one gets
 code that is ready at once, until better code was compiled in the background. The device is retried
 after a pause that doubles with every consecutive failure. If its driver died, the prepared model is
-lost, and the step is prepared again from its device, model and options: in the background if the CPU
-can take over, otherwise by the execution that needs it.
+lost, and the step is prepared again from its device, model and options: in the background if the
+CPU can take over, otherwise by the execution that needs it.
 
 With an explicit list of devices the CPU does not take over. The device's error is raised to the
 caller, and a step whose driver died is prepared again.
@@ -105,7 +105,8 @@ class RecoveringStep:
         self._may_fall_back = may_fall_back and is_on_both
         self._lock = forkable_lock()
         self._cpu_lock = forkable_lock()
-        #: What runs until the device has compiled the step. Used like a fallback, apart from counts.
+        #: What runs until the device has compiled the step. Used like a fallback, apart from
+        #: counts.
         self._first = step.prepared_model if step.is_first_tier else None
         self._prepared: PreparedModel | None = None if step.is_first_tier else step.prepared_model
         self._report: PreparationReport | None = None

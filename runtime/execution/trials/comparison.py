@@ -1,12 +1,12 @@
 """Decides by measured times whether a plan or the CPU device runs a model faster: a sequential test.
 
 Runs of both alternate. The first of each is cold and only tells orders of magnitude. The logarithms
-of the ratios of later pairs are tested: as soon as their mean differs from zero with a confidence of
-99 % (Student's t), the faster side stays. The better mean decides once it is as certain that the
-difference is below 5 %, after a hundred pairs, or as soon as the runs of the slower side have cost as
-much as twenty runs of the faster one. So deciding costs at most 2 % of 1,000 runs, unless a single run
-is that much slower. Only times that vary much need many pairs; after fewer of them, a side that is a
-fifth slower would win too often.
+of the ratios of later pairs are tested: as soon as their mean differs from zero with a confidence
+of 99 % (Student's t), the faster side stays. The better mean decides once it is as certain that the
+difference is below 5 %, after a hundred pairs, or as soon as the runs of the slower side have cost
+as much as twenty runs of the faster one. So deciding costs at most 2 % of 1,000 runs, unless a
+single run is that much slower. Only times that vary much need many pairs; after fewer of them, a
+side that is a fifth slower would win too often.
 """
 
 import math

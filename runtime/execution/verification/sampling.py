@@ -29,8 +29,8 @@ class Sampler:
 
     The executions in the beginning are chosen as soon as they can be verified, and later ones at
     random distances. After the first `10 / share` executions, no more than the wanted share of all
-    is verified, nor do verifications take more than that share of the time. Before that they take no
-    more than they may take by then, but for the first one, which is verified whatever it takes.
+    is verified, nor do verifications take more than that share of the time. Before that they take
+    no more than they may take by then, but for the first one, which is verified whatever it takes.
 
     Args:
         share: of the executions, above 0 and at most 1.

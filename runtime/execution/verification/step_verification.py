@@ -1,8 +1,8 @@
 """Verifies sampled executions of one step against the CPU device.
 
 The inputs of a sampled execution are kept. After the device has computed, the CPU device computes
-the same, and the results are compared. If they differ, the application gets those of the CPU device,
-which runs the step from then on. In the background the operations are found that the device
+the same, and the results are compared. If they differ, the application gets those of the CPU
+device, which runs the step from then on. In the background the operations are found that the device
 computes wrong; they are recorded, so that no application of the user gives them to this version of
 the driver again.
 """

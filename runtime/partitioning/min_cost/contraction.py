@@ -1,8 +1,8 @@
 """Joins operations of a large graph that a good plan does not separate, before it is searched.
 
 An operation is joined with the only one whose results it reads, or with the only one that reads its
-results, if both are cheapest on the same device, and if it does not pay to move one of them alone to
-another device. It does not if what the edge between them would transfer, and what the operation
+results, if both are cheapest on the same device, and if it does not pay to move one of them alone
+to another device. It does not if what the edge between them would transfer, and what the operation
 would cost more, exceed what its other values would save. A path that leaves such a group cannot
 return to it: all but one operation of the group have all their inputs, or all their readers, in it.
 """

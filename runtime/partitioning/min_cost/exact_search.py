@@ -3,9 +3,9 @@
 Operations are placed one after another. A part of a choice is given up when no completion can be
 better than the best choice so far, for either of two reasons. The path: an operation is finished no
 sooner than the launch of a step, the operations before it and the transfers between them take, and
-what follows it takes at least the shortest way to the end. The load: a device takes at least the sum
-of what it has to run, and all devices together at least the sum over all operations, each where it
-is cheapest. Neither bound ever exceeds the prediction, so what is found is optimal, unless the
+what follows it takes at least the shortest way to the end. The load: a device takes at least the
+sum of what it has to run, and all devices together at least the sum over all operations, each where
+it is cheapest. Neither bound ever exceeds the prediction, so what is found is optimal, unless the
 search is ended by its limit.
 """
 

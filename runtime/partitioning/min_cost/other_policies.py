@@ -1,7 +1,7 @@
 """The choices of the other policies for a graph without control flow, as arrays.
 
-They are what `neurald.runtime.partitioning.placement` and `policy_tengine` choose, without reasons and
-in much less time, so that plans can be compared with them.
+They are what `neurald.runtime.partitioning.placement` and `policy_tengine` choose, without reasons
+and in much less time, so that plans can be compared with them.
 """
 
 from collections.abc import Collection, Mapping, Sequence

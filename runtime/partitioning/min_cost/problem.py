@@ -23,7 +23,8 @@ Choice: TypeAlias = list[int]
 #: A plan: its steps, each with a device and operations.
 Steps: TypeAlias = Sequence[tuple[int, Sequence[int]]]
 
-#: Of each value that an operation writes: whether the client reads it, its readers, and moving it out.
+#: Of each value that an operation writes: whether the client reads it, its readers, and moving it
+#: out.
 _Results: TypeAlias = list[tuple[bool, list[int], list[float]]]
 
 #: Plans of so many operations are predicted by loops.

@@ -53,8 +53,8 @@ def find_plan(
     Args:
         problem: of a graph with at least one operation.
         names: of the candidates.
-        others: plans of other policies, by name; None for the steps that a choice has. Those of large
-            graphs without steps are left out if they cannot be the best.
+        others: plans of other policies, by name; None for the steps that a choice has. Those of
+            large graphs without steps are left out if they cannot be the best.
         max_nodes: limit of the search in small graphs.
     """
     plans: list[tuple[float, Choice, Steps]] = []

@@ -29,8 +29,8 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
         writer: by value, the operation that writes it; -1 for the client.
         is_output: by value, whether the client reads it.
         bytes: by value, its size.
-        read_by, read: for each operand that an operation reads, the operation and the value; without
-            repetitions, in the order of the operations.
+        read_by, read: for each operand that an operation reads, the operation and the value;
+            without repetitions, in the order of the operations.
     """
 
     count: int

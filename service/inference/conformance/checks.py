@@ -1,8 +1,8 @@
 """The checks of a server of the V2 protocol.
 
-Each is a function that raises `Violation` with what was found and what was expected, or `Unavailable`
-if the server does not have what is checked. The protocol leaves some statuses open; where servers
-differ, any of them is accepted.
+Each is a function that raises `Violation` with what was found and what was expected, or
+`Unavailable` if the server does not have what is checked. The protocol leaves some statuses open;
+where servers differ, any of them is accepted.
 """
 
 import math

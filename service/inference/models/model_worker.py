@@ -34,7 +34,8 @@ from neurald.service.sandbox.mode import SandboxMode
 
 #: How often a worker is asked whether it is well.
 _PING_S: Final = 0.05
-#: A worker that has not answered for so long is not ready, and one that is silent for longer is ended.
+#: A worker that has not answered for so long is not ready, and one that is silent for longer is
+#: ended.
 _HANGS_S: Final = 0.15
 _SILENT_S: Final = 3.0
 #: How long an explanation may take, and how large it may be.

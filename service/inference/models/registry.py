@@ -59,8 +59,8 @@ class Registry:
         load_s: how long loading a model may take.
 
     Attributes:
-        is_starting: whether the models of the start are not loaded yet, so that clients should ask again
-            for one that is not there.
+        is_starting: whether the models of the start are not loaded yet, so that clients should ask
+            again for one that is not there.
     """
 
     def __init__(

@@ -6,8 +6,8 @@ our calls take otherwise. Here one thread receives a call with its message and p
 once; the loop's thread sends the answer itself. The core's interface, `grpc._cython.cygrpc`, is the
 one on which `grpc.server` and `grpc.aio` are built, and is not documented.
 
-Handlers are those of `grpc.aio`: coroutine functions, or asynchronous generators for streams, with a
-`ServerCall` as their context.
+Handlers are those of `grpc.aio`: coroutine functions, or asynchronous generators for streams, with
+a `ServerCall` as their context.
 """
 
 import asyncio

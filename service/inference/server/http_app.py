@@ -39,8 +39,8 @@ _CODES: Final = {
 }
 _HEADER_LENGTH: Final = b"inference-header-content-length"
 _BODY_S: Final = 60.0
-#: How much of a body that is too large is received, and for how long: a client that is still sending
-#: when its connection is closed may not see the answer.
+#: How much of a body that is too large is received, and for how long: a client that is still
+#: sending when its connection is closed may not see the answer.
 _MAX_DISCARDED_BYTES: Final = 8 << 20
 _DISCARD_S: Final = 1.0
 #: The largest body of a call other than an inference.

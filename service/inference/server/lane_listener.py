@@ -1,7 +1,7 @@
 """Opens lanes for clients on this host, at a socket of the service.
 
-A client talks to the front end once for each lane, and then to the model's process. Only the user of
-the service and root are served.
+A client talks to the front end once for each lane, and then to the model's process. Only the user
+of the service and root are served.
 """
 
 import asyncio

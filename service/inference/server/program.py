@@ -1,7 +1,8 @@
 """The program of the front end's process, which `neurald serve` starts.
 
-Its settings, which may have a secret, come as one line of JSON on standard input. Whenever its state
-changes, it writes it as one line of JSON to standard output. It ends with the process that started it.
+Its settings, which may have a secret, come as one line of JSON on standard input. Whenever its
+state changes, it writes it as one line of JSON to standard output. It ends with the process that
+started it.
 """
 
 import asyncio

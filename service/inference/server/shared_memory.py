@@ -2,8 +2,8 @@
 
 The region belongs to the client, who may truncate or change it at any time. So it is never mapped:
 tensors are read from the file and written to it, which reports a short file where a mapping would
-end the process. Owner and size are checked at every use. A region that is in use stays open until its
-last use, whether it was unregistered or not.
+end the process. Owner and size are checked at every use. A region that is in use stays open until
+its last use, whether it was unregistered or not.
 """
 
 import contextlib

@@ -2,9 +2,9 @@
 
 It only reads: there is no request that changes anything but the session of a browser.
 
-Names of hosts that are not this one are refused, so that a page of another site cannot reach it by a
-name that it makes point here. If the service needs a token, the browser sends it once, and receives a
-cookie that scripts cannot read and that other sites' pages do not send.
+Names of hosts that are not this one are refused, so that a page of another site cannot reach it by
+a name that it makes point here. If the service needs a token, the browser sends it once, and
+receives a cookie that scripts cannot read and that other sites' pages do not send.
 """
 
 import asyncio

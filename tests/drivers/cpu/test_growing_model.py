@@ -135,7 +135,8 @@ def turns(count: int) -> Array:
 
 
 #: Random programs with each of the forms that have been refused once: slices of a row of which the
-#: length follows from data, lists that are empty at first, slices of constants, and sums of no rows.
+#: length follows from data, lists that are empty at first, slices of constants, and sums of no
+#: rows.
 _SEEDS = [(seed, False) for seed in (4, 33, 54, 57, 60, 62, 141, 162)]
 
 

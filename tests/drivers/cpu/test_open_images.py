@@ -130,8 +130,8 @@ STRIDED: Mapping[str, Callable[[], nd.Model]] = {
     "average": lambda: Images(8).pooling(Op.AVERAGE_POOL_2D, 2, 2),
 }
 
-#: Narrower images are compiled one by one: their positions lack taps at both ends, or their rows are
-#: shorter than a vector.
+#: Narrower images are compiled one by one: their positions lack taps at both ends, or their rows
+#: are shorter than a vector.
 LEAST_WIDTHS: Mapping[str, int] = {"7x7": 7, "int8 of 5x5": 22}
 
 

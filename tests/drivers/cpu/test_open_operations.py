@@ -1,7 +1,7 @@
 """Operations that are compiled for open lengths give the results of their references.
 
-All dimensions of the inputs of a random case are opened, and the code for its shapes is then used for
-others.
+All dimensions of the inputs of a random case are opened, and the code for its shapes is then used
+for others.
 """
 
 import random

@@ -54,8 +54,9 @@ for name, make in GRAPHS.items():
 """
 
 
-#: Blocks of layers as one kernel on tensor cores, whose instructions C stands for; those whose groups take no part in the same sums,
-#: since oclgrind does not see that one counts the others before it reads theirs.
+#: Blocks of layers as one kernel on tensor cores, whose instructions C stands for; those whose
+#: groups take no part in the same sums, since oclgrind does not see that one counts the others
+#: before it reads theirs.
 _BLOCKS = """
 import numpy as np
 import neurald as nd

@@ -21,8 +21,9 @@ _TURN_S = 30.0
 #: How long executions are counted at the end, when the attacker has ordinary priority. Threads of
 #: idle priority get shares of a busy machine that differ by a factor of three.
 _COUNTED_S = 5.0
-#: Time slice of a thread. Short executions keep the GIL, so that the interpreter shares it among the
-#: threads, in random order. Its usual slices are so long that some threads get none in a short run.
+#: Time slice of a thread. Short executions keep the GIL, so that the interpreter shares it among
+#: the threads, in random order. Its usual slices are so long that some threads get none in a short
+#: run.
 _SLICE_S = 1e-4
 
 

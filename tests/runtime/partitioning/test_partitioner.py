@@ -37,7 +37,8 @@ ADD, MUL, SUB, DIV, IF = (
     OperationType.IF,
 )
 FAST = Preference.FAST_SINGLE_ANSWER
-#: The policies that give a device whatever it can run, so that the steps of these tests are its regions.
+#: The policies that give a device whatever it can run, so that the steps of these tests are its
+#: regions.
 BY_REGION = (ANDROID, TENGINE)
 
 

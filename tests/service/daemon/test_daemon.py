@@ -221,8 +221,8 @@ def test_stalled_reflection_does_not_block_others(directory: Path, monkeypatch: 
         assert add(remote, 2) == 3
         wait_until(lambda: sum(not call.is_active() for call in calls) >= 90, timeout_s=60)
         ended = [call.code() for call in calls if not call.is_active()]
-        # A stream that was opened while another one stalled replaced it. Most are refused before they
-        # take a thread, which gRPC reports as a method that is not there.
+        # A stream that was opened while another one stalled replaced it. Most are refused before
+        # they take a thread, which gRPC reports as a method that is not there.
         refused = {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNIMPLEMENTED}
         assert set(ended) <= refused | {grpc.StatusCode.CANCELLED}
         remote.close()

@@ -59,6 +59,6 @@ def start(*arguments: str | Path, **options: Any) -> "subprocess.Popen[str]":
     )
 
 
-#: Exit statuses of a process that Ctrl-C ended, for `subprocess`: a second signal may arrive when the
-#: interpreter has already restored the system's handler. A shell shows 130 for both.
+#: Exit statuses of a process that Ctrl-C ended, for `subprocess`: a second signal may arrive when
+#: the interpreter has already restored the system's handler. A shell shows 130 for both.
 INTERRUPTED = (130, -signal.SIGINT)

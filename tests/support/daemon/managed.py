@@ -2,7 +2,8 @@
 
 The behaviour of a driver is the content of the file that the variable BEHAVIOUR names: "fail" makes
 its factory raise, "exit" ends its process, "flood" does so and leaves a process behind that writes
-to stderr without end, "hang" never returns, and "slow" does so once the behaviour is another one. Each driver process appends its id to the file `starts` beside it.
+to stderr without end, "hang" never returns, and "slow" does so once the behaviour is another one.
+Each driver process appends its id to the file `starts` beside it.
 """
 
 import os

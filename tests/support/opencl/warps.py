@@ -231,7 +231,8 @@ def without_warpgroups(text: str) -> str:
 _SWIZZLED = "#define SWIZZLED(base, at) ((base) + ((at) ^ (((at) >> 7 & 7) << 4)))\n"
 _INSTRUCTION = re.compile(r"m64n(\d+)k\d+\.\w+\.(\w+)\.")
 _ASSEMBLY = r"static inline void (\w+)_{}\([^{{]*\{{\n  asm volatile\((.*?)\n               : .*?\);\n\}}\n"
-#: Multiplies all steps of a tile, and exchanges accumulators as `_exchange` in warpgroup_pipeline.py.
+#: Multiplies all steps of a tile, and exchanges accumulators as `_exchange` in
+#: warpgroup_pipeline.py.
 _PIPELINE_RUN = """\
 #define NAME_run(sums, full, empty, left, right, first, phase, lane, next) \\
   for (int block = 0; block < BLOCKS; ++block) \\

@@ -5,8 +5,8 @@
     x = graph.tensor((1, 4), name="x")
     w = graph.tensor((2, 4), data=weights)
     y = graph.tensor((1, 2), name="y")
-    graph.operator("FULLY_CONNECTED", (x, w), (y,), "FullyConnectedOptions", FusedActivationFunction=1)
-    graph.inputs, graph.outputs = (x,), (y,)
+    graph.operator("FULLY_CONNECTED", (x, w), (y,), "FullyConnectedOptions",
+    FusedActivationFunction=1) graph.inputs, graph.outputs = (x,), (y,)
     content = model.build()
 
 Names of operators, types and options are those of the schema. Nothing is checked, so that damaged

@@ -1,7 +1,8 @@
 """Helpers of scatter operations: each output element finds the elements scattered to it.
 
-Where the indices are known and few of them are equal, each output element is computed independently:
-they are turned into a table of sources per destination. `Builder.scatter` is for all others.
+Where the indices are known and few of them are equal, each output element is computed
+independently: they are turned into a table of sources per destination. `Builder.scatter` is for all
+    others.
 """
 
 from collections.abc import Callable

@@ -24,11 +24,12 @@ class StringTable(Struct, frozen=True, kw_only=True):
     """A hash table with open addressing.
 
     Attributes:
-        places: INT32, a power of two and at least twice the number of keys; the number of the key plus
-            one at its place, 0 for free places. A key is at the first free place from that on
+        places: INT32, a power of two and at least twice the number of keys; the number of the key
+            plus one at its place, 0 for free places. A key is at the first free place from that on
             which the highest bits of its hash name.
         keys: INT64, where each key begins in `characters`, and its length.
-        characters: UINT8, the bytes of all keys, each followed by zeros up to a multiple of 8 bytes.
+        characters: UINT8, the bytes of all keys, each followed by zeros up to a multiple of 8
+            bytes.
     """
 
     places: Array

@@ -1,6 +1,7 @@
 """Lowers RANDOM_UNIFORM, RANDOM_STANDARD_NORMAL, MULTINOMIAL and STABLEHLO_RNG_BIT_GENERATOR.
 
-`neurald.hal.operations.tflite.random` describes the generators. Words are UINT64 numbers below 2^32.
+`neurald.hal.operations.tflite.random` describes the generators. Words are UINT64 numbers below
+2^32.
 """
 
 import math

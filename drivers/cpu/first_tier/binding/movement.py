@@ -1,8 +1,8 @@
 """Binds operations that only move elements: transpositions, slices, concatenations and others.
 
-Most of them copy between views of their operands, which NumPy finds in arrays that nobody reads. For
-others it is found out by the operation's reference, on the numbers of the elements in the place of
-their values, which element goes where.
+Most of them copy between views of their operands, which NumPy finds in arrays that nobody reads.
+For others it is found out by the operation's reference, on the numbers of the elements in the place
+of their values, which element goes where.
 """
 
 import math

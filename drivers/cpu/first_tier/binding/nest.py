@@ -1,8 +1,8 @@
 """Nests of loops over elements of operands with strides, as words of kernels.
 
-Loops that are one for all operands are merged. `NEST` remain, the inner one last. The two inner ones
-are a work item. The words are the number of elements of the output, the lengths, and the strides of
-each operand.
+Loops that are one for all operands are merged. `NEST` remain, the inner one last. The two inner
+ones are a work item. The words are the number of elements of the output, the lengths, and the
+strides of each operand.
 """
 
 import math

@@ -10,8 +10,8 @@ from neurald.hal.operations.machinery.call import Array
 def requantization(multipliers: Array, rounding: Rounding = Rounding.TWICE) -> tuple[Array, Array]:
     """Returns the mantissas and the `SCALES` other parameters of multipliers.
 
-    A shift to the left by a positive exponent is part of the shift to the right that follows. What it
-    makes greater than 32 bits is beyond the limits of the output.
+    A shift to the left by a positive exponent is part of the shift to the right that follows. What
+    it makes greater than 32 bits is beyond the limits of the output.
 
     Args:
         multipliers: of the channels.

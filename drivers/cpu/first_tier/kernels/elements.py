@@ -278,7 +278,8 @@ def _of_bytes(target: Target, operation: str) -> Unit:
 def _of_shorts(target: Target, operation: str) -> Unit:
     """Writes an operation on two 16-bit integers, whose zero points are 0.
 
-    Words: those of the nest; the parameters that rescale each addend, except of `product`; and those
+    Words: those of the nest; the parameters that rescale each addend, except of `product`; and
+        those
     that requantise the result, with the zero point and the limits.
     """
     kernel = KernelWriter(target, f"first_short_{operation}", ("out", "input", "other"))

@@ -34,9 +34,9 @@ def extreme_units(target: Target) -> list[Unit]:
 def _search(target: Target, kind: Scalar, output: str, *, is_row: bool) -> Unit:
     """Writes the search in rows, or in columns, which have neighbours.
 
-    The first of equal elements counts, and NaN before all others. Words: elements that are searched,
-    columns, and what keys are combined with by XOR: -1 to find the smallest, else 0. A work item is a
-    row, or a matrix of columns.
+    The first of equal elements counts, and NaN before all others. Words: elements that are
+    searched, columns, and what keys are combined with by XOR: -1 to find the smallest, else 0. A
+    work item is a row, or a matrix of columns.
     """
     name = f"first_extreme_{KINDS[kind]}_{'rows' if is_row else 'columns'}_{output}"
     kernel = KernelWriter(target, name, ("out", "input"))

@@ -26,7 +26,8 @@ def factor_units(target: Target) -> list[Unit]:
 def _widen(target: Target, sign: str, extension: str) -> Unit:
     """Writes a conversion of bytes to 16-bit values without their zero point.
 
-    Words: elements, elements of a row of the input and of the output, the zero point. A work item is
+    Words: elements, elements of a row of the input and of the output, the zero point. A work item
+        is
     a row; elements that only rows of the output have are 0.
     """
     kernel = KernelWriter(target, f"first_widen_{sign}", ("out", "input"))
@@ -52,8 +53,8 @@ def _quantize_rows(target: Target) -> Unit:
     """Writes the quantisation of rows of floats by their own ranges, without their zero points.
 
     Words: elements of a row, of a pixel of the input and of the output, how often each scale is
-    written, and whether rows have zero points. A work item is a row; elements that only pixels of the
-    output have are not written. See `neurald.hal.operations.arithmetic.row_quantization`.
+    written, and whether rows have zero points. A work item is a row; elements that only pixels of
+    the output have are not written. See `neurald.hal.operations.arithmetic.row_quantization`.
     """
     kernel = KernelWriter(target, "first_quantize_rows", ("out", "rows", "input"))
     length, depth, padded, repeats, asymmetric = (kernel.word(number) for number in range(5))
@@ -206,8 +207,8 @@ def _pack_bytes(target: Target, sign: str, extension: str) -> Unit:
     """Writes the arrangement of a matrix of bytes, whose channels are neighbours, in panels.
 
     Elements become 16-bit values without their zero point, two to a term. Words: elements that are
-    summed, channels, bytes between matrices, panels, channels of a panel, the zero point. A work item
-    is a panel; see `_pack_words`.
+    summed, channels, bytes between matrices, panels, channels of a panel, the zero point. A work
+    item is a panel; see `_pack_words`.
     """
     kernel = KernelWriter(target, f"first_pack_{sign}", ("out", "input"))
     code = kernel.code

@@ -24,11 +24,12 @@ def largest_units(target: Target) -> list[Unit]:
 def _search(target: Target, kind: Scalar, position: str) -> Unit:
     """Writes the search for the largest elements of a row, and where they are.
 
-    An element is a *mark*: its key, and its number or the complement of that, so that marks differ and
-    have the order of the result. The best ones are a heap with the least at its root, in `marks`. Most
-    elements of a long row are less, so keys are compared with it a vector at a time.
+    An element is a *mark*: its key, and its number or the complement of that, so that marks differ
+    and have the order of the result. The best ones are a heap with the least at its root, in
+    `marks`. Most elements of a long row are less, so keys are compared with it a vector at a time.
 
-    Words: elements of a row, how many of them are wanted, and what numbers are combined with by XOR: 0
+    Words: elements of a row, how many of them are wanted, and what numbers are combined with by
+        XOR: 0
     if the last of equal elements comes first, else -1. A work item is a row.
     """
     name = f"first_largest_{KINDS[kind]}_{position}"

@@ -43,8 +43,8 @@ def _move(target: Target, size: int) -> Unit:
 def _runs(target: Target, size: int) -> Unit:
     """Writes a movement of runs of elements.
 
-    The table has two numbers for each run: the first elements of the output and of the input. Words:
-    elements of a run. A work item is a run.
+    The table has two numbers for each run: the first elements of the output and of the input.
+    Words: elements of a run. A work item is a run.
     """
     kernel = KernelWriter(target, f"first_runs_{size}", ("out", "input", "table"))
     element, length = f"i{8 * size}", kernel.word(0)
@@ -80,7 +80,8 @@ def _row_of(kernel: KernelWriter, index: str, place: str, length: str) -> str:
 def _gather(target: Target, size: int, index: str) -> Unit:
     """Writes the movement of runs of elements whose numbers are in memory.
 
-    Words: elements of a run, indexes of a batch, runs among which an index chooses, and how often the
+    Words: elements of a run, indexes of a batch, runs among which an index chooses, and how often
+        the
     indexes of a batch are used. A work item is a run.
     """
     kernel = KernelWriter(target, f"first_gather_{size}_{index}", ("out", "input", "index"))
@@ -105,7 +106,8 @@ def _gather(target: Target, size: int, index: str) -> Unit:
 def _gather_nd(target: Target, size: int, index: str) -> Unit:
     """Writes the movement of runs of elements whose positions along several axes are in memory.
 
-    Words: elements of a run, and the number of axes. `%axes` has the length of each, and runs from one
+    Words: elements of a run, and the number of axes. `%axes` has the length of each, and runs from
+        one
     position to the next. A work item is a run.
     """
     kernel = KernelWriter(target, f"first_gather_nd_{size}_{index}", ("out", "input", "index", "axes"))

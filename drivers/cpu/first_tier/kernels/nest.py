@@ -1,7 +1,7 @@
 """Writes nests of loops over elements of operands with strides.
 
-See `neurald.drivers.cpu.first_tier.binding.nest`. The words are the number of elements of the output,
-`NEST` lengths, and `NEST` strides of each operand.
+See `neurald.drivers.cpu.first_tier.binding.nest`. The words are the number of elements of the
+output, `NEST` lengths, and `NEST` strides of each operand.
 """
 
 from collections.abc import Callable, Sequence

@@ -56,7 +56,8 @@ def _widest(kernel: KernelWriter, element: str) -> Vector:
 def _average(target: Target, kind: str) -> Unit:
     """Writes an average over windows; integers round to nearest, ties away from zero.
 
-    Words: channels, taps, and the limits of the results. A work item is a position. `%counts` has the
+    Words: channels, taps, and the limits of the results. A work item is a position. `%counts` has
+        the
     number of taps inside of the image.
     """
     kernel = KernelWriter(target, f"first_average_{kind}", ("out", "input", "table", "zeros", "counts"))

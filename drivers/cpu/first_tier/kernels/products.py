@@ -26,7 +26,8 @@ def product_units(target: Target) -> list[Unit]:
 def _product(target: Target, kind: Products, *, is_panel: bool) -> Unit:
     """Writes sums of products over taps and terms, for batches.
 
-    Words: positions, channels, taps, terms of a tap, panels, tiles of a batch, elements between rows
+    Words: positions, channels, taps, terms of a tap, panels, tiles of a batch, elements between
+        rows
     of the output, then those of the epilogue. A term is a float, or two integers of 16 bits. A work
     item is a tile of positions, or a panel of weights. `%batches` has `BATCH_WORDS` for each batch.
     """

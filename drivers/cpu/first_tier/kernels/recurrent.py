@@ -21,12 +21,12 @@ def recurrent_units(target: Target) -> list[Unit]:
 def _lstm_step(target: Target) -> Unit:
     """Writes a step of an LSTM cell of floats without projection and layer normalisation.
 
-    `%products` has the products of the inputs with the weights of all gates, and `%sums` those of the
-    output state. `%out` and `%cell` are the next states, `%before` is the last cell state, and
+    `%products` has the products of the inputs with the weights of all gates, and `%sums` those of
+    the output state. `%out` and `%cell` are the next states, `%before` is the last cell state, and
     `%sequence` gets the output, too. `%peephole` has weights of the cell state for the gates input,
-    forget and output. Words: units; of `%products` and of `%sequence` where the step begins, and the
-    distance of rows; two factors, of the input gate and of what the forget gate leaves, one of which
-    is 0; and the limit of cell states. A work item is a row.
+    forget and output. Words: units; of `%products` and of `%sequence` where the step begins, and
+    the distance of rows; two factors, of the input gate and of what the forget gate leaves, one of
+    which is 0; and the limit of cell states. A work item is a row.
     """
     pointers = ("out", "cell", "sequence", "products", "sums", "before", "peephole")
     kernel = KernelWriter(target, "first_lstm_step", pointers)

@@ -22,7 +22,8 @@ FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _LINE_BYTES = 64
 #: Rows at multiples of this distance compete for few lines of the first-level cache.
 _ALIASED_BYTES = 1024
-#: With fewer blocks, packing a right operand that could be read in place takes longer than it saves.
+#: With fewer blocks, packing a right operand that could be read in place takes longer than it
+#: saves.
 _MIN_PACKED_BLOCKS = 4
 #: Packed operands above this size exceed the second-level cache by far, and threads have one each.
 _MAX_PACKED_BYTES = 16 << 20

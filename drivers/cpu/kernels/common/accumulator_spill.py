@@ -49,7 +49,8 @@ def each_spilled_position(
         pointer: address of the spilled accumulators.
         write: called once, with the name of a position and the accumulators of this position and
             the following ones. Its code may run more than once for a position.
-        together: number of positions per iteration, at most that of all positions unless it is open.
+        together: number of positions per iteration, at most that of all positions unless it is
+            open.
     """
     code, (count, vectors) = v.code, shape
     kind, size = v.type(element), v.lanes * _ACCUMULATOR_BYTES

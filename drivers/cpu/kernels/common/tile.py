@@ -69,8 +69,9 @@ def lanes_for(channels: int, target: Target) -> int:
 def is_too_narrow(positions: int, channels: int, target: Target) -> bool:
     """Returns True if tiles of a product would exclude lengths that it may have while a model runs.
 
-    A list that grows begins with few elements, which do not fill a vector. Products of few rows, such
-    as the scores of an attention's newest row, have code for any length that is nearly as fast.
+    A list that grows begins with few elements, which do not fill a vector. Products of few rows,
+    such as the scores of an attention's newest row, have code for any length that is nearly as
+    fast.
     """
     if isinstance(positions, Extent) or positions > _MAX_FEW_ROWS:
         return False

@@ -75,9 +75,9 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
     def borders(self) -> "tuple[list[Border], list[Border]]":
         """Returns the taps of the first and of the last positions, where some are missing.
 
-        The length may be open; it must be long enough that no position misses taps at both ends. The
-        padding, and with it the taps that are missing, may depend on the length. All borders of a
-        side have as many positions.
+        The length may be open; it must be long enough that no position misses taps at both ends.
+        The padding, and with it the taps that are missing, may depend on the length. All borders of
+        a side have as many positions.
         """
         inner = range(self.taps)
         firsts = [(self._first_taps(before), used) for before, used in _cases(self.padding_before)]
@@ -118,8 +118,8 @@ class Border(Struct, frozen=True, kw_only=True):
 def _cases(number: int, most: int | None = None) -> list[tuple[int, int]]:
     """Returns the values of a number, each with 1 for the lengths for which it has this value, else 0.
 
-    All values of at least `most` are one case. If there are too many cases, the value becomes part of
-    the lengths for which the code is valid.
+    All values of at least `most` are one case. If there are too many cases, the value becomes part
+    of the lengths for which the code is valid.
     """
     low, high = lowest(number), highest(number)
     if most is not None:
@@ -161,8 +161,8 @@ class TapSegment(Struct, frozen=True, kw_only=True):
 def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     """Divides the positions of a side into even tiles of at most `longest`.
 
-    If that only means to compute few positions twice, all tiles have the same length, since the code
-    of each length has to be compiled.
+    If that only means to compute few positions twice, all tiles have the same length, since the
+    code of each length has to be compiled.
     """
     if isinstance(side.positions, Extent):
         return _open_runs(side, longest)
@@ -197,9 +197,10 @@ def tile_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
 def _open_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     """Divides a number of positions that is only known at run time into tiles.
 
-    If no taps are missing, most tiles have the longest length that is not too long, and the positions
-    that are left have shorter ones, so that none is computed twice. Otherwise tiles overlap: those of
-    one length have tiles, the longest one that the positions are enough for. The first and the last
+    If no taps are missing, most tiles have the longest length that is not too long, and the
+    positions that are left have shorter ones, so that none is computed twice. Otherwise tiles
+    overlap: those of one length have tiles, the longest one that the positions are enough for. The
+        first and the last
     tile are runs of their own then, which include the borders.
     """
     firsts, lasts = ([], []) if side.is_inside else side.borders()

@@ -188,7 +188,8 @@ class GemmWriter:
         panel, unit, number = item
         is_needed = code.value(f"icmp eq i64 {panel}, 0")
         if self._is_panel_major and not self._shares_positions:
-            # A range may begin with any panel. Until it comes to the same unit again, no unit is copied.
+            # A range may begin with any panel. Until it comes to the same unit again, no unit is
+            # copied.
             count = self._units * self._product.images
             is_new = code.value(f"icmp ult i64 {number}, {count}")
             is_needed = code.value(f"or i1 {is_needed}, {is_new}")

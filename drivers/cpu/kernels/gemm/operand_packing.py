@@ -65,8 +65,8 @@ class SourceCopy(ABC):
     Attributes:
         product: the product that reads the copy.
         size_bytes: the size of the copy.
-        is_whole: True if the inputs of a position are not contiguous, so that all inputs are copied at
-            once.
+        is_whole: True if the inputs of a position are not contiguous, so that all inputs are copied
+            at once.
     """
 
     product: WindowedProduct

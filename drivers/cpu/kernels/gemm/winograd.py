@@ -55,7 +55,8 @@ _GAP_BYTES = 64
 #: Maximum number of tiles of a block; transformed, they should stay in the second-level cache.
 _MAX_TILES = 56
 #: Blocks are divided until there are this many work items for threads, into parts with at least as
-#: many tiles as large register tiles have positions, that compute at most this share of tiles twice.
+#: many tiles as large register tiles have positions, that compute at most this share of tiles
+#: twice.
 _MIN_WORK_ITEMS, _MIN_PART_TILES, _MAX_REPEATED = 32, 12, 1 / 32
 #: Cycles of a tile's transformations per vector of channels.
 _TRANSFORM_CYCLES = 70.0
@@ -274,8 +275,8 @@ class _WinogradWriter:
             before = multiple(code, group, parts)
             begin = single.call("llvm.smax", "i64", code.value(f"sub i64 %begin, {before}"), "0")
             end = single.call("llvm.smin", "i64", code.value(f"sub i64 %end, {before}"), str(parts))
-            # Pixels are transformed once for all panels of a block. After the first group, only the parts
-            # before its first one are missing, which the second group transforms.
+            # Pixels are transformed once for all panels of a block. After the first group, only the
+            # parts before its first one are missing, which the second group transforms.
             number = code.value(f"sub i64 {group}, {first_group}")
             is_second = code.value(f"icmp eq i64 {number}, 1")
             missing = single.call("llvm.smin", "i64", first_part, end)

@@ -70,7 +70,8 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
         block: units computed at a time.
         layout: the layout of their inputs.
         shares_panels: True if work items are panels; else they are units.
-        most_pixels: maximum number of positions per tile; tiles of rows of open length have as many.
+        most_pixels: maximum number of positions per tile; tiles of rows of open length have as
+            many.
         pitch: positions from a row to the next one of a unit, at the distance of neighbouring
             positions; the width, unless the scheme has tiles.
     """

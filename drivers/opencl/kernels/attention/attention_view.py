@@ -1,8 +1,8 @@
 """Views an attention kernel as three matrices for each batch, and renders its functions in C.
 
-`KERNEL_NAME_query(batch)`, `..._key` and `..._value` give the index at which a batch's matrix begins,
-`KERNEL_NAME_exponent(sum, batch, m, n, ...)` the exponent of a weight, and `KERNEL_NAME_store(sum,
-batch, m, d, ...)` stores an element of the result.
+`KERNEL_NAME_query(batch)`, `..._key` and `..._value` give the index at which a batch's matrix
+begins, `KERNEL_NAME_exponent(sum, batch, m, n, ...)` the exponent of a weight, and
+`KERNEL_NAME_store(sum, batch, m, d, ...)` stores an element of the result.
 """
 
 from collections.abc import Mapping

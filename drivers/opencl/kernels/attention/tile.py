@@ -1,9 +1,9 @@
 """Attention in portable OpenCL C, for every type, width and stride.
 
-A work-group has a tile of rows of one batch. It passes over the columns in tiles: it computes a tile
-of scores, staging the operands in local memory, then the largest exponent and the sum of weights of
-each row so far, and adds the values with their weights to its sums, which are scaled whenever either
-changes. Sums are averages of values at any time, so that they cannot overflow.
+A work-group has a tile of rows of one batch. It passes over the columns in tiles: it computes a
+tile of scores, staging the operands in local memory, then the largest exponent and the sum of
+weights of each row so far, and adds the values with their weights to its sums, which are scaled
+whenever either changes. Sums are averages of values at any time, so that they cannot overflow.
 """
 
 import math

@@ -2,9 +2,9 @@
 
 A warpgroup has 64 rows, a group one or two warpgroups. Queries, and the keys and values of a step,
 are copied to local memory, with chunks swizzled as the instruction expects them; it reads both
-factors of the scores from there. Scores come as accumulators in the order in which the second product
-reads its left matrix, so that weights never leave the registers. The instruction reads values
-transposed. The next step is copied while a step is multiplied.
+factors of the scores from there. Scores come as accumulators in the order in which the second
+product reads its left matrix, so that weights never leave the registers. The instruction reads
+values transposed. The next step is copied while a step is multiplied.
 """
 
 import math
@@ -198,8 +198,8 @@ def _strings(lines: list[str]) -> str:
 def _described(name: str, address: str, leading_bytes: int) -> list[str]:
     """Returns the instructions that describe a matrix at an address.
 
-    The description says that chunks are swizzled by 128 bytes, and has the distance of eight rows; if
-    its rows are along the depth, also that of blocks of 128 bytes.
+    The description says that chunks are swizzled by 128 bytes, and has the distance of eight rows;
+    if its rows are along the depth, also that of blocks of 128 bytes.
     """
     rest = 1 << 62 | (_EIGHT_ROWS >> 4) << 32 | (leading_bytes >> 4) << 16
     return [

@@ -1,8 +1,8 @@
 """Finds chains of kernels that one kernel may replace.
 
 A chain is a depthwise convolution with the kernel that is the only reader of its output, and
-optionally the kernel that computes its input; or a kernel of rows, such as a normalisation, with the
-product of few rows that is its only reader.
+optionally the kernel that computes its input; or a kernel of rows, such as a normalisation, with
+the product of few rows that is its only reader.
 """
 
 from collections.abc import Sequence

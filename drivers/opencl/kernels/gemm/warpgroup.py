@@ -1,11 +1,11 @@
 """Large matrix products by instructions of whole warpgroups (`wgmma`) of NVIDIA's Hopper GPUs, in PTX.
 
 Both matrices are copied to local memory several steps ahead, with the chunks of a row swizzled as
-the instruction expects them. It reads both from there, and its four warps have the accumulators of 64
-rows in registers. The left matrix, which may be windows of images, is copied 16 bytes at a time
+the instruction expects them. It reads both from there, and its four warps have the accumulators of
+64 rows in registers. The left matrix, which may be windows of images, is copied 16 bytes at a time
 (`cp.async`). A constant right matrix is packed in blocks as they lie in local memory, so that one
-work-item copies 64 columns at a time (`cp.async.bulk`). The operands are FLOAT16, FLOAT32 rounded to
-TF32, or 8-bit integers; zero points as in `tensor_core`.
+work-item copies 64 columns at a time (`cp.async.bulk`). The operands are FLOAT16, FLOAT32 rounded
+to TF32, or 8-bit integers; zero points as in `tensor_core`.
 
 NVIDIA's OpenCL compiler knows neither the instruction nor groups with more than 48 KB of local
 memory, so that these functions need `platform.retargeting`.
@@ -54,7 +54,8 @@ BLOCK = 64
 _UNROLLED = 8
 #: Bytes behind the steps in local memory, for counters.
 _COUNTER_BYTES = 64
-#: Local memory and registers of a compute unit, and bytes that it reads in a cycle from the L2 cache.
+#: Local memory and registers of a compute unit, and bytes that it reads in a cycle from the L2
+#: cache.
 _UNIT_LOCAL_BYTES, _UNIT_REGISTERS, UNIT_BYTES = 227 * 1024, 1 << 16, 34
 
 #: Description of a matrix in local memory without its address: swizzling by 128 bytes, and the

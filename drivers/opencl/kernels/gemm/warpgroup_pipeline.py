@@ -1,10 +1,10 @@
 """Large matrix products by warpgroups with separate roles: one copies, the others multiply and store.
 
-A group computes several tiles. Its last warpgroup copies steps of both matrices to local memory, as in
-`warpgroup`, and runs ahead into the next tile while the others still store. Counters in local memory
-say which steps have arrived and which places are free, so that no warpgroup waits for all others.
-Several warpgroups share a tile, or each has a tile of its own ("teams"): then one multiplies while
-another one stores.
+A group computes several tiles. Its last warpgroup copies steps of both matrices to local memory, as
+in `warpgroup`, and runs ahead into the next tile while the others still store. Counters in local
+memory say which steps have arrived and which places are free, so that no warpgroup waits for all
+others. Several warpgroups share a tile, or each has a tile of its own ("teams"): then one
+multiplies while another one stores.
 
 The warpgroup that copies gives registers to the others. Accumulators are exchanged between
 neighbouring work-items until each has four columns, and go from registers to the output.
@@ -103,8 +103,8 @@ _TILINGS = (
 def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed: bool) -> Iterator[Source]:
     """Yields every tiling, the best first.
 
-    There are none where `warpgroup` has none, for windows of images, and unless the right matrix is a
-    constant, which is packed in blocks.
+    There are none where `warpgroup` has none, for windows of images, and unless the right matrix is
+    a constant, which is packed in blocks.
     """
     right = by_column(product) if fits(product, facts, relaxed=relaxed) else None
     if right is None or right.constant is None or product.is_windowed:
@@ -221,7 +221,8 @@ def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
     - the addresses of the counters of steps that have arrived, and of places that are free;
     - the addresses of the rows of this warpgroup and of the right matrix in the first place;
     - the number and the phase of the first place of this tile;
-    - the number of this work-item in its warp, whose first one reports for all that a place is free;
+    - the number of this work-item in its warp, whose first one reports for all that a place is
+      free;
     - the address of the counter of the next team's turns.
     """
     kind, rest = MULTIPLY[product.left.type]
@@ -292,8 +293,8 @@ def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
 def _exchange(sums: int, lane: str) -> list[str]:
     """Returns the instructions by which neighbouring work-items exchange accumulators.
 
-    Of a row in two blocks of eight columns, a work-item has two columns each at `place` and `place` + 4.
-    Then it has four columns of one of them.
+    Of a row in two blocks of eight columns, a work-item has two columns each at `place` and `place`
+    + 4. Then it has four columns of one of them.
     """
     lines = [f"and.b32 step, {lane}, 1;", "setp.ne.u32 odd, step, 0;"]
     for place in (each for each in range(sums) if each % 8 in (0, 2)):

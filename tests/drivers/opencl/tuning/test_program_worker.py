@@ -81,7 +81,8 @@ def test_another_device_is_refused(opencl: DeviceContext) -> None:
         assert answers({**told, **change}, framed(Build(text="kernel void k() {}"))) == []
 
 
-#: A process that has nothing but its program: it measures with a helper, and says how many kernels, or why there are none.
+#: A process that has nothing but its program: it measures with a helper, and says how many kernels,
+#: or why there are none.
 LONELY = """
 import os, sys, traceback
 for descriptor in (0, 1, 2):

@@ -16,7 +16,8 @@ triton = pytest.importorskip("tritonclient.grpc", reason="the group test is not 
 from tritonclient.utils import InferenceServerException  # noqa: E402 - optional
 
 X = np.array([[1, 2, 3, 4]], np.float32)
-#: How much the front end may grow in an hour, by the slope of ten minutes, which scatters by some MiB.
+#: How much the front end may grow in an hour, by the slope of ten minutes, which scatters by some
+#: MiB.
 _MAX_SLOPE_BYTES = 16 << 20
 
 

@@ -20,7 +20,8 @@ def _case(seeds: int, rows: int, size: int) -> Case:
 
 @pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
 def test_keys_of_every_length(target: Target) -> None:
-    # Keys have four bytes more. Their hash differs from 8, 17, 33 and 65 bytes, and by blocks of 64.
+    # Keys have four bytes more. Their hash differs from 8, 17, 33 and 65 bytes, and by blocks of
+    # 64.
     sizes = (0, 1, 3, 4, 5, 11, 12, 13, 20, 28, 29, 40, 60, 61, 64, 123, 124, 125, 188, 189, 1000)
     expect_same([_case(3, 2, size) for size in sizes], target)
 

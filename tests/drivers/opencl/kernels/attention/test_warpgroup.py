@@ -29,8 +29,8 @@ from neurald.hal.records import replace
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 
-#: One and several blocks of rows, steps, and blocks of 128 bytes; masks; lengths that are no multiples
-#: of tiles.
+#: One and several blocks of rows, steps, and blocks of 128 bytes; masks; lengths that are no
+#: multiples of tiles.
 FORMS = {
     "one step": Form(rows=33, columns=70, depth=64, features=64),
     "steps": Form(mask="causal", rows=130, columns=130, depth=32, features=64, heads=1),
