@@ -127,8 +127,9 @@ class RingEnd:
         start = self._take_index * _WORD_BYTES + _ENTRY_OFFSET
         self._take_entry = view[start : start + _ENTRY_BYTES]
         self._connection = connection
-        self._poll = select.poll()
+        self._poll, self._connection_poll = select.poll(), select.poll()
         self._poll.register(connection, select.POLLIN)
+        self._connection_poll.register(connection, select.POLLIN)
         self._put_number = 0
         self._taken_number = 0
         self._woken_number = 0
@@ -284,6 +285,9 @@ class RingEnd:
 
         A packet that remained would end the next sleep at once.
         """
+        # A socket with a timeout waits for a packet, whatever the flags say.
+        if not self._connection_poll.poll(0):
+            return False
         try:
             # Other packets may come with descriptors, and are left to the owner of this end.
             if self._connection.recv(1, _PEEK_FLAGS) != _WAKE_KIND:

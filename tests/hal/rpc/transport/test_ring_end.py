@@ -1,6 +1,8 @@
 """The ends of a ring wait: they poll while that is short and a core is free for it."""
 
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,7 +11,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.processors import Processors
 from neurald.hal.rpc.transport import ring_end
-from neurald.hal.rpc.transport.ring_end import _YIELD_S, RING_BYTES, SPIN_S, RingEnd, RingSide, Stamps
+from neurald.hal.rpc.transport.ring_end import _YIELD_S, RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide, Stamps
 
 
 class Clock:
@@ -149,3 +151,23 @@ def test_stamps_are_left_for_the_client(ends: tuple[RingEnd, RingEnd]) -> None:
     assert client.take() == b"x" * 32
     client.want_stamps(0)
     assert daemon.wanted_stamps == 0
+
+
+def test_a_wake_that_another_has_taken_is_not_waited_for() -> None:
+    """The connection's owner reads packets as well, and its socket may have a timeout."""
+    memory = SharedMemory.create(RING_BYTES)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        ours.settimeout(60)
+        client, daemon = RingEnd(memory, ours, RingSide.CLIENT), RingEnd(memory, theirs, RingSide.DAEMON)
+        client.always_wake()
+        put = threading.Timer(0.1, lambda: daemon.put(b"first"))
+        put.start()
+        assert client.sleep(10)
+        put.join()
+        client.take()
+        # The end leaves the packet that woke it for later.
+        assert ours.recv(16)[0] == WAKE
+        began = time.monotonic()
+        assert not client.sleep(0)
+        assert time.monotonic() - began < 30
