@@ -522,8 +522,13 @@ class SupervisedDriver:
         _LOG.log(level, "%s", text, extra={DRIVER: self.name})
 
     def _arm(self, name: str, after_s: float, action: Callable[[], object]) -> None:
+        def act() -> None:
+            # A later timer of this name would have cancelled this one.
+            del self._timers[name]
+            action()
+
         self._cancel_timer(name)
-        self._timers[name] = self._loop.call_later(after_s, action)
+        self._timers[name] = self._loop.call_later(after_s, act)
 
     def _cancel_timer(self, name: str) -> None:
         if (timer := self._timers.pop(name, None)) is not None:

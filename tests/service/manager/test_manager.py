@@ -345,6 +345,15 @@ def test_a_manager_whose_directory_was_removed_ends(folder: Path) -> None:
         assert "have been removed" in managed.log
 
 
+def test_a_manager_that_is_idle_after_failed_starts_ends(folder: Path) -> None:
+    with Managed(folder, "--exit-when-idle", "1") as managed:
+        managed.behaviour.write_text("fail")
+        with pytest.raises(UnavailableDevice):
+            connected(managed)
+        assert managed.process.wait(_NOTICED_S) == 0, managed.log
+        assert "BACKOFF" in managed.log
+
+
 def test_the_end_is_also_that_of_a_spare_process(managed: Managed) -> None:
     assert add(connected(managed), 1) == 2
     spare = _spare_of(managed)
