@@ -72,7 +72,7 @@ def costs_of_candidate(candidate: Candidate) -> DeviceCosts:
 
 
 class _CostedGraph(Struct, frozen=True, kw_only=True):
-    """What is known about the operations of one graph before they are placed.
+    """Facts about the operations of one graph before they are placed.
 
     Attributes:
         graph: the graph.

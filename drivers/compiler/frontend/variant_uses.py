@@ -1,4 +1,4 @@
-"""How often a variant of a model is used, by executions and by functions that repeat them."""
+"""Counts the uses of a model's variant, by executions and by functions that repeat them."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias

@@ -217,7 +217,7 @@ class Connection:
 
     @property
     def host(self) -> str:
-        """Where the daemon is, for people."""
+        """The place of the daemon, for people."""
         return str(self._address)
 
     @property

@@ -15,7 +15,7 @@ _R = TypeVar("_R")
 
 
 class _Thread(threading.local):
-    """What a thread notes.
+    """Notes of a thread.
 
     Attributes:
         phases: of the call under way; None if its client takes no trace.

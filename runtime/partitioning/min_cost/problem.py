@@ -207,7 +207,7 @@ class PlacementProblem:
 
     @cached_property
     def _moves(self) -> tuple[list[list[int]], list[list[tuple[int, int, list[float]]]], list[_Results]]:
-        """What `_predicted_by_loops` looks up by operation, collected once for all plans."""
+        """Collects once for all plans what `_predicted_by_loops` looks up by operation."""
         values, reads = self.values, self.reads
         written_reads = [[w for n in numbers if (w := values[n].writer) >= 0] for numbers in reads]
         given = [[(n, values[n].writer, values[n].into) for n in numbers] for numbers in reads]

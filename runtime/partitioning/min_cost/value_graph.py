@@ -1,4 +1,4 @@
-"""What the operations of a graph exchange, as arrays, and the contraction of operations to groups.
+"""Describes by arrays what the operations of a graph exchange, and contracts operations to groups.
 
 A *value* is an operand that operations exchange, or that the client gives or gets. An *edge* is one
 operation that reads what another one writes.

@@ -40,7 +40,7 @@ _OPTIONAL: Final = ("projection_weights", *(f"{gate}_layer_norm_weights" for gat
 
 
 class _Rows(Struct, frozen=True, kw_only=True):
-    """Where the rows of steps are in a sequence.
+    """Places of the rows of steps in a sequence.
 
     Attributes:
         steps, batch: number of steps, and of rows of each.
