@@ -29,7 +29,7 @@ from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, as_halves
+from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import Rescaling, as_halves
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.target.target import Target
 

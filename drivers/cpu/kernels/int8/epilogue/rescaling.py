@@ -14,8 +14,7 @@ If every r is positive, [x < 0] can be replaced by [v < 0]: they only differ if 
 give the same result. The combined number is then one less, and the highest bit of u, which is set
 if v is not negative, is added to it.
 
-If floats give the same results (see `neurald.drivers.cpu.kernels.int8.float_scale`), they take half
-as many instructions.
+If floats give the same results (see `float_scale.py`), they take half as many instructions.
 """
 
 from collections.abc import Hashable
@@ -31,8 +30,8 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.int8 import float_scale
-from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale, RescalingRule
+from neurald.drivers.cpu.kernels.int8.epilogue import float_scale
+from neurald.drivers.cpu.kernels.int8.epilogue.float_scale import FloatScale, RescalingRule
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 

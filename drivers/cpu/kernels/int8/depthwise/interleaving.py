@@ -10,7 +10,7 @@ import numpy as np
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.int8.depthwise_plan import ChannelBlock, DepthwisePlan, lane_channels
+from neurald.drivers.cpu.kernels.int8.depthwise.plan import ChannelBlock, DepthwisePlan, lane_channels
 
 #: Returns the address of an input element by the row and column of a window.
 Addresses: TypeAlias = Callable[[int, int], str]

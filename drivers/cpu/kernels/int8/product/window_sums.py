@@ -14,7 +14,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque
 from neurald.drivers.cpu.kernels.common.function import subroutine_of
-from neurald.drivers.cpu.kernels.int8.panels import FACTOR_OFFSET
+from neurald.drivers.cpu.kernels.int8.packing.panels import FACTOR_OFFSET
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 from neurald.drivers.cpu.target.routine import Subroutine

@@ -14,17 +14,17 @@ from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
-from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
-from neurald.drivers.cpu.kernels.int8.input_packing import InputPacker
-from neurald.drivers.cpu.kernels.int8.micro_kernel import QuantizedMicroKernel
-from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, panel_bytes, unsigned_shift
+from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.packing.input_packing import InputPacker
+from neurald.drivers.cpu.kernels.int8.packing.panels import HEAD_BYTES, panel_bytes, unsigned_shift
+from neurald.drivers.cpu.kernels.int8.packing.run_time_panels import RightMatrix, RunTimePanels
+from neurald.drivers.cpu.kernels.int8.packing.transposed_input_packing import TransposedInputPacker
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
-from neurald.drivers.cpu.kernels.int8.results import ResultWriter, is_packed
-from neurald.drivers.cpu.kernels.int8.run_time_panels import RightMatrix, RunTimePanels
+from neurald.drivers.cpu.kernels.int8.product.micro_kernel import QuantizedMicroKernel
+from neurald.drivers.cpu.kernels.int8.product.results import ResultWriter, is_packed
+from neurald.drivers.cpu.kernels.int8.product.tile_kernel import TileMicroKernel
+from neurald.drivers.cpu.kernels.int8.product.window_sums import write_window_sums
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
-from neurald.drivers.cpu.kernels.int8.tile_kernel import TileMicroKernel
-from neurald.drivers.cpu.kernels.int8.transposed_input_packing import TransposedInputPacker
-from neurald.drivers.cpu.kernels.int8.window_sums import write_window_sums
 
 #: Length of tiles for positions that are left if their number is open.
 _SHORT_TILE = 4

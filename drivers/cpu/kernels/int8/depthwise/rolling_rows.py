@@ -15,11 +15,11 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, opaque
 from neurald.drivers.cpu.kernels.common.function import subroutine_of
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
-from neurald.drivers.cpu.kernels.int8.depthwise_micro_kernel import DepthwiseMicroKernel
-from neurald.drivers.cpu.kernels.int8.depthwise_plan import ChannelBlock, DepthwisePlan
-from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
-from neurald.drivers.cpu.kernels.int8.interleaving import Addresses, Interleaving
-from neurald.drivers.cpu.kernels.int8.stores import store_lanes
+from neurald.drivers.cpu.kernels.int8.depthwise.interleaving import Addresses, Interleaving
+from neurald.drivers.cpu.kernels.int8.depthwise.micro_kernel import DepthwiseMicroKernel
+from neurald.drivers.cpu.kernels.int8.depthwise.plan import ChannelBlock, DepthwisePlan
+from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.epilogue.stores import store_lanes
 from neurald.drivers.cpu.target.routine import Subroutine
 from neurald.hal.records import replace
 

@@ -10,8 +10,8 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.ir.expression import constant
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.flattened import flattened
-from neurald.drivers.cpu.kernels.int8.float_scale import FloatScale
-from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling, find_rescaling
+from neurald.drivers.cpu.kernels.int8.epilogue.float_scale import FloatScale
+from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import Rescaling, find_rescaling
 from neurald.drivers.cpu.target.target import TARGETS, Target
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multipliers
 from neurald.hal.records import replace

@@ -13,13 +13,13 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_position
 from neurald.drivers.cpu.kernels.common.addressing import multiple
 from neurald.drivers.cpu.kernels.common.flattened import pitch_of
-from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
-from neurald.drivers.cpu.kernels.int8.panels import RESIDUAL_OFFSET
+from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import as_bytes
+from neurald.drivers.cpu.kernels.int8.epilogue.residual import Residual
+from neurald.drivers.cpu.kernels.int8.epilogue.stores import store_lanes
+from neurald.drivers.cpu.kernels.int8.packing.panels import RESIDUAL_OFFSET
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
-from neurald.drivers.cpu.kernels.int8.rescaling import as_bytes
-from neurald.drivers.cpu.kernels.int8.residual import Residual
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
-from neurald.drivers.cpu.kernels.int8.stores import store_lanes
 
 #: Positions whose results are narrowed together.
 _TOGETHER = 2

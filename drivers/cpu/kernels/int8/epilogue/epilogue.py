@@ -8,8 +8,8 @@ from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, accumulator
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
-from neurald.drivers.cpu.kernels.int8.rescaling import Rescaling
-from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual
+from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import Rescaling
+from neurald.drivers.cpu.kernels.int8.epilogue.residual import Residual, find_residual
 from neurald.hal.records import replace
 
 

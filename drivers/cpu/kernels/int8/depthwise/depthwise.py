@@ -14,14 +14,14 @@ from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, poin
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque
-from neurald.drivers.cpu.kernels.int8.depthwise_micro_kernel import DepthwiseMicroKernel
-from neurald.drivers.cpu.kernels.int8.depthwise_plan import ChannelBlock, DepthwisePlan
-from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
-from neurald.drivers.cpu.kernels.int8.input_packing import InputPacker
-from neurald.drivers.cpu.kernels.int8.interleaving import Addresses, Interleaving
-from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES
-from neurald.drivers.cpu.kernels.int8.rolling_rows import rolling_row, write_rolling
-from neurald.drivers.cpu.kernels.int8.stores import store_lanes
+from neurald.drivers.cpu.kernels.int8.depthwise.interleaving import Addresses, Interleaving
+from neurald.drivers.cpu.kernels.int8.depthwise.micro_kernel import DepthwiseMicroKernel
+from neurald.drivers.cpu.kernels.int8.depthwise.plan import ChannelBlock, DepthwisePlan
+from neurald.drivers.cpu.kernels.int8.depthwise.rolling_rows import rolling_row, write_rolling
+from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.epilogue.stores import store_lanes
+from neurald.drivers.cpu.kernels.int8.packing.input_packing import InputPacker
+from neurald.drivers.cpu.kernels.int8.packing.panels import HEAD_BYTES
 
 
 class DepthwiseWriter:

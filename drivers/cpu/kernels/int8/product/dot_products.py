@@ -14,7 +14,7 @@ from neurald.drivers.cpu.kernels.common.addressing import address, multiple, tot
 from neurald.drivers.cpu.kernels.common.function import arguments_with
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.gemm import dot_products
-from neurald.drivers.cpu.kernels.int8.panels import QuantizedWeights, unsigned_shift
+from neurald.drivers.cpu.kernels.int8.packing.panels import QuantizedWeights, unsigned_shift
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.target.routine import Routine
 

@@ -17,10 +17,10 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.product import BatchDimension
 from neurald.drivers.cpu.kernels.common.transposed_registers import transposed
-from neurald.drivers.cpu.kernels.int8.panels import HEAD_BYTES, PIECE, panel_bytes, reach_of
+from neurald.drivers.cpu.kernels.int8.packing.panels import HEAD_BYTES, PIECE, panel_bytes, reach_of
+from neurald.drivers.cpu.kernels.int8.packing.word_packing import WordPacking
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.kernels.int8.word_packing import WordPacking
 
 
 class RightMatrix(Struct, frozen=True, kw_only=True):

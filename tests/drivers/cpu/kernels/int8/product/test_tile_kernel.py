@@ -12,8 +12,8 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
+from neurald.drivers.cpu.kernels.int8.product.tile_kernel import TileMicroKernel
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.kernels.int8.tile_kernel import TileMicroKernel
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import TARGETS, runs_here
 

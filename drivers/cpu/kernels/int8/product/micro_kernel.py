@@ -7,7 +7,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import spill
 from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch
-from neurald.drivers.cpu.kernels.int8.panels import panel_bytes
+from neurald.drivers.cpu.kernels.int8.packing.panels import panel_bytes
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.target.routine import NAME

@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, padded_width
-from neurald.drivers.cpu.kernels.int8.panels import head_of
+from neurald.drivers.cpu.kernels.int8.packing.panels import head_of
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 
 #: Limit on a block's packed inputs: they stay in the second-level cache beside weights and output.

@@ -6,9 +6,9 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.packed_bytes import has_packed_bytes
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address
-from neurald.drivers.cpu.kernels.int8.depthwise_plan import ChannelBlock, DepthwisePlan
-from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
-from neurald.drivers.cpu.kernels.int8.interleaving import Interleaving
+from neurald.drivers.cpu.kernels.int8.depthwise.interleaving import Interleaving
+from neurald.drivers.cpu.kernels.int8.depthwise.plan import ChannelBlock, DepthwisePlan
+from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 
 #: Number of vectors that are narrowed together, which restores the order of channels.
 _PACKED_VECTORS = 4

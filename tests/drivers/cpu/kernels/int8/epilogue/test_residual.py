@@ -7,9 +7,9 @@ from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets,
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.flattened import flattened
-from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
-from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
-from neurald.drivers.cpu.kernels.int8.residual import Residual, find_residual
+from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import find_rescaling
+from neurald.drivers.cpu.kernels.int8.epilogue.residual import Residual, find_residual
 from neurald.drivers.cpu.target.target import Target
 
 

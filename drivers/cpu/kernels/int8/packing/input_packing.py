@@ -5,8 +5,8 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
-from neurald.drivers.cpu.kernels.int8.element_packing import UNROLLED, ElementPacking
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout
+from neurald.drivers.cpu.kernels.int8.packing.element_packing import UNROLLED, ElementPacking
 
 
 class InputPacker:
