@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from neurald.service.cli.completion import startup_names
-from neurald.service.cli.device_option import DevicesOption
+from neurald.service.cli.options.completion import startup_names
+from neurald.service.cli.options.devices import DevicesOption
 
 _MODEL = "MODEL"
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import device_names
+from neurald.service.cli.options.completion import device_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

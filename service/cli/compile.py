@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from neurald.service.cli.completion import model_files
-from neurald.service.cli.device_option import DevicesOption
+from neurald.service.cli.options.completion import model_files
+from neurald.service.cli.options.devices import DevicesOption
 
 
 def compile(  # noqa: A001 - the name of the command

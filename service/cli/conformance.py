@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neurald.service.cli.completion import device_names, operation_names
+from neurald.service.cli.options.completion import device_names, operation_names
 
 if TYPE_CHECKING:
     from neurald.service.conformance.report import SuiteRun

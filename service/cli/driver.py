@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import driver_names
-from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
+from neurald.service.cli.options.completion import driver_names
+from neurald.service.cli.options.logs import LogFormatOption, LogLevelOption
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.sandbox.mode import OWN_PROCESS, SandboxMode
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import model_files, policy_names
-from neurald.service.cli.device_option import DevicesOption
+from neurald.service.cli.options.completion import model_files, policy_names
+from neurald.service.cli.options.devices import DevicesOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import model_files
+from neurald.service.cli.options.completion import model_files
 
 if TYPE_CHECKING:
     from neurald.service.inspection.summary import ModelSummary, OperationSummary, ValueSummary

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neurald.service.cli.completion import model_files, startup_names
-from neurald.service.cli.device_option import DevicesOption
+from neurald.service.cli.options.completion import model_files, startup_names
+from neurald.service.cli.options.devices import DevicesOption
 
 if TYPE_CHECKING:
     import neurald as nd

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from neurald.service.cli.completion import driver_names
-from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
-from neurald.service.cli.service_options import service_settings
+from neurald.service.cli.options.completion import driver_names
+from neurald.service.cli.options.logs import LogFormatOption, LogLevelOption
+from neurald.service.cli.options.service import service_settings
 
 
 def serve(

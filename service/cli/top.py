@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.manager_options import SystemOption
+from neurald.service.cli.options.manager import SystemOption
 
 if TYPE_CHECKING:
     from neurald.service.manager.snapshot import DriverSnapshot

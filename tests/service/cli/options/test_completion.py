@@ -6,7 +6,7 @@ from support.daemon.command_line import invoke
 from support.devices.cached import ORIGIN, artifact, entry_parts
 
 from neurald.hal.cache.store import Cache
-from neurald.service.cli import completion
+from neurald.service.cli.options import completion
 
 
 def test_names_are_completed() -> None:

@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from neurald.service.cli.completion import device_names
+from neurald.service.cli.options.completion import device_names
 
 DevicesOption: TypeAlias = Annotated[
     list[str] | None,
