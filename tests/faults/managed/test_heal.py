@@ -1,8 +1,8 @@
 """Short runs of `tests/faults/run.py --heal`."""
 
 import pytest
-from faults.heal import FAULTS, HealReport, heal
-from faults.managed_driver import DRIVER
+from faults.managed.driver import DRIVER
+from faults.managed.heal import FAULTS, HealReport, heal
 
 #: Factor of the limits of time, since other tests keep the machine busy.
 _SLACK = 20.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 from faults.field import child_environment
-from faults.managed_driver import DRIVER, FOLDER_VARIABLE
+from faults.managed.driver import DRIVER, FOLDER_VARIABLE
 
 from neurald.service.manager.state import DriverState, DriverStatus, ManagerStatus
 

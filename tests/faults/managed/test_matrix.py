@@ -1,9 +1,9 @@
 """A slice of `tests/faults/run.py --matrix`: each phase once, and each fault at least once."""
 
 import pytest
-from faults.matrix import FAULTS, PHASES, cells_of, play
-from faults.matrix_jobs import part, play_in_jobs, suitable_jobs, warning
-from faults.matrix_report import MatrixReport, PlayedCell
+from faults.managed.matrix import FAULTS, PHASES, cells_of, play
+from faults.managed.matrix_jobs import part, play_in_jobs, suitable_jobs, warning
+from faults.managed.matrix_report import MatrixReport, PlayedCell
 
 #: Factor of the limits of time, since other tests keep the machine busy.
 _SLACK = 20.0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.field import Child
-from faults.service import Service
+from faults.managed.service import Service
 
 #: Within this time a version that does not become ready must be given up.
 ROLL_BACK_S = 10.0
@@ -97,7 +97,7 @@ def update(
             children = [
                 Child(
                     service.folder,
-                    "update_client",
+                    "managed.update_client",
                     service.address,
                     clients // processes,
                     calls // processes,

@@ -1,6 +1,6 @@
 """Application of the kill matrix: makes one call at a time, on command, with automatic devices.
 
-    python -m faults.matrix_application ADDRESS
+    python -m faults.managed.matrix_application ADDRESS
 
 Each line of its input is `arrange PHASE NUMBER`, `act PHASE NUMBER` or `use`; each line of its
 output is a JSON object: whether the result was right, when the call ended, and how long the longest

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from faults.field import Child
-from faults.matrix_report import summary
-from faults.service import Service
+from faults.managed.matrix_report import summary
+from faults.managed.service import Service
 
 from neurald.service.manager.state import DriverState
 
@@ -79,7 +79,7 @@ class _Healing:
         self._slack = slack
         self._deaths = 0
         self._random = random.Random(0)
-        self._application = Child(service.folder, "heal_application", device)
+        self._application = Child(service.folder, "managed.heal_application", device)
         self._application.wait_ready()
 
     def close(self) -> None:

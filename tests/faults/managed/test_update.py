@@ -1,7 +1,7 @@
 """A short run of `tests/faults/run.py --updates`."""
 
 import pytest
-from faults.update import update
+from faults.managed.update import update
 
 
 @pytest.mark.timed

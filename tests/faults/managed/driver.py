@@ -36,7 +36,7 @@ from neurald.hal.model.types import Model, Request
 from neurald.hal.records import replace
 
 FOLDER_VARIABLE = "NEURALD_MATRIX"
-DRIVER = "faults.managed_driver:create"
+DRIVER = "faults.managed.driver:create"
 _LOOK_S = 0.002
 #: The longest time for which a call waits.
 _MAX_HOLD_S = 8.0

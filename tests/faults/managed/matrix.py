@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 from faults.field import Child
-from faults.matrix_report import MatrixReport, PlayedCell
-from faults.service import Service
+from faults.managed.matrix_report import MatrixReport, PlayedCell
+from faults.managed.service import Service
 from support.models.small import FLOAT
 
 import neurald as nd
@@ -71,7 +71,9 @@ class _Matrix:
             f'limits = {{execution_s = {_EXECUTION_S}, total_memory_bytes = "512MiB"}}',
         )
         (folder / "cache").mkdir(mode=0o700)
-        self._application = Child(folder, "matrix_application", self._service.address, str(folder / "cache"))
+        self._application = Child(
+            folder, "managed.matrix_application", self._service.address, str(folder / "cache")
+        )
         self._application.wait_ready()
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """Application that uses one device all the time while the device's driver is killed or stopped.
 
-    python -m faults.heal_application DEVICE
+    python -m faults.managed.heal_application DEVICE
 
 One thread runs a model, for which the CPU stands in, back to back; another lists the devices. Each
 line of its input is `struck TIME`, which asks what happened since that time on the clock of

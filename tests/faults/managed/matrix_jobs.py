@@ -1,6 +1,6 @@
 """Plays the kill matrix in several jobs at a time.
 
-    python -m faults.matrix_jobs COUNT JOBS JOB SLACK SECONDS
+    python -m faults.managed.matrix_jobs COUNT JOBS JOB SLACK SECONDS
 
 A job is a process with a service manager, a driver, an application and folders of its own, which
 plays a part of the cells and prints a line of JSON for each. It keeps 0.7 processor cores busy in
@@ -23,8 +23,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from faults.matrix import cells_of, playing
-from faults.matrix_report import MatrixReport, PlayedCell
+from faults.managed.matrix import cells_of, playing
+from faults.managed.matrix_report import MatrixReport, PlayedCell
 from support.daemon.processes import python_path
 
 #: A job ends within this time after the end of its last cell; it then stops its processes.
@@ -44,7 +44,7 @@ def play_in_jobs(count: int, jobs: int, *, slack: float = 1.0, seconds: float | 
     """
     report = MatrixReport()
     lock = threading.Lock()
-    command = [sys.executable, "-m", "faults.matrix_jobs", str(count), str(jobs)]
+    command = [sys.executable, "-m", "faults.managed.matrix_jobs", str(count), str(jobs)]
     environment = {**os.environ, "PYTHONPATH": python_path(), "OPENBLAS_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen(

@@ -1,6 +1,6 @@
 """Clients of the update test, whose calls must all succeed.
 
-    python -m faults.update_client ADDRESS CLIENTS CALLS SEED PAUSE_MS
+    python -m faults.managed.update_client ADDRESS CLIENTS CALLS SEED PAUSE_MS
 
 Each client is a thread. Half of them have a session of their own, and name the driver's device, for
 which nothing stands in; the others choose devices automatically. When all calls are done, or the
