@@ -17,3 +17,7 @@ LogFormatOption: TypeAlias = Annotated[
 LogLevelOption: TypeAlias = Annotated[
     LogLevel | None, typer.Option(help="The least level of log lines.", show_default=False)
 ]
+UntilExitOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
+]
