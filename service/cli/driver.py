@@ -32,8 +32,8 @@ def driver(
         typer.Option(
             metavar="ADDR",
             help="unix:///path or host:port, on this host. TCP clients must send a token, which is in a "
-            "file in the runtime directory, or have a certificate (--tls). [default: a socket named after the driver, which `neurald "
-            "devices` finds]",
+            "file in the runtime directory, or have a certificate (--tls). [default: a socket named after "
+            "the driver, which `neurald devices` finds]",
         ),
     ] = None,
     listen_tls: Annotated[

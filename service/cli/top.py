@@ -25,7 +25,8 @@ def top(
         int | None,
         typer.Option(
             min=1,
-            help="How many tables to show. [default: until q or Ctrl-C is pressed; one if the output is not a terminal]",
+            help="How many tables to show. [default: until q or Ctrl-C is pressed; one if the output is "
+            "not a terminal]",
             show_default=False,
         ),
     ] = None,

@@ -271,9 +271,10 @@ def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[st
     place = statements.value(linearize(kernel.axes, kernel.shape))
     lines = finish_lines(statements, kernel, place)
     position = ", ".join(f"const int {name}" for name in places)
+    result = register_type(contraction.output.type)
     return "\n".join(
         (
-            f"static inline void {NAME}_store(const {register_type(contraction.output.type)} sum, {position}, {read.pointers}) {{",
+            f"static inline void {NAME}_store(const {result} sum, {position}, {read.pointers}) {{",
             *lines,
             "}",
             "",
