@@ -365,7 +365,7 @@ class _ForkServerProcess:
         self._control.settimeout(EXCHANGE_S)
         with theirs:
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of ours
+                self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of this package
                     # The path is that of this process, so nothing needs `site`.
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, about],
                     stdin=theirs.fileno(),

@@ -9,10 +9,10 @@ before the first blocked operation goes to the device, however small it is. Cons
 on the same device form one step.
 
 Tengine assumes that a range of operations can run as one step. This is true here: the operations of
-a valid model are stored in an executable order, so no path leaves a range and returns. Three rules
-are ours, because Tengine leaves them open. The device is the one that can run the most operations.
-A blocked operation that the CPU device cannot run goes to the best other device. An operation of a
-range that the CPU device cannot run stays on the device.
+a valid model are stored in an executable order, so no path leaves a range and returns. Tengine
+leaves three cases open. Here the device is the one that can run the most operations. A blocked
+operation that the CPU device cannot run goes to the best other device. An operation of a range that
+the CPU device cannot run stays on the device.
 """
 
 from collections.abc import Mapping, Sequence
