@@ -16,7 +16,7 @@ from neurald.service.inference.protocol.tensors import InferenceRequest, Paramet
 from neurald.service.inference.repository.model_config import PLATFORM
 from neurald.service.inference.server.log_settings import LogSettings
 from neurald.service.inference.server.trace_settings import Changes
-from neurald.service.inference.server.traces import Traces
+from neurald.service.inference.server.traces import RequestTraces
 
 NAME: Final = "neurald"
 EXTENSIONS: Final = (
@@ -53,7 +53,7 @@ class Calls:
         self,
         registry: Registry,
         regions: RegionTable | None,
-        traces: Traces,
+        traces: RequestTraces,
         log_settings: LogSettings,
         *,
         allow_control: bool = True,

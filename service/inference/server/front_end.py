@@ -36,7 +36,7 @@ from neurald.service.inference.server.request_budget import RequestBudget
 from neurald.service.inference.server.restrictions import Restrictions
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.inference.server.shared_memory import SharedMemoryRegions
-from neurald.service.inference.server.traces import Traces
+from neurald.service.inference.server.traces import RequestTraces
 from neurald.service.manager.state import ServiceStatus
 from neurald.service.sandbox.temporary_directory import remove_abandoned
 
@@ -96,7 +96,7 @@ class FrontEnd:
                 cleanup.callback(shared.close)
             log_settings = LogSettings()
             cleanup.callback(log_settings.close)
-            traces = Traces(settings.trace)
+            traces = RequestTraces(settings.trace)
             cleanup.callback(traces.close)
             calls = Calls(registry, shared, traces, log_settings, allow_control=settings.allow_control)
             regions = RegionCalls(shared)

@@ -31,7 +31,7 @@ _MAX_TENSOR_BYTES: Final = 1 << 20
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-class Trace:
+class RequestTrace:
     """The trace of one request.
 
     Args:
@@ -114,7 +114,7 @@ class Trace:
         self._entries.append({"id": self._number, "activity": activity, "tensor": tensor})
 
 
-class Traces:
+class RequestTraces:
     """Decides which requests are traced, and writes their traces. Belongs to one event loop.
 
     Args:
@@ -130,13 +130,13 @@ class Traces:
         self._files = 0
         self._is_full = False
 
-    def begin(self, request: InferenceRequest, version: int) -> Trace | None:
+    def begin(self, request: InferenceRequest, version: int) -> RequestTrace | None:
         """Returns the trace of a request that begins; None if it is not traced."""
         levels = self.settings.sample(request.model)
         if not levels:
             return None
         self._number += 1
-        return Trace(self._number, request, version, levels)
+        return RequestTrace(self._number, request, version, levels)
 
     def end(self, trace: Trace) -> None:
         """Writes the trace of a request that has ended."""
