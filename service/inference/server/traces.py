@@ -138,7 +138,7 @@ class RequestTraces:
         self._number += 1
         return RequestTrace(self._number, request, version, levels)
 
-    def end(self, trace: Trace) -> None:
+    def end(self, trace: RequestTrace) -> None:
         """Writes the trace of a request that has ended."""
         entries = trace.entries()
         if not self._file:
