@@ -437,7 +437,7 @@ class ServedVersion:
         self._loop.call_soon(self._dispatch)
 
     def _expire(self, job: InferenceJob) -> None:
-        job.fail(ServiceError(Status.LATE, "the request has taken longer than it may"))
+        job.fail(ServiceError(Status.LATE, "Deadline Exceeded: the request has taken longer than it may"))
         self._cancel(job)
 
     def _cancel(self, job: InferenceJob) -> None:
