@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.cache.store import CacheLocation
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import CompileJob, Keep, LocalModel, shareable
 from neurald.hal.compiling.leaving import leave
@@ -61,7 +62,7 @@ class BackgroundCompiler:
         is_awaited: bool = False,
     ) -> None:
         self._driver, self._device, self._model = driver, device, model
-        self._cache = str(shared.directory) if isinstance(shared, SharedCache) else ""
+        self._cache = shared.location if isinstance(shared, SharedCache) else None
         self.is_awaited = is_awaited
 
     def compile(
@@ -133,7 +134,7 @@ def leave_to_process(
     device: Device,
     model: Model | None,
     keep: Keep,
-    directory: str,
+    location: CacheLocation,
     is_unchanged: Callable[[], bool] = lambda: True,
 ) -> None:
     """Leaves a model to another process, which compiles it when this process has exited.
@@ -143,7 +144,7 @@ def leave_to_process(
         model: all inputs have known shapes; no types are of vendors' extensions. None for the code
             that all models need.
         keep: where the result is kept.
-        directory: of the cache.
+        location: of the cache.
         is_unchanged: called after the constants were copied; False if they are not those of the key.
 
     Raises:
@@ -153,7 +154,7 @@ def leave_to_process(
     if is_unchanged():
         pool = _pool(driver, device, is_awaited=False)
         sent = None if model is None else LocalModel.of(model)
-        job = pool.job(sent, memories, None, b"", is_open=False, shared_cache=directory, keep=keep)
+        job = pool.job(sent, memories, None, b"", is_open=False, shared_cache=location, keep=keep)
         pool.leave(job, memories)
 
 

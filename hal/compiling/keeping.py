@@ -2,11 +2,10 @@
 
 import logging
 import time
-from pathlib import Path
 from typing import Any, Final
 
 from neurald.hal.cache.entry import Origin
-from neurald.hal.cache.store import Cache, Miss
+from neurald.hal.cache.store import Cache, CacheLocation, Miss
 from neurald.hal.cache.variants import SharedCache, VariantCache
 from neurald.hal.compiling.job import Keep
 from neurald.hal.device import Artifact, PrepareOptions
@@ -18,19 +17,19 @@ logger = logging.getLogger(__name__)
 _LOCK_WAIT_S: Final = 60.0
 
 
-def compile_and_keep(device: Any, model: Model | None, keep: Keep, directory: str) -> None:
+def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: CacheLocation) -> None:
     """Compiles a model unless the cache has it, and stores the result.
 
     Args:
         device: implements `neurald.hal.compiling.contract.CompilesApart`.
         model: the model that the key is of; None for the code that all models need.
         keep: where the result is kept.
-        directory: of the cache.
+        location: of the cache.
 
     Raises:
         Error: it cannot be compiled or stored.
     """
-    cache, parts, needed = Cache(Path(directory)), keep.parts, device.cache_files_needed
+    cache, parts, needed = Cache.at(location), keep.parts, device.cache_files_needed
     key = parts.key()
     with cache.lock(key, _LOCK_WAIT_S):
         if not isinstance(cache.load(key, needed), Miss):

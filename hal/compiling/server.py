@@ -117,14 +117,15 @@ def _compiler_of(device: Any) -> _Compile:
                 f"{version}); restart the daemon"
             )
         model = None if job.model is None else _model_of(job.model, pools, device)
-        if job.keep is not None:
+        if job.keep is not None and job.shared_cache is not None:
             compile_and_keep(device, model, job.keep, job.shared_cache)
             return CompileResult()
         if model is None:
             return CompileResult(artifact=device.compile_common())
         options = _options_of(job)
-        if job.shared_cache:
-            shared = SharedCache(Cache(Path(job.shared_cache)), device, logging.getLogger(__name__).warning)
+        if job.shared_cache is not None:
+            cache = Cache.at(job.shared_cache)
+            shared = SharedCache(cache, device, logging.getLogger(__name__).warning)
             options = replace(options, shared=shared)
         compiled: CompileResult = device.compile(model, job.shapes, options, is_open=job.is_open)
         return compiled

@@ -18,6 +18,7 @@ import msgspec
 
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.cache.store import CacheLocation
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import Keep
 from neurald.hal.compiling.leaving import call_at_exit
@@ -55,7 +56,7 @@ class FirstTierLibrary:
         self,
         target: Target,
         compile_apart: Callable[[Cancellation], Artifact] | None = None,
-        leave: Callable[[Keep, str], None] | None = None,
+        leave: Callable[[Keep, CacheLocation], None] | None = None,
     ) -> None:
         self.target = target
         self._leave = leave
@@ -117,12 +118,12 @@ class FirstTierLibrary:
             variants.store(_NAME, artifact, (time.perf_counter() - started) * 1e3)
         self._ready.set()
 
-    def _leave_unfinished(self, leave: Callable[[Keep, str], None], shared: SharedCache) -> None:
+    def _leave_unfinished(self, leave: Callable[[Keep, CacheLocation], None], shared: SharedCache) -> None:
         """Leaves the library to another process, if this process exits before it is compiled."""
         if self._codes is None:
             keep = Keep(parts=shared.parts_of(_NAME), model="kernels of the first tier")
             with contextlib.suppress(Error, OSError):
-                leave(keep, str(shared.directory))
+                leave(keep, shared.location)
 
     def _compiled(self, cancellation: Cancellation) -> Artifact:
         if self._compile_apart is not None:
