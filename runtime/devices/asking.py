@@ -68,8 +68,9 @@ def verdicts_in_execution_order(
         asked = [partial(_verdicts, model, device, disabled) for device in remote]
         late = Verdict(ok=False, reason="it has not answered before the compilation's deadline")
         for device, answer in zip(remote, run_concurrently(asked, deadline_s), strict=True):
-            is_answer = isinstance(answer, tuple)
-            verdicts[device.name] = answer if is_answer else (late,) * len(model.main.operations)
+            verdicts[device.name] = (
+                answer if isinstance(answer, tuple) else (late,) * len(model.main.operations)
+            )
     return {
         device.name: verdicts.get(device.name) or _verdicts(model, device, disabled) for device in devices
     }

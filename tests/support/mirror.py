@@ -497,7 +497,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/logs/choices.py": "tests/service/logs/test_formatters.py",
     "service/manager/setting_choice.py": "tests/service/manager/test_configuration.py",
     "service/cli/config.py": "tests/service/manager/test_configuration.py",
-    "hal/compiling/server.py": "tests/hal/compiling/test_pool.py",
     "hal/crashes/outline.py": "tests/service/crashes/test_trial.py",
     "hal/crashes/trail.py": "tests/hal/crashes/test_breadcrumbs.py",
     "hal/crashes/watch.py": "tests/hal/crashes/test_guard.py",

@@ -28,9 +28,17 @@ _MAX_FREED: Final = 4
 class Goal(Protocol):
     """A model to compile."""
 
-    device: Device
-    model: Model
-    preparer: Preparer
+    @property
+    def device(self) -> Device:
+        """The device that compiles it."""
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+
+    @property
+    def preparer(self) -> Preparer:
+        """How it is prepared."""
 
 
 _goals: dict[int, Goal] = {}

@@ -1,7 +1,7 @@
 """Subgraphs are converted once for each set of shapes, and kept like whole files."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 def loaded(
     content: Path | bytes,
-    shapes: dict[int, Sequence[int]] | None = None,
+    shapes: Mapping[int, Sequence[int]] | None = None,
     operators: CustomOperators | None = None,
     *,
     keeps_all: bool = False,
