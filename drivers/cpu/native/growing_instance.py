@@ -19,7 +19,8 @@ from neurald.drivers.cpu.native.python_call import Array
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
 from neurald.drivers.cpu.native.strings import first_reference
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, REFUSED, Instruction, KernelCall
+from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, REFUSED, Instruction
+from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.device import KernelTime
@@ -200,7 +201,7 @@ class GrowingInstance:
         self._enlarge(words[self._symbols : 2 * self._symbols].tolist())
         after = self._instance
         after.extents[:] = words
-        ctypes.memmove(after.loop_deadlines, before.loop_deadlines, ctypes.sizeof(before.loop_deadlines))
+        after.loop_deadlines[:] = before.loop_deadlines
         for value, (offset, size), (new, new_size) in zip(
             self._opened.values, old.places, self._grown.places, strict=True
         ):

@@ -12,10 +12,12 @@ from neurald.drivers.compiler.ir.string_references import is_string, stored_dtyp
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
+from neurald.drivers.cpu.native.served_instances import ServedInstances
 from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name
 from neurald.drivers.cpu.native.strings import resolved
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall
+from neurald.drivers.cpu.target.executable import Executable, Instruction
+from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S, KernelTime
@@ -25,9 +27,11 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
 )
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import HostMemory, aligned_zeros, buffer_address
 from neurald.hal.process.exit import stop_at_exit
+from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 from neurald.hal.sync.lending_pool import LendingPool
@@ -88,10 +92,10 @@ class NativeModel:
                 constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
             )
             self.constants = _aligned(HostMemory(constants).view())
-            counts = {len(call.locations) for call in executable.calls}
-            names = {call.function for call in executable.calls}
-            names |= {caller_name(count) for count in counts if count > COMMON_ARGUMENTS}
-            self._code = LoadedCode(self.codes, sorted(names))
+            names = dict.fromkeys(executable.calls.functions)
+            counts = set(executable.calls.counts)
+            names |= {caller_name(count): None for count in counts if count > COMMON_ARGUMENTS}
+            self._code = LoadedCode(self.codes, tuple(names))
         else:
             self._reservation, self.constants = origin._reservation, origin.constants
             self._code = origin._code
@@ -106,6 +110,8 @@ class NativeModel:
             self._new_instance = partial(growing_instance.GrowingInstance, opened, *memory)
         self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
         self._short_instance: Instance | None = None
+        self._serving = forkable_lock()
+        self._served: ServedInstances | None = None
         self._is_measured = False
         #: Of steps whose lengths change: types of the outputs, and lengths for shapes of the
         #: inputs.
@@ -331,8 +337,38 @@ class NativeModel:
         if not python_table() or self.executable.loops or self.opened is not None:
             return False
         calls, threads = self.executable.calls, self.team.threads
-        is_shared = any(division(call, threads).parts > 1 for call in calls)
-        return not is_shared and sum(call.cost_ns for call in calls) <= _MAX_OVERESTIMATE * _MAX_SHORT_NS
+        if sum(calls.costs_ns) > _MAX_OVERESTIMATE * _MAX_SHORT_NS:
+            return False
+        works = zip(calls.work_items, calls.costs_ns, strict=True)
+        return not any(division(*work, threads).parts > 1 for work in works)
+
+    def native_call(self, binding: ArgumentBinding, keep: object) -> NativeCall | None:
+        """Returns what native code runs to serve clients; None if the step needs Python.
+
+        Args:
+            binding: addresses of inputs and outputs.
+            keep: owner of this memory.
+        """
+        executable = self.executable
+        has_strings = any(is_string(port.operand.type) for port in (*executable.inputs, *executable.outputs))
+        if executable.loops or executable.strings or has_strings or self.opened is not None:
+            return None
+        with self._serving:
+            if self._served is None:
+                self._served = ServedInstances(self._new_served, _MAX_INSTANCES)
+                self._served.grow()
+        return NativeCall(
+            functions=self.team.program.addresses,
+            instances=self._served.address,
+            binding=int(binding.words.ctypes.data),
+            grow=self._served.grow,
+            keep=(self, binding, keep),
+        )
+
+    def _new_served(self) -> Instance:
+        instance = self._new_instance()
+        assert isinstance(instance, Instance)  # noqa: S101 - its lengths do not change
+        return instance
 
     def stop(self, deadline_s: float) -> None:
         """See `Stoppable.stop`. The model is left to the calling thread."""
