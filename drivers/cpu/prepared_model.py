@@ -19,12 +19,12 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from neurald.hal.execution.reference_model import ReferenceModel
@@ -120,14 +120,14 @@ class CpuPreparedModel(InProcessModel):
             ),
         )
 
-    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+    def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """See `ReusesExecutions.create_reusable_execution`."""
         known = self._bindings.get(id(request))
         if known is None or known[0]() is not request:
             return None
         return partial(self.native.run, known[1], None)
 
-    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+    def create_short_execution(self, request: Request) -> ShortExecution | None:
         """See `CallsDirectly.create_short_execution`."""
         sizes = zip((*self._sizes, *self._output_sizes), (*request.inputs, *request.outputs), strict=True)
         if any(argument.pool is None or argument.length < size for size, argument in sizes):

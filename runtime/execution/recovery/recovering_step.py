@@ -32,8 +32,13 @@ from neurald.hal.errors import (
     Unreachable,
     Withdrawn,
 )
-from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
-from neurald.hal.execution.reusable import reusable_execution
+from neurald.hal.execution.direct_calls import (
+    ArrayFunction,
+    ShortExecution,
+    array_function,
+    short_execution,
+)
+from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.device_buffer import DeviceBuffer
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _Options = TypeVar("_Options")
+_Outcome = TypeVar("_Outcome")
 _Noted: TypeAlias = AbstractContextManager[None]
 _NOT_NOTED: Final[_Noted] = nullcontext()
 
@@ -404,17 +410,18 @@ class RecoveringStep:
         if self._verification is not None:
             self._verification.ran(None)
 
-    def watched(self, run: Callable[[_Options], None] | None) -> Callable[[_Options], None] | None:
+    def watched(self, run: Callable[[_Options], _Outcome] | None) -> Callable[[_Options], _Outcome] | None:
         """Returns a fast path that notes its times, and fails while it must not be used."""
         if run is None or not self._is_watched:
             return run
 
-        def timed(options: _Options) -> None:
+        def timed(options: _Options) -> _Outcome:
             if self._is_passed_over:
                 raise OpFailed(f"{self._step.device.name}: {self._health.reason}")
             started = time.perf_counter()
-            run(options)
+            outcome = run(options)
             self._ran_fast(time.perf_counter() - started)
+            return outcome
 
         return timed
 
@@ -457,7 +464,7 @@ class RecoveringStep:
         with self._lock:
             return self._prepared if not self._health.failures else None
 
-    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+    def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """Returns a function that repeats a successful request on the device's fast path.
 
         Returns:
@@ -466,7 +473,7 @@ class RecoveringStep:
         """
         return self.watched(reusable_execution(self.usable(), request))
 
-    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+    def create_short_execution(self, request: Request) -> ShortExecution | None:
         """Returns a function that repeats a successful request as a short one.
 
         See `CallsDirectly.create_short_execution`.
@@ -475,13 +482,13 @@ class RecoveringStep:
         if run is None or not self._is_watched:
             return run
 
-        def timed() -> bool:
+        def timed() -> bool | ExecutionResult:
             if self._is_passed_over:
                 return False
             started = time.perf_counter()
-            is_right = run()
+            outcome = run()
             self._ran_fast(time.perf_counter() - started)
-            return is_right
+            return outcome
 
         return timed
 
