@@ -46,7 +46,8 @@ class CacheDirectory:
             raise BadState(f"the cache {self.path} is not a directory")
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise BadState(
-                f"the cache {self.path} can be written by other users; a directory that is yours is expected (chmod 700)"
+                f"the cache {self.path} can be written by other users; a directory that is yours is expected "
+                "(chmod 700)"
             )
 
     def make(self) -> None:

@@ -21,6 +21,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
 
@@ -56,6 +57,22 @@ class Miss(Struct, frozen=True, kw_only=True):
     """The reason why the cache has no usable entry."""
 
     reason: str
+
+
+class CacheLocation(Struct, frozen=True, array_like=True):
+    """Where a cache is, and with what it is opened, for another process of the same user.
+
+    The environment of that process may name another secret or another limit.
+
+    Attributes:
+        path: absolute, of the directory.
+        limit_bytes: see `Cache`.
+        secret: of the installation.
+    """
+
+    path: str
+    limit_bytes: int
+    secret: bytes
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -116,6 +133,7 @@ class Cache:
     Args:
         path: of the directory, which is created on first store.
         limit_bytes: maximum size; None for that of the environment.
+        secret: of the installation; None for the one that the environment names.
 
     Attributes:
         constants: digests of models' constants that are known from earlier.
@@ -125,11 +143,21 @@ class Cache:
             secret.
     """
 
-    def __init__(self, path: Path, limit_bytes: int | None = None) -> None:
+    def __init__(self, path: Path, limit_bytes: int | None = None, secret: bytes | None = None) -> None:
         self.limit_bytes = max_bytes_from_environment() if limit_bytes is None else limit_bytes
-        self._secret = installation_secret()
+        self._secret = installation_secret() if secret is None else secret
         self._directory = CacheDirectory(path)
         self.constants = ConstantDigests(self._directory, self._secret)
+
+    @classmethod
+    def at(cls, location: CacheLocation) -> Self:
+        """Opens the cache of another process."""
+        return cls(Path(location.path), location.limit_bytes, location.secret)
+
+    @property
+    def location(self) -> CacheLocation:
+        """With what another process opens this cache."""
+        return CacheLocation(str(self.path.absolute()), self.limit_bytes, self._secret)
 
     @property
     def path(self) -> Path:

@@ -111,8 +111,9 @@ def _compiler_of(device: Any) -> _Compile:
         if job.model is None:
             return CompileResult(artifact=device.compile_common())
         model, options = _model_of(job.model, pools, device), _options_of(job)
-        if job.shared_cache:
-            shared = SharedCache(Cache(Path(job.shared_cache)), device, logging.getLogger(__name__).warning)
+        if job.shared_cache is not None:
+            cache = Cache.at(job.shared_cache)
+            shared = SharedCache(cache, device, logging.getLogger(__name__).warning)
             options = replace(options, shared=shared)
         compiled: CompileResult = device.compile(model, job.shapes, options, is_open=job.is_open)
         return compiled

@@ -196,6 +196,22 @@ def test_of_another_installation(directory: Path, tmp_path: Path, monkeypatch: p
     assert "of another installation" in found.reason
 
 
+def test_opened_at_its_location_elsewhere(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process with another environment and folder opens the same cache."""
+    stored(directory, PARTS)
+    monkeypatch.chdir(directory.parent)
+    location = Cache(Path(directory.name), 1 << 20).location
+    monkeypatch.chdir("/")
+    monkeypatch.setenv(SECRET_VARIABLE, str(tmp_path / "another"))
+    monkeypatch.setenv(MAX_BYTES_VARIABLE, "10")
+    cache = Cache.at(location)
+    assert (cache.path, cache.limit_bytes) == (directory, 1 << 20)
+    assert isinstance(cache.load(KEY, NEEDED), Loaded)
+    assert isinstance(load(directory), Miss)
+
+
 def test_of_another_format(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("neurald.hal.cache.entry.FORMAT", FORMAT + 1)

@@ -225,11 +225,11 @@ def test_the_call_that_finds_a_failure_waits_for_no_compilation(monkeypatch: pyt
     device.error = OpFailed("overheated")
     for _ in range(3):
         assert (compilation.run(values, values)[0] == 2).all()
-    assert state._on_cpu is None
-    assert state._first_on_cpu is not None
+    assert not state.stand_in.is_optimized
+    assert state.stand_in._first_tier is not None
     may_compile.set()
-    wait_until(lambda: state._on_cpu is not None)
-    wait_until(lambda: state._first_on_cpu is None)
+    wait_until(lambda: state.stand_in.is_optimized)
+    wait_until(lambda: state.stand_in._first_tier is None)
     assert (compilation.run(values, values)[0] == 2).all()
     assert device.executions == 1
 
