@@ -28,11 +28,9 @@ from msgspec import Struct
 from neurald.hal.cache.constant_digests import ConstantDigests
 from neurald.hal.cache.directory import CacheDirectory
 from neurald.hal.cache.entry import (
-    MANIFEST,
     Manifest,
     Origin,
-    check_counts,
-    read_artifact,
+    read_entry,
     read_manifest,
     write_entry,
 )
@@ -167,8 +165,8 @@ class Cache:
     def load(self, key: bytes, needed: CacheFilesNeeded) -> Loaded | Miss:
         """Loads and verifies the artifact of a key.
 
-        All of it is in memory that nobody else can change. Files that affect only values are not
-        hashed again if they are unchanged since they were verified.
+        Large data, which affect only values, are mapped, and not hashed again if their files are
+        unchanged since they were verified. All else is in memory that nobody else can change.
 
         Args:
             key: see `neurald.hal.cache.key`.
@@ -176,14 +174,12 @@ class Cache:
         """
         name = key.hex()
         try:
-            with self._directory.opened(name) as entry:
-                manifest = read_manifest(entry, self._secret, name)
-                check_counts(manifest, needed)
-                artifact = read_artifact(entry, manifest, self._secret)
-                # Records the last use; a read-only cache is still usable.
-                with contextlib.suppress(OSError):
-                    os.utime(MANIFEST, dir_fd=entry, follow_symlinks=False)
-                return Loaded(artifact=artifact, manifest=manifest)
+            entry = self._directory.open(name)
+            try:
+                manifest, artifact = read_entry(entry, self._secret, name, needed)
+            finally:
+                os.close(entry)
+            return Loaded(artifact=artifact, manifest=manifest)
         except FileNotFoundError:
             return Miss(reason="the entry is not complete" if self._directory.exists(name) else "")
         except OSError as error:
@@ -282,10 +278,13 @@ class Cache:
         manifest, damage = None, ""
         size, last_use = self._directory.size_bytes(name), self._directory.last_use_s(name)
         try:
-            with self._directory.opened(name) as entry:
+            entry = self._directory.open(name)
+            try:
                 manifest = read_manifest(entry, self._secret, name)
                 if is_thorough:
-                    read_artifact(entry, manifest, self._secret, is_thorough=True)
+                    read_entry(entry, self._secret, name, is_thorough=True)
+            finally:
+                os.close(entry)
         except OSError as error:
             if not self._directory.exists(name):
                 return None

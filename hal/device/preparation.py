@@ -52,11 +52,14 @@ class Artifact(Struct, frozen=True, kw_only=True):
         model: data that determines what is executed, for example machine code.
         data: data that only determines values, for example packed weights.
         seal: proves that a driver daemon made the artifact; empty for devices in this process.
+        is_verified: whether the content was compared with a digest that this installation has
+            authenticated, so that the driver need not look for damages.
     """
 
     model: tuple[Memory, ...] = ()
     data: tuple[Memory, ...] = ()
     seal: bytes = b""
+    is_verified: bool = False
 
 
 class Variants(Protocol):

@@ -33,6 +33,7 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "runtime/plan/planning_result.py": "tests/runtime/plan/test_planner.py",
     "drivers/cpu/first_tier/assembly.py": "tests/drivers/cpu/first_tier/test_preparation.py",
     "drivers/cpu/first_tier/bound_call.py": "tests/drivers/cpu/first_tier/test_preparation.py",
     "drivers/cpu/first_tier/layout.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",
