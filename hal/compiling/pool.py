@@ -255,12 +255,14 @@ class CompilePool:
         Raises:
             OpFailed: no process can be started.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            for _ in range(2):
-                if self._running_process().take(theirs):
-                    return ours
-        ours.close()
+        with contextlib.ExitStack() as cleanup:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            cleanup.enter_context(ours)
+            with theirs:
+                for _ in range(2):
+                    if self._running_process().take(theirs):
+                        cleanup.pop_all()
+                        return ours
         raise OpFailed("the compiler process has ended, and could not be restarted")
 
     def forget(self) -> None:

@@ -213,9 +213,15 @@ class _ForkServer:
                 os._exit(0)
         with contextlib.suppress(OSError):
             os.setpgid(process, process)  # parent and child both do this, in case the other is late
-        child = _ChildProcess(
-            process=process, descriptor=os.pidfd_open(process), connection=connection, stderr=stderr
-        )
+        try:
+            descriptor = os.pidfd_open(process)
+        except OSError:
+            # Nothing would notice its end, nor end it when the daemon closes the job.
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            os.close(stderr)
+            raise
+        child = _ChildProcess(process=process, descriptor=descriptor, connection=connection, stderr=stderr)
         self._children[child.descriptor] = self._children[connection.fileno()] = child
         self._poll.register(child.descriptor, select.POLLIN)
         # The child reads messages. This process only polls for the hang-up, which is always

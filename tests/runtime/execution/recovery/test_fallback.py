@@ -282,12 +282,18 @@ def test_the_model_is_prepared_once_for_the_cpu(
         return prepare(preparer, on, model)
 
     monkeypatch.setattr(Preparer, "prepare", noted)
+    state = compilation.recovery.step(compilation.plan.steps[0])
+    counts = []
     for error in (OpFailed("overheated"), DeadObject("killed"), OpFailed("overheated again")):
         device.error = error
         for _ in range(3):
             compute(compilation)
             wait_for_recovery()
-    assert prepared.count(nd.devices()[0].name) == 1
+        wait_until(lambda: state.stand_in.is_optimized)
+        counts.append(prepared.count(nd.devices()[0].name))
+    # Twice if there is no compiled code in the cache: the first tier, and better code.
+    assert counts[0] in (1, 2)
+    assert set(counts) == {counts[0]}
 
 
 def test_a_dead_device_is_prepared_again_in_the_background(with_fallback: Compile) -> None:
