@@ -10,9 +10,8 @@ from typing import TypeAlias
 
 from neurald.drivers.compiler.frontend.variant_cache import WHOLE, variant_name
 from neurald.drivers.cpu.bounded_model import whole_model
-from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.growing_model import GrowingModel, model_of_parts
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
@@ -99,4 +98,4 @@ class CachingPreparation:
         artifact = self._variants.load(variant_name(_PARTS, shapes))
         if artifact is None:
             return None
-        return PartlyCompiledModel(model, read_parts(artifact, model, self._restore))
+        return model_of_parts(model, read_parts(artifact, model, self._restore))

@@ -17,9 +17,14 @@ from neurald.hal.compiling.leaving import call_at_exit
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.background import worker
-from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
+from neurald.hal.execution.direct_calls import (
+    ArrayFunction,
+    ShortExecution,
+    array_function,
+    short_execution,
+)
 from neurald.hal.execution.in_process import InProcessModel
-from neurald.hal.execution.reusable import reusable_execution
+from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.operations.machinery.call import Shape
@@ -305,16 +310,16 @@ class SpecializingModel(InProcessModel):
         """See `PreparedModel.execute`. The first execution with these shapes may compile the model."""
         return self._variant(self._shapes(request), options).execute(request, options)
 
-    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+    def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """See `ReusesExecutions.create_reusable_execution`."""
         shapes = self._shapes(request)
         variant, uses = self._repeated(shapes)
         run = reusable_execution(variant, request)
         if run is None or uses is None:
             return run
-        current: tuple[Callable[[Cancellation], None], VariantUses | None] = run, uses
+        current: tuple[ReusableExecution, VariantUses | None] = run, uses
 
-        def counted(cancellation: Cancellation) -> None:
+        def counted(cancellation: Cancellation) -> ExecutionResult | None:
             nonlocal current
             run, uses = current
             if uses is not None and uses.is_over:
@@ -322,17 +327,17 @@ class SpecializingModel(InProcessModel):
                 current = run, uses = reusable_execution(variant, request) or run, uses
             if uses is not None:
                 uses.add()
-            run(cancellation)
+            return run(cancellation)
 
         return counted
 
-    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+    def create_short_execution(self, request: Request) -> ShortExecution | None:
         """See `CallsDirectly.create_short_execution`."""
         variant, uses = self._repeated(self._shapes(request))
         run = short_execution(variant, request)
         if run is None or uses is None:
             return run
-        return cast("Callable[[], bool]", uses.counted_call(run))
+        return cast("ShortExecution", uses.counted_call(run))
 
     def create_array_function(
         self, shapes: Sequence[Shape], variables: Sequence[Memory]
