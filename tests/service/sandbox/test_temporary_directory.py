@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from neurald.hal.errors import BadState
+from neurald.hal.process import runtime_directory
 from neurald.service.sandbox.temporary_directory import TemporaryDirectory, remove_abandoned
 
 
 @pytest.fixture(autouse=True)
 def _shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setattr(runtime_directory, "_kept", None)  # and forgets it at the end
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
