@@ -133,6 +133,20 @@ def write(path: Path, result: Result) -> None:
     path.write_text(text.replace('"details": null', f'"details": {details}') + "\n", encoding="utf-8")
 
 
+def write_run(path: Path, title: str, documentation: str, tables: Sequence[Table]) -> None:
+    """Writes the result file of a program that has just measured.
+
+    Args:
+        path: of the file.
+        title: of the result.
+        documentation: the program's docstring, of which the first two paragraphs are left out: the
+            title, and how to start it.
+        tables: what was measured.
+    """
+    description = " ".join(documentation.split("\n\n", 2)[2].split())
+    write(path, Result(title=title, description=description, tables=tables, **circumstances()))
+
+
 def _table_text(table: Mapping[str, Any]) -> str:
     def lines(values: Sequence[Any]) -> str:
         return ",\n".join(f"    {json.dumps(value, ensure_ascii=False)}" for value in values)

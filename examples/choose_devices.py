@@ -21,9 +21,8 @@ def main(path: str) -> None:
     model = nd.load_tflite(path)
     for device in nd.devices():
         verdicts = nd.supported_operations(model, [device])[device.name]
-        print(
-            f"{device.name} ({device.type.name}) supports {sum(each.ok for each in verdicts)} of {len(verdicts)} operations"
-        )
+        supported = sum(each.ok for each in verdicts)
+        print(f"{device.name} ({device.type.name}) supports {supported} of {len(verdicts)} operations")
 
     compilation = nd.CompilationBuilder(model).finish()
     print("by default:", placement(compilation))

@@ -2,7 +2,8 @@
 
 import math
 import weakref
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from neurald.hal.api_arguments import number, shown
@@ -20,10 +21,8 @@ from neurald.runtime.execution.program.executor import plan_executor
 from neurald.runtime.execution.quick_runs import QuickRuns
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
-from neurald.runtime.explain.partitioned_model import PartitionedModel
-from neurald.runtime.partitioning.overrides import Override
 from neurald.runtime.plan.plan import ExecutionPlan, SimpleBody
-from neurald.runtime.plan.planner import PlanningResult
+from neurald.runtime.plan.planning_result import PlanningResult
 from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.report import CompilationReport
 from neurald.runtime.plan.status import CompilationStatus, StepTier
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from neurald.runtime.execution.trials.cpu_trial import CpuTrial, TrialOutcome
     from neurald.runtime.execution.verification.step_verification import VerificationStatus
     from neurald.runtime.explain.explanation import Explanation
+    from neurald.runtime.explain.partitioned_model import PartitionedModel
+    from neurald.runtime.partitioning.overrides import Override
 
 from neurald.runtime.execution.binding.arrays import (
     SHAPE_CACHE_SIZE,
@@ -68,6 +69,16 @@ def require_one_device(explicit_devices: Sequence[Device] | None, what: str, whe
 class Compilation:
     """A compiled model, ready to run. Thread-safe: several executions may run at once.
 
+    Args:
+        model: the compiled model.
+        planned: its plan.
+        split: returns how it was split, which only explanations tell.
+        recovery: handles devices that fail.
+        state: the variables of a stateful model.
+        optimization: prepares optimised code.
+        explicit_devices: the devices that the application chose; None if it left the choice open.
+        strict: see `CompilationBuilder`.
+
     Attributes:
         model: the compiled model.
         plan: which device runs which operations, and in which order.
@@ -80,7 +91,7 @@ class Compilation:
         self,
         model: Model,
         planned: PlanningResult,
-        partitioned: PartitionedModel,
+        split: "Callable[[], PartitionedModel]",
         recovery: Recovery,
         state: State,
         optimization: Optimization,
@@ -95,7 +106,7 @@ class Compilation:
         self._optimization = optimization
         self.executor = plan_executor(planned.plan)
         self.state = state
-        self._partitioned = partitioned
+        self._split = split
         self._explicit_devices = explicit_devices
         self._strict = strict
         # The function must not refer to the compilation, since devices release their resources with
@@ -146,7 +157,7 @@ class Compilation:
             self.recovery,
             preparer,
             key,
-            self._partitioned.predicted_cpu_s,
+            self.partitioned.predicted_cpu_s,
             decide,
         )
         self.executor = self._trial
@@ -155,10 +166,10 @@ class Compilation:
         """Adds a note to explanations."""
         self._notes.append(note)
 
-    @property
-    def partitioned(self) -> PartitionedModel:
+    @cached_property
+    def partitioned(self) -> "PartitionedModel":
         """The devices that were considered, and how the model was split."""
-        return self._partitioned
+        return self._split()
 
     def keep_plan(self, reason: str) -> None:
         """Ends the comparison with the CPU device, so that the plan stays."""
@@ -255,7 +266,7 @@ class Compilation:
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
     def explain(
-        self, pin: Override | Sequence[Override] | None = None, *, kernels: bool = False
+        self, pin: "Override | Sequence[Override] | None" = None, *, kernels: bool = False
     ) -> "Explanation":
         """Explains the device choice for every operation.
 
@@ -273,8 +284,10 @@ class Compilation:
             BadData: the rules of a what-if contradict each other or the devices.
         """
         if pin is not None:
+            from neurald.runtime.partitioning.overrides import Override
+
             rules = (pin,) if isinstance(pin, Override) else tuple(pin)
-            return self._partitioned.what_if(self.model, self._report.fallback, rules)
+            return self.partitioned.what_if(self.model, self._report.fallback, rules)
         notes = [
             f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
             for state in self.recovery.fallbacks
@@ -286,7 +299,7 @@ class Compilation:
         if self._verdict:
             notes.append(self._verdict)
         notes += [*map(str, self.verifications), *self._notes]
-        found = self._partitioned.explain(self.model, self._report.fallback, notes)
+        found = self.partitioned.explain(self.model, self._report.fallback, notes)
         return found.with_kernels(self.profile()) if kernels else found
 
     def profile(self) -> "tuple[StepProfile, ...]":

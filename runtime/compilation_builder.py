@@ -1,6 +1,7 @@
 """CompilationBuilder: collects options, and compiles a model for devices into an executable plan."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,20 +18,18 @@ from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.background.optimization import Optimization
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
-from neurald.runtime.explain.partitioned_model import PartitionedModel
-from neurald.runtime.partitioning.candidates import find_candidates
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.options import ANDROID, MIN_COST, Partitioning, PartitioningMode
-from neurald.runtime.partitioning.partitioner import partition
-from neurald.runtime.plan.planner import make_plan
+from neurald.runtime.plan.planning_result import whole_plan
 from neurald.runtime.plan.preparer import Caching, Preparer
 from neurald.runtime.plan.progress import ProgressCallback, ProgressMonitor
-from neurald.runtime.plan.provided_plan import ProvidedPlan
 from neurald.runtime.plan.startup import Startup, default_startup
 
 if TYPE_CHECKING:
     # Imported on demand: a model that runs in one call of its device needs none of these.
     from neurald.runtime.execution.trials.cpu_guard import CpuGuard
+    from neurald.runtime.explain.partitioned_model import PartitionedModel
+    from neurald.runtime.plan.provided_plan import ProvidedPlan
 
 from neurald.runtime.compilation import Compilation, require_one_device
 
@@ -253,7 +252,7 @@ class CompilationBuilder:
             raise BadData(f"the callback is {shown(callback)}; a function is expected")
         self._monitor = None if callback is None else ProgressMonitor(callback)
 
-    def use_plan(self, plan: ProvidedPlan, note: str) -> None:
+    def use_plan(self, plan: "ProvidedPlan", note: str) -> None:
         """Uses a plan that was made before, as far as it fits; see `neurald.load_plan`.
 
         Args:
@@ -325,37 +324,33 @@ class CompilationBuilder:
         chosen = self._devices
         if chosen is None:
             chosen = devices() if query_deadline_s is None else devices(query_deadline_s)
-        # Only what operations cost decides, unless the application has said more.
-        policy = self._partitioning.policy
-        is_particular = bool(
-            self._devices is not None or self._partitioning.overrides or policy not in (ANDROID, MIN_COST)
-        )
-        candidates = find_candidates(
-            self._model,
-            chosen,
-            self._partitioning.mode,
-            query_deadline_s,
-            None if is_particular else self._preference,
-            knows_costs=policy == MIN_COST,
-        )
-        planned_before = None if self._plan is None else self._plan.partition(self._model, chosen, candidates)
-        if planned_before is not None and not isinstance(planned_before, str):
-            result = planned_before
-        else:
-            result = partition(self._model, candidates, self._preference, self._partitioning)
-        partitioned = PartitionedModel(
-            candidates=candidates,
-            result=result,
-            preference=self._preference,
-            partitioning=self._partitioning,
-        )
-        guard = None if self._plan is not None else self._cpu_guard(partitioned, chosen)
-        if guard is not None and guard.is_cpu:
-            result = partitioned.on_cpu(self._model, guard.reason)
-            partitioned = replace(partitioned, result=result)
         mode = self._partitioning.mode
         may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK
-        planned = make_plan(self._model, result.groups, chosen, preparer, may_fall_back=may_fall_back)
+        split = partial(
+            _split,
+            self._model,
+            tuple(chosen),
+            self._partitioning,
+            self._preference,
+            has_explicit_devices=self._devices is not None,
+        )
+        guard: CpuGuard | None = None
+        note = ""
+        loaded = preparer.load(chosen[0], self._model) if self._has_no_choice(chosen) else None
+        if loaded is not None:
+            planned = whole_plan(self._model, chosen[0], loaded)
+            find_split: Callable[[], PartitionedModel] = lambda: split()[0]  # noqa: E731
+        else:
+            from neurald.runtime.plan.planner import make_plan  # Not needed for a warm start.
+
+            partitioned, note = split(query_deadline_s, self._plan)
+            guard = None if self._plan is not None else self._cpu_guard(partitioned, chosen)
+            if guard is not None and guard.is_cpu:
+                result = partitioned.on_cpu(self._model, guard.reason)
+                partitioned = replace(partitioned, result=result)
+            groups = partitioned.result.groups
+            planned = make_plan(self._model, groups, chosen, preparer, may_fall_back=may_fall_back)
+            find_split = lambda: partitioned  # noqa: E731
         self._finished = True
         steps = planned.plan.steps
         recovery = Recovery(
@@ -363,7 +358,8 @@ class CompilationBuilder:
             steps,
             preparer.without_deadline(),
             may_fall_back=may_fall_back,
-            watches_drift=policy == MIN_COST and self._preference is not Preference.LOW_POWER,
+            watches_drift=self._partitioning.policy == MIN_COST
+            and self._preference is not Preference.LOW_POWER,
             verified_share=self._verified_share,
         )
         if startup is Startup.OPTIMIZED and self._timeout_s is None:
@@ -371,7 +367,7 @@ class CompilationBuilder:
         compilation = Compilation(
             self._model,
             planned,
-            partitioned,
+            find_split,
             recovery,
             State(self._model.state, self._shared),
             Optimization(startup, steps, recovery, preparer),
@@ -379,13 +375,27 @@ class CompilationBuilder:
             strict=self._strict,
         )
         if self._plan is not None:
-            is_unfit = isinstance(planned_before, str)
-            compilation.add_note(f"planned again: {planned_before}" if is_unfit else self._plan_note)
+            compilation.add_note(f"planned again: {note}" if note else self._plan_note)
         if guard is not None and guard.is_open and not planned.report.fallback:
             compilation.compare_with_cpu(preparer.without_deadline(), guard.key)
         return compilation
 
-    def _cpu_guard(self, partitioned: PartitionedModel, chosen: Sequence[Device]) -> "CpuGuard | None":
+    def _has_no_choice(self, chosen: Sequence[Device]) -> bool:
+        """Returns True if the CPU device runs the whole model, provided that it has prepared it before.
+
+        Then it supports all of it, so that it need not be asked.
+        """
+        wanted = self._partitioning
+        return (
+            len(chosen) == 1
+            and chosen[0] is cpu_device()
+            and self._plan is None
+            and wanted.policy in (ANDROID, MIN_COST)
+            and not wanted.overrides
+            and not wanted.require_full_delegation
+        )
+
+    def _cpu_guard(self, partitioned: "PartitionedModel", chosen: Sequence[Device]) -> "CpuGuard | None":
         """Returns what is known about the plan and the CPU device; None if the plan stays anyway.
 
         It stays if the application has said what it wants, or if the CPU device cannot run
@@ -416,6 +426,54 @@ class CompilationBuilder:
     def _require_open(self) -> None:
         if self._finished:
             raise BadState("the compilation is finished")
+
+
+def _split(
+    model: Model,
+    chosen: Sequence[Device],
+    partitioning: Partitioning,
+    preference: Preference,
+    query_deadline_s: float | None = None,
+    plan: "ProvidedPlan | None" = None,
+    *,
+    has_explicit_devices: bool,
+) -> "tuple[PartitionedModel, str]":
+    """Splits a model over devices.
+
+    Args:
+        model: a valid model.
+        chosen: the devices.
+        partitioning, preference: of the compilation.
+        query_deadline_s: when devices must have answered; None for no limit.
+        plan: takes its split, if it fits.
+        has_explicit_devices: whether the application chose the devices.
+
+    Returns:
+        The split model, and why the plan does not fit, or "".
+    """
+    # Not needed for a warm start.
+    from neurald.runtime.explain.partitioned_model import PartitionedModel
+    from neurald.runtime.partitioning.candidates import find_candidates
+    from neurald.runtime.partitioning.partitioner import partition
+
+    # Only what operations cost decides, unless the application has said more.
+    policy = partitioning.policy
+    is_particular = bool(has_explicit_devices or partitioning.overrides or policy not in (ANDROID, MIN_COST))
+    candidates = find_candidates(
+        model,
+        chosen,
+        partitioning.mode,
+        query_deadline_s,
+        None if is_particular else preference,
+        knows_costs=policy == MIN_COST,
+    )
+    before = None if plan is None else plan.partition(model, chosen, candidates)
+    is_fit = before is not None and not isinstance(before, str)
+    result = before if is_fit else partition(model, candidates, preference, partitioning)
+    found = PartitionedModel(
+        candidates=candidates, result=result, preference=preference, partitioning=partitioning
+    )
+    return found, before if isinstance(before, str) else ""
 
 
 def _partitioning(wanted: Partitioning | PartitioningMode | int | str) -> Partitioning:

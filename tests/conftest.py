@@ -1,8 +1,10 @@
 """Options and fixtures of all tests."""
 
+import faulthandler
 import os
 import resource
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,8 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Sets the tier and the cases to run."""
+    """Sets the tier and the cases to run, and what a fatal signal of this process reports."""
+    # By default the stacks of the 100 youngest threads, among which that of the signal may be
+    # missing, and in a process with so many that of the tests is. pytest restores the default.
+    faulthandler.enable(os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2), all_threads=False)
     # Also while tests are collected. Tests of starting drivers on demand turn it on, in directories
     # of their own.
     os.environ["NEURALD_AUTOSTART"] = "0"

@@ -131,8 +131,8 @@ def milliseconds(value: float) -> str:
 
 def show_means(means: Iterable[Mapping[str, Any]]) -> None:
     """Prints the geometric means."""
-    header = f"{'precision':10}{'threads':>8}  {'peer':12}{'models':>7}{'ratio':>8}{'of p10':>8}{'of CPU':>8}{'worst':>8}"
-    say(f"\n{header}  model")
+    figures = f"{'models':>7}{'ratio':>8}{'of p10':>8}{'of CPU':>8}{'worst':>8}"
+    say(f"\n{'precision':10}{'threads':>8}  {'peer':12}{figures}  model")
     for mean in means:
         say(
             f"{mean['precision']:10}{mean['threads']:8}  {mean['peer']:12}{mean['models']:7}{mean['ratio']:8.2f}"

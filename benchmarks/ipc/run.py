@@ -230,7 +230,11 @@ class Placement:
 
 
 #: The program of a daemon that serves the CPU device at the address in its first argument.
-DAEMON = "import sys; from neurald.service.daemon.daemon import serve; serve('cpu', sys.argv[1], ready=lambda a: print(a, flush=True))"
+DAEMON = """
+import sys
+from neurald.service.daemon.daemon import serve
+serve("cpu", sys.argv[1], ready=lambda address: print(address, flush=True))
+"""
 
 
 def paths(stack: ExitStack, model: str, folder: str) -> tuple[dict[str, Callable[[], object]], Placement]:

@@ -28,7 +28,7 @@ import neurald as nd
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from result_file import Column, Result, Table, circumstances, write
+from result_file import Column, Table, write_run
 from run import DAEMON, bound, compiled, identity, started, with_one_thread
 
 _PEER = Path(__file__).with_name("triton_peer.py")
@@ -160,13 +160,8 @@ def main() -> None:
                 for name in ("p10", "p50", "p99")
             ),
         ]
-        result = Result(
-            title="Calls between processes, compared with Triton",
-            description=__doc__.split("\n\n", 2)[2].strip().replace("\n", " "),
-            tables=[Table(title="Time of an identity", columns=columns, rows=rows)],
-            **circumstances(),
-        )
-        write(arguments.json, result)
+        table = Table(title="Time of an identity", columns=columns, rows=rows)
+        write_run(arguments.json, "Calls between processes, compared with Triton", __doc__, [table])
 
 
 if __name__ == "__main__":

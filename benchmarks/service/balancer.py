@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from networks import NETWORKS, tflite_file
-from result_file import Column, Result, Table, circumstances, write
+from result_file import Column, Table, write_run
 from run import start_neurald
 
 import neurald as nd
@@ -95,15 +95,9 @@ def main() -> None:
             Column(name="two", title="two services", unit="1/s", format=",.0f"),
             Column(name="ratio", title="ratio", format=".2f"),
         ]
-        write(
-            arguments.json,
-            Result(
-                title=f"One service and two behind the balancer: {arguments.network}, int8",
-                description=__doc__.split("\n\n", 2)[2].strip().replace("\n", " "),
-                tables=[Table(title="Runs per second", columns=columns, rows=[row])],
-                **circumstances(),
-            ),
-        )
+        title = f"One service and two behind the balancer: {arguments.network}, int8"
+        table = Table(title="Runs per second", columns=columns, rows=[row])
+        write_run(arguments.json, title, __doc__, [table])
 
 
 if __name__ == "__main__":

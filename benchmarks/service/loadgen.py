@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from networks import NETWORKS, tflite_file
-from result_file import Column, Result, Table, circumstances, write
+from result_file import Column, Table, write_run
 from support.inference import zoo
 from support.inference.serving import Serving
 
@@ -205,15 +205,8 @@ def main() -> None:
             Column(name="share", title="of in process", format=".2f"),
         ]
         title = f"MLPerf LoadGen: {arguments.network}, int8"
-        write(
-            arguments.json,
-            Result(
-                title=title,
-                description=__doc__.split("\n\n", 2)[2].strip().replace("\n", " "),
-                tables=[Table(title="Four scenarios", columns=columns, rows=rows)],
-                **circumstances(),
-            ),
-        )
+        table = Table(title="Four scenarios", columns=columns, rows=rows)
+        write_run(arguments.json, title, __doc__, [table])
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
-from result_file import Column, Result, Table, circumstances, write
+from result_file import Column, Table, write_run
 from support.inference.zoo import reshaping, write_model
 
 ELEMENTS = 3 * 224 * 224
@@ -268,16 +268,11 @@ def main() -> None:
             Column(name="Triton", title="Triton", unit="1/s", format=",.0f"),
             Column(name="ratio", title="ratio", format=".2f"),
         ]
-        result = Result(
-            title="The execution service, compared with Triton",
-            description=__doc__.split("\n\n", 2)[2].strip().replace("\n", " "),
-            tables=[
-                Table(title="Time of an identity of 600 KB", columns=columns, rows=rows),
-                Table(title="Runs per second, tensors in messages of gRPC", columns=rate, rows=throughput),
-            ],
-            **circumstances(),
-        )
-        write(arguments.json, result)
+        tables = [
+            Table(title="Time of an identity of 600 KB", columns=columns, rows=rows),
+            Table(title="Runs per second, tensors in messages of gRPC", columns=rate, rows=throughput),
+        ]
+        write_run(arguments.json, "The execution service, compared with Triton", __doc__, tables)
 
 
 if __name__ == "__main__":

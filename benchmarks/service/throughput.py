@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from networks import NETWORKS, tflite_file
-from result_file import Column, Result, Table, circumstances, write
+from result_file import Column, Table, write_run
 from run import asked, start_client, start_neurald, start_triton
 
 _CLIENTS = (1, 2, 4, 8, 16, 32)
@@ -184,15 +184,9 @@ def main() -> None:
             Column(name="Triton_cost", title="Triton, of processors", unit="ms", format=".2f"),
             Column(name="cost_ratio", title="ratio", format=".2f"),
         ]
-        write(
-            arguments.json,
-            Result(
-                title=f"The execution service, compared with Triton that runs LiteRT: {arguments.network}, int8",
-                description=__doc__.split("\n\n", 2)[2].strip().replace("\n", " "),
-                tables=[Table(title="Runs per second", columns=columns, rows=rows)],
-                **circumstances(),
-            ),
-        )
+        title = f"The execution service, compared with Triton that runs LiteRT: {arguments.network}, int8"
+        table = Table(title="Runs per second", columns=columns, rows=rows)
+        write_run(arguments.json, title, __doc__, [table])
 
 
 if __name__ == "__main__":

@@ -49,13 +49,8 @@ from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import (
-    WORD_BYTES,
-    BoundedPort,
-    Executable,
-    KernelCall,
-    LengthWords,
-)
+from neurald.drivers.cpu.target.executable import WORD_BYTES, BoundedPort, Executable, LengthWords
+from neurald.drivers.cpu.target.kernel_calls import KernelCall, KernelCalls
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
@@ -343,7 +338,7 @@ def _assembled(
     users, written = _users(step), _written(step)
     return Executable(
         target=target.name,
-        calls=calls,
+        calls=KernelCalls.of(calls),
         inputs=inputs,
         outputs=outputs,
         input_arguments=tuple(tuple(users.get(value, ())) for value in assignment.graph.inputs),

@@ -174,7 +174,7 @@ class Preparation:
         steps = [self._steps(model, model.main, shapes, failed)]
         steps += [list(range(len(graph.operations))) for graph in model.referenced]
         # Only graphs that control flow on references runs are compiled on their own.
-        pending = [*_interpreted(model, model.main, steps[0])]
+        pending = [*_interpreted(model.main, steps[0])]
         done: set[int] = set()
         while pending:
             number = pending.pop()
@@ -182,7 +182,7 @@ class Preparation:
                 done.add(number)
                 graph = model.referenced[number]
                 steps[1 + number] = self._steps(model, graph)
-                pending += _interpreted(model, graph, steps[1 + number])
+                pending += _interpreted(graph, steps[1 + number])
         prepared = PartlyCompiledModel(model, steps)
         compiled = prepared.compiled_operations
         _LOG.info(
@@ -413,7 +413,7 @@ def _warn(error: KernelFailed) -> None:
     _LOG.debug("the error was raised here:", exc_info=error)
 
 
-def _interpreted(model: Model, graph: Subgraph, steps: Sequence[Step]) -> Iterator[int]:
+def _interpreted(graph: Subgraph, steps: Sequence[Step]) -> Iterator[int]:
     """Yields the graphs that operations on references run."""
     for step in steps:
         if isinstance(step, int):

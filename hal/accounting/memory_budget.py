@@ -44,8 +44,8 @@ class MemoryBudget:
                 left = end - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     raise ResourceExhaustedTransient(
-                        f"decoding a message takes {size_bytes} bytes; messages of all clients hold {self._sum} bytes of "
-                        f"{self._limit}, those of this client {self._taken[owner]} of {self._owner_limit}"
+                        f"decoding a message takes {size_bytes} bytes; messages of all clients hold {self._sum} "
+                        f"bytes of {self._limit}, those of this client {self._taken[owner]} of {self._owner_limit}"
                     )
             self._taken[owner] += size_bytes
             self._sum += size_bytes

@@ -1,8 +1,9 @@
 """Caches digests of models' constants, so that unchanged files need not be read for a key.
 
 One file in the cache directory holds the latest answers to
-`neurald.hal.cache.key.constants_question`, with an authentication code of the installation.
-Concurrent processes may lose each other's answers; the constants are then read again.
+`neurald.hal.cache.key.constants_question`, with an authentication code of the installation. It is
+only replaced as a whole, and read again once that has happened. Concurrent processes may lose each
+other's answers; the constants are then read again.
 """
 
 import contextlib
@@ -21,6 +22,10 @@ CONSTANTS = "constants"
 _PURPOSE = b"cache constants"
 _MAX_ENTRIES = 256
 _MAX_FILE_BYTES = 1 << 16
+#: How many files are remembered.
+_MAX_KNOWN = 8
+#: The status and content of files that were read, by path and secret.
+_known: dict[tuple[str, bytes], tuple[object, dict[bytes, str]]] = {}
 
 
 class ConstantDigests:
@@ -37,11 +42,14 @@ class ConstantDigests:
 
     def recall(self, question: bytes) -> str | None:
         """Returns the `KeyParts.constants` for a question; None if unknown."""
+        known = _known.get((str(self._directory.path), self._secret))
+        if known is not None and known[0] == self._identity():
+            return known[1].get(question)
         return self._read().get(question)
 
     def remember(self, question: bytes, constants: str) -> None:
         """Stores an answer. Errors are ignored."""
-        known = self._read()
+        known = dict(self._read())
         known.pop(question, None)
         known[question] = constants
         latest = list(known.items())[-_MAX_ENTRIES:]
@@ -55,7 +63,17 @@ class ConstantDigests:
             finally:
                 os.close(descriptor)
 
+    def _identity(self) -> object:
+        """Returns what changes when the file is replaced; None if there is no file."""
+        try:
+            status = os.stat(f"{self._directory.path}/{CONSTANTS}", follow_symlinks=False)  # noqa: PTH116
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
     def _read(self) -> dict[bytes, str]:
+        """Reads the answers."""
+        before = self._identity()
         try:
             descriptor = open_directory(self._directory.path)
             try:
@@ -65,6 +83,11 @@ class ConstantDigests:
             code, content = whole[:MAC_BYTES], whole[MAC_BYTES:]
             if not are_equal(code, authentication_code(self._secret, _PURPOSE, content)):
                 return {}
-            return dict(msgspec.msgpack.decode(content, type=list[tuple[bytes, str]]))
+            answers = dict(msgspec.msgpack.decode(content, type=list[tuple[bytes, str]]))
         except (OSError, Error, msgspec.DecodeError):
             return {}
+        if before is not None and before == self._identity():
+            if len(_known) >= _MAX_KNOWN:
+                _known.clear()
+            _known[str(self._directory.path), self._secret] = before, answers
+        return answers

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from neurald.hal.cache.entry import MANIFEST
+from neurald.hal.cache.entry import HEAD
 from neurald.hal.cache.file import open_directory
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.private_directory import make_directory
@@ -32,12 +32,14 @@ class CacheDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with contextlib.suppress(FileNotFoundError):
+        try:
             self._check()
+        except FileNotFoundError:
+            return
 
     def _check(self) -> None:
         try:
-            status = self.path.stat()
+            status = os.stat(self.path)  # noqa: PTH116 - for the speed
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -46,7 +48,8 @@ class CacheDirectory:
             raise BadState(f"the cache {self.path} is not a directory")
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise BadState(
-                f"the cache {self.path} can be written by other users; a directory that is yours is expected (chmod 700)"
+                f"the cache {self.path} can be written by other users; a directory that is yours is expected "
+                "(chmod 700)"
             )
 
     def make(self) -> None:
@@ -59,11 +62,9 @@ class CacheDirectory:
         make_directory(self.path)
         self._check()
 
-    @contextlib.contextmanager
-    def opened(self, name: str) -> Iterator[int]:
-        """Opens the directory of an entry; errors are those of `open_directory`."""
-        with _opened(self.path / name) as descriptor:
-            yield descriptor
+    def open(self, name: str) -> int:
+        """Opens the directory of an entry; returns a descriptor. Errors are those of `open_directory`."""
+        return open_directory(f"{self.path}/{name}")
 
     def exists(self, name: str) -> bool:
         """Returns True if anything of that name exists."""
@@ -91,7 +92,7 @@ class CacheDirectory:
     def last_use_s(self, name: str) -> float:
         """Returns when an entry was last used, by `time.time()`; 0 if it is incomplete."""
         try:
-            return (self.path / name / MANIFEST).lstat().st_mtime
+            return (self.path / name / HEAD).lstat().st_mtime
         except OSError:
             return 0.0
 

@@ -1,42 +1,51 @@
-"""One entry of the cache: a directory with a manifest and one file per memory of an artifact.
+"""One entry of the cache: a directory with a file for almost everything, so that one read suffices.
 
-    manifest            the entry in JSON, and a line with the installation's authentication code
-    model0, model1, …   `Artifact.model`
-    data0, data1, …     `Artifact.data`
-    seal                `Artifact.seal`, if the artifact has one
+    head                the installation's authentication code, the manifest, and the memories of
+                        the artifact and its seal, except for large data
+    data0, data1, …     `Artifact.data` of at least 256 KiB, which are mapped
     witness             attestations of large data files (`neurald.hal.cache.file_attestation`)
 
-The manifest holds the size and digest of every other file, and the key of the entry. So any change,
-exchange, truncation or relocation is detected before use.
+The manifest holds digests of all other content, the sizes of the memories, and the key of the
+entry. So any change, exchange, truncation or relocation is detected before use.
+
+The head is read to memory of this process and verified there. Large data are mapped, as the files
+of models are: nothing of this project ever writes to them again, and whoever removes an entry
+leaves the mapping as it is.
 """
 
+import contextlib
+import os
+import struct
 from collections import Counter
 
 import msgspec
 from msgspec import Struct
 
-from neurald.hal.cache.file import Fingerprint, copy_known, read_bytes, read_sealed, write_file
+from neurald.hal.cache.file import Fingerprint, map_verified, open_file, write_file
 from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
 from neurald.hal.cache.key import KeyParts
-from neurald.hal.cache.secret import authentication_code
+from neurald.hal.cache.secret import MAC_BYTES, authentication_code
 from neurald.hal.device import Artifact, CacheFilesNeeded
-from neurald.hal.digests import are_equal
-from neurald.hal.errors import BadData
+from neurald.hal.digests import are_equal, hex_digest_of
+from neurald.hal.errors import BadData, OutOfMemory
 from neurald.hal.memory.mapped_file import FileState
-from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align, anonymous
 from neurald.hal.model.types import Model, byte_size
 
-FORMAT = 3
-MANIFEST = "manifest"
+FORMAT = 4
+HEAD = "head"
 
-_SEAL = "seal"
 _PURPOSE = b"cache entry"
+_DAMAGED = "its manifest is damaged, or of another installation"
 _MAX_MANIFEST_BYTES = 1 << 16
 _MAX_SEAL_BYTES = 1 << 24
-#: Data files of at least this size are attested by their state; smaller ones are hashed as fast.
+#: Data of at least this size are files of their own, which are attested by their state; smaller
+#: ones are hashed as fast.
 _LARGE_BYTES = 1 << 18
-#: Of the seal of an artifact that has none, for which there is no file.
-_NO_SEAL = Fingerprint.of(memoryview(b""))
+#: The authentication code, and the size of the manifest that follows it.
+_START = struct.Struct(f"<{MAC_BYTES}sI")
+#: How much of a head is read at first: at least the whole manifest.
+_FIRST_BYTES = 1 << 17
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -73,32 +82,37 @@ def describe(model: Model) -> str:
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """The description of an entry."""
+    """The description of an entry.
+
+    Attributes:
+        format: of entries.
+        key, parts: of the entry.
+        model, data, seal: sizes of the artifact's memories and of its seal, in bytes.
+        content: digest of everything behind the manifest in the head, in hexadecimal.
+        large: fingerprints of the data that have files of their own.
+        origin: of the artifact.
+    """
 
     format: int
     key: str
     parts: KeyParts
-    model: tuple[Fingerprint, ...]
-    data: tuple[Fingerprint, ...]
-    seal: Fingerprint
+    model: tuple[int, ...]
+    data: tuple[int, ...]
+    seal: int
+    content: str
+    large: tuple[Fingerprint, ...]
     origin: Origin
 
     @property
     def size_bytes(self) -> int:
-        """Total size of all files except the manifest itself and the attestations."""
-        return sum(record.size_bytes for record in (*self.model, *self.data, self.seal))
+        """Total size of all memories and the seal."""
+        return sum(self.model) + sum(self.data) + self.seal
 
-    def large(self) -> dict[str, Fingerprint]:
-        """Returns the expected fingerprints of the large data files, by name."""
-        return {
-            _data_name(index): expected
-            for index, expected in enumerate(self.data)
-            if expected.size_bytes >= _LARGE_BYTES
-        }
-
-
-def _data_name(index: int) -> str:
-    return f"data{index}"
+    @property
+    def files(self) -> dict[str, Fingerprint]:
+        """The fingerprints of the data that have files of their own, by name."""
+        names = [f"data{index}" for index, size in enumerate(self.data) if size >= _LARGE_BYTES]
+        return dict(zip(names, self.large, strict=True))
 
 
 def write_entry(
@@ -119,32 +133,45 @@ def write_entry(
     """
     if len(artifact.seal) > _MAX_SEAL_BYTES:
         raise BadData(f"the seal has {len(artifact.seal)} bytes; at most {_MAX_SEAL_BYTES} are allowed")
-
+    content = bytearray()
+    large: list[Fingerprint] = []
+    for memory in artifact.model:
+        _append(content, memory)
+    for index, memory in enumerate(artifact.data):
+        if memory.size < _LARGE_BYTES:
+            _append(content, memory)
+        else:
+            large.append(write_file(directory, f"data{index}", memory))
+    _append(content, HostMemory(artifact.seal))
     manifest = Manifest(
         format=FORMAT,
         key=parts.key().hex(),
         parts=parts,
-        model=tuple(
-            write_file(directory, f"model{index}", memory) for index, memory in enumerate(artifact.model)
-        ),
-        data=tuple(
-            write_file(directory, _data_name(index), memory) for index, memory in enumerate(artifact.data)
-        ),
-        seal=write_file(directory, _SEAL, HostMemory(artifact.seal)) if artifact.seal else _NO_SEAL,
+        model=tuple([memory.size for memory in artifact.model]),
+        data=tuple([memory.size for memory in artifact.data]),
+        seal=len(artifact.seal),
+        content=hex_digest_of(memoryview(content)),
+        large=tuple(large),
         origin=origin,
     )
-    content = msgspec.json.encode(manifest)
-    code = authentication_code(secret, _PURPOSE, content)
-    whole = content + b"\n" + code.hex().encode() + b"\n"
-    if len(whole) > _MAX_MANIFEST_BYTES:
-        raise BadData(f"the manifest has {len(whole)} bytes; at most {_MAX_MANIFEST_BYTES} are allowed")
-    write_file(directory, MANIFEST, HostMemory(whole))
-    large = manifest.large()
+    encoded = msgspec.msgpack.encode(manifest)
+    if len(encoded) > _MAX_MANIFEST_BYTES:
+        raise BadData(f"the manifest has {len(encoded)} bytes; at most {_MAX_MANIFEST_BYTES} are allowed")
+    head = _START.pack(authentication_code(secret, _PURPOSE, encoded), len(encoded)) + encoded
+    write_file(directory, HEAD, HostMemory(head + bytes(-len(head) % ALIGNMENT) + content))
     if large:
+        files = manifest.files
         write_attestations(
-            directory, secret, manifest.key, large, states_of_new_files(directory, list(large))
+            directory, secret, manifest.key, files, states_of_new_files(directory, list(files))
         )
     return manifest
+
+
+def _append(content: bytearray, memory: Memory) -> None:
+    """Appends the bytes of a memory, and fills up to the next multiple of the alignment."""
+    for part in memory.parts():
+        content += part
+    content += bytes(-len(content) % ALIGNMENT)
 
 
 def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
@@ -157,27 +184,115 @@ def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
 
     Raises:
         BadData: it is damaged, or of another installation, version or key.
-        OSError: it cannot be read.
+        OutOfMemory, OSError: it cannot be read.
     """
-    content, _, code = (
-        read_bytes(directory, MANIFEST, _MAX_MANIFEST_BYTES).removesuffix(b"\n").rpartition(b"\n")
-    )
-    expected = authentication_code(secret, _PURPOSE, content).hex().encode()
-    if not are_equal(code, expected):
-        raise BadData("its manifest is damaged, or of another installation")
+    descriptor, status = open_file(directory, HEAD)
     try:
-        manifest = msgspec.json.decode(content, type=Manifest)
+        head = _read(descriptor, min(status.st_size, _FIRST_BYTES))
+    finally:
+        os.close(descriptor)
+    return _manifest(head, secret, key)[0]
+
+
+def _read(descriptor: int, size: int) -> memoryview:
+    """Reads the beginning of a file to memory of this process."""
+    if not size:
+        return memoryview(b"")
+    try:
+        memory = anonymous(size)
+    except OSError as error:
+        raise OutOfMemory(f"there is no memory for an entry of {size} bytes: {error.strerror}") from None
+    content = memoryview(memory)
+    done = 0
+    while done < size and (count := os.preadv(descriptor, [content[done:]], done)):
+        done += count
+    return content[:done].toreadonly()
+
+
+def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]:
+    """Returns the verified manifest at the beginning of a head, and where the memories begin."""
+    if len(head) < _START.size:
+        raise BadData(_DAMAGED)
+    code, size = _START.unpack_from(head)
+    encoded = bytes(head[_START.size : _START.size + min(size, _MAX_MANIFEST_BYTES)])
+    if not are_equal(code, authentication_code(secret, _PURPOSE, encoded)):
+        raise BadData(_DAMAGED)
+    try:
+        manifest = msgspec.msgpack.decode(encoded, type=Manifest)
     except msgspec.DecodeError:
         raise BadData("its manifest is of another version of neurald") from None
     if manifest.format != FORMAT:
         raise BadData(f"its format is {manifest.format}; {FORMAT} is expected")
-    if manifest.key != key or manifest.parts.key().hex() != key:
+    if manifest.key != key:
         raise BadData("it is the entry of another key")
-    return manifest
+    end = _START.size + size
+    start = align(end)
+    if head[end:start] != bytes(start - end):
+        raise BadData("there is something behind its manifest")
+    return manifest, start
 
 
-def check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
-    """Raises BadData unless an entry has the number of files that the device needs."""
+def read_entry(
+    directory: int,
+    secret: bytes,
+    key: str,
+    needed: CacheFilesNeeded | None = None,
+    *,
+    is_thorough: bool = False,
+) -> tuple[Manifest, Artifact]:
+    """Reads an entry, and notes its use.
+
+    The head is in memory that nobody else can change. Attested large data are not hashed.
+
+    Args:
+        directory: descriptor of the entry's directory.
+        secret: of the installation.
+        key: the required key of the entry, in hexadecimal.
+        needed: the memories that the device needs; None for any.
+        is_thorough: hash attested files, too, and note no use.
+
+    Raises:
+        BadData: the manifest is not authentic, the memories do not match it, or there are other
+            numbers of memories.
+        OutOfMemory, OSError: a file cannot be read.
+    """
+    descriptor, status = open_file(directory, HEAD)
+    try:
+        head = _read(descriptor, min(status.st_size, _FIRST_BYTES))
+        manifest, start = _manifest(head, secret, key)
+        if needed is not None:
+            _check_counts(manifest, needed)
+        inner = [size for size in manifest.data if size < _LARGE_BYTES]
+        end = start + sum(map(align, (*manifest.model, *inner, manifest.seal)))
+        if status.st_size != end:
+            raise BadData(f"its {HEAD} has {status.st_size} bytes; {end} are expected")
+        if end > len(head):
+            head = _read(descriptor, end)
+        if not is_thorough:
+            # A read-only cache is still usable.
+            with contextlib.suppress(OSError):
+                os.utime(descriptor)
+    finally:
+        os.close(descriptor)
+    if hex_digest_of(head[start:]) != manifest.content:
+        raise BadData("its content has changed since it was written")
+
+    def take(size: int) -> memoryview:
+        nonlocal start
+        begin, start = start, start + align(size)
+        return head[begin : begin + size]
+
+    model = tuple([HostMemory(take(size)) for size in manifest.model])
+    files = _mapped(directory, manifest, secret, is_thorough=is_thorough) if manifest.large else {}
+    data = tuple(
+        [files.get(f"data{index}") or HostMemory(take(size)) for index, size in enumerate(manifest.data)]
+    )
+    artifact = Artifact(model=model, data=data, seal=bytes(take(manifest.seal)), is_verified=True)
+    return manifest, artifact
+
+
+def _check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
+    """Raises BadData unless an entry has as many memories as the device needs."""
     if (len(manifest.model), len(manifest.data)) != (needed.model, needed.data):
         raise BadData(
             f"it has {len(manifest.model)} model and {len(manifest.data)} data files; "
@@ -185,46 +300,16 @@ def check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
         )
 
 
-def read_artifact(
-    directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool = False
-) -> Artifact:
-    """Reads the artifact of an entry into memory that nobody else can change.
-
-    Attested large data files are not hashed.
-
-    Args:
-        directory: descriptor of the entry's directory.
-        manifest: of the entry.
-        secret: of the installation.
-        is_thorough: hash attested files, too.
-
-    Raises:
-        BadData: a file does not match the manifest.
-        OutOfMemory, OSError: a file cannot be read.
-    """
-    seal = b""
-    if manifest.seal.size_bytes:
-        seal = read_bytes(directory, _SEAL, _MAX_SEAL_BYTES)
-        if Fingerprint.of(memoryview(seal)) != manifest.seal:
-            raise BadData("its seal has changed since it was written")
-    large = manifest.large()
-    known = read_attestations(directory, secret, manifest.key, large) if large and not is_thorough else {}
+def _mapped(directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool) -> dict[str, Memory]:
+    """Maps the large data of an entry, by name."""
+    files = manifest.files
+    known = {} if is_thorough else read_attestations(directory, secret, manifest.key, files)
     learned: dict[str, FileState] = {}
-
-    def read(name: str, expected: Fingerprint) -> Memory:
-        memory = copy_known(directory, name, known[name]) if name in known else None
-        if memory is None:
-            known.pop(name, None)
-            memory, state = read_sealed(directory, name, expected)
-            if state is not None and name in large:
-                learned[name] = state
-        return memory
-
-    artifact = Artifact(
-        model=tuple(read(f"model{index}", expected) for index, expected in enumerate(manifest.model)),
-        data=tuple(read(_data_name(index), expected) for index, expected in enumerate(manifest.data)),
-        seal=seal,
-    )
-    if learned:
-        write_attestations(directory, secret, manifest.key, large, known | learned)
-    return artifact
+    found: dict[str, Memory] = {}
+    for name, expected in files.items():
+        found[name], state = map_verified(directory, name, expected, known.get(name))
+        if state is not None:
+            learned[name] = state
+    if learned and not is_thorough:
+        write_attestations(directory, secret, manifest.key, files, known | learned)
+    return found

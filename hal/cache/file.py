@@ -1,12 +1,10 @@
-"""Files of the cache: opened by name in an open directory, never through a link, and read once.
+"""Files of the cache: opened by name in an open directory, and never through a link.
 
-Content to be verified is first copied to memory that nobody else can change and hashed there, so
-that the verified bytes are the used ones, whatever happens to the file meanwhile. Nothing is synced
-to disk: a digest detects data lost in a crash.
+Nothing is synced to disk: a digest detects data lost in a crash.
 """
 
 import contextlib
-import fcntl
+import mmap
 import os
 import stat
 from pathlib import Path
@@ -17,12 +15,9 @@ from msgspec import Struct
 from neurald.hal.digests import hex_digest_of, new_digest
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.pool import HostMemory, Memory
 
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
-#: Files of up to this size are read into memory of this process, which takes less time than a
-#: sealed copy that another process may be given.
-_SMALL_BYTES = 1 << 16
 
 
 class Fingerprint(Struct, frozen=True, kw_only=True):
@@ -37,7 +32,7 @@ class Fingerprint(Struct, frozen=True, kw_only=True):
         return cls(size_bytes=content.nbytes, digest=hex_digest_of(content))
 
 
-def open_directory(path: Path) -> int:
+def open_directory(path: Path | str) -> int:
     """Opens the directory of an entry; returns the descriptor.
 
     Raises:
@@ -51,15 +46,20 @@ def open_directory(path: Path) -> int:
     return descriptor
 
 
-def _open_file(directory: int, name: str) -> tuple[int, int]:
-    """Opens a regular file of this user; returns the descriptor and the size."""
+def open_file(directory: int, name: str) -> tuple[int, os.stat_result]:
+    """Opens a regular file of this user; returns the descriptor and the status.
+
+    Raises:
+        BadData: it is not a regular file of this user.
+        OSError: it cannot be opened.
+    """
     # Non-blocking, in case it is a pipe.
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _OPEN, dir_fd=directory)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         os.close(descriptor)
         raise BadData(f"{name} is not a regular file of this user")
-    return descriptor, status.st_size
+    return descriptor, status
 
 
 def read_bytes(directory: int, name: str, limit: int) -> bytes:
@@ -69,73 +69,53 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
         BadData: it has more than `limit` bytes, or is not a regular file of this user.
         OSError: it cannot be read.
     """
-    descriptor, size = _open_file(directory, name)
+    descriptor, status = open_file(directory, name)
     with os.fdopen(descriptor, "rb") as file:
-        if size > limit:
-            raise BadData(f"{name} has {size} bytes; at most {limit} are expected")
+        if status.st_size > limit:
+            raise BadData(f"{name} has {status.st_size} bytes; at most {limit} are expected")
         content = file.read(limit + 1)
     if len(content) > limit:
         raise BadData(f"{name} grew while it was read")
     return content
 
 
-def read_sealed(directory: int, name: str, expected: Fingerprint) -> tuple[Memory, FileState | None]:
-    """Copies a file to sealed memory, or to memory of this process if it is small.
+def map_verified(
+    directory: int, name: str, expected: Fingerprint, known: FileState | None
+) -> tuple[Memory, FileState | None]:
+    """Maps a file whose content is verified, unless it is in a state in which that was done before.
+
+    Args:
+        directory: descriptor of its directory.
+        name: of the file.
+        expected: its content.
+        known: a state in which it had that content; None if none is known.
 
     Returns:
-        The memory, and the state of the file if that state proves the content, else None.
+        The memory; and the state of the file, if that state proves the content from now on and is
+            not the known one, else None.
 
     Raises:
         BadData: the content is not the expected one, or it is not a regular file of this user.
         OSError: it cannot be read.
     """
-    source, found = _open_file(directory, name)
+    descriptor, status = open_file(directory, name)
     try:
-        before = FileState.of(os.fstat(source))
-        if found != expected.size_bytes:
-            raise BadData(f"{name} has {found} bytes; {expected.size_bytes} are expected")
-        is_small = found <= _SMALL_BYTES
-        memory = HostMemory(os.read(source, found)) if is_small else _sealed_copy(source, found)
-        is_same = before == FileState.of(os.fstat(source))
-    finally:
-        os.close(source)
-    if Fingerprint.of(memory.view()) != expected:
-        raise BadData(f"{name} has changed since it was written")
-    return memory, before if is_same and before is not None and before.is_at_rest else None
-
-
-def copy_known(directory: int, name: str, state: FileState) -> Memory | None:
-    """Copies a file that is still in a known state to sealed memory; None if its state has changed.
-
-    The content of the file in that state was verified before and is not hashed again. It is still
-    copied: a mapped file could be overwritten or truncated during use.
-
-    Raises:
-        BadData: it is not a regular file of this user, or is truncated meanwhile.
-        OSError: it cannot be read.
-    """
-    descriptor, size = _open_file(directory, name)
-    try:
-        if FileState.of(os.fstat(descriptor)) != state:
-            return None
-        memory = _sealed_copy(descriptor, size)
-        return memory if FileState.of(os.fstat(descriptor)) == state else None
+        if status.st_size != expected.size_bytes:
+            raise BadData(f"{name} has {status.st_size} bytes; {expected.size_bytes} are expected")
+        content = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+        memory = HostMemory(content)
+        before = FileState.of(status)
+        if known is not None and before == known:
+            return memory, None
+        digest = new_digest()
+        for part in memory.parts():
+            digest.update(part)
+        is_same = before == FileState.of(os.fstat(descriptor))
     finally:
         os.close(descriptor)
-
-
-def _sealed_copy(source: int, size: int) -> SharedMemory:
-    target = os.memfd_create("neurald artifact", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        copied = 0
-        while copied < size and (count := os.sendfile(target, source, copied, size - copied)):
-            copied += count
-        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(target, fcntl.F_ADD_SEALS, seals)
-    except OSError:
-        os.close(target)
-        raise
-    return SharedMemory.received(target, size, constant=True)
+    if digest.hexdigest() != expected.digest:
+        raise BadData(f"{name} has changed since it was written")
+    return memory, before if is_same and before is not None and before.is_at_rest else None
 
 
 def write_file(directory: int, name: str, content: Memory) -> Fingerprint:

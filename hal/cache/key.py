@@ -28,7 +28,7 @@ _TOKEN_DOMAIN = b"neurald cache token 1\0"
 _GRAPHS_DOMAIN = b"neurald cache graphs 1\0"
 _ATTRIBUTES_DOMAIN = b"neurald cache attributes 1\0"
 _VARIANT_DOMAIN = b"neurald cache variant 1\0"
-_QUESTION_DOMAIN = b"neurald cache question 1\0"
+_QUESTION_DOMAIN = b"neurald cache question 2\0"
 #: Variant names up to this length are stored in readable form, longer ones as a digest.
 _MAX_READABLE_VARIANT = 200
 
@@ -190,6 +190,46 @@ def _type(kind: OperationType | OperandType) -> object:
     return (code_of(kind), *structs.astuple(extension))
 
 
+class ConstantsInventory(Struct, frozen=True, array_like=True):
+    """What a model's constants are, apart from the content of files.
+
+    Attributes:
+        digest: of the places of the constants that are in files, and of the values of all others.
+        files: the pools that are these files.
+    """
+
+    digest: bytes
+    files: tuple[int, ...]
+
+
+_inventories: WeakKeyDictionary[Model, ConstantsInventory] = WeakKeyDictionary()
+
+
+def constants_inventory(model: Model) -> ConstantsInventory:
+    """Takes the inventory of a valid model's constants, and reads those that are not in files."""
+    said: list[object] = []
+    files: set[int] = set()
+    for graph in (model.main, *model.referenced):
+        for operand in graph.operands:
+            if not operand.lifetime.is_constant:
+                continue
+            place = operand.location
+            if place is None:
+                said.append(digest_of(operand.value))
+            elif isinstance(pool := model.pools[place.pool], FileMemory):
+                files.add(place.pool)
+                said.append((place.pool, place.offset, place.length))
+            else:
+                said.append(_pool_digest(pool, place.offset, place.length))
+    return ConstantsInventory(digest_of(msgspec.msgpack.encode(said)), tuple(sorted(files)))
+
+
+def remember_inventory(model: Model, inventory: ConstantsInventory) -> None:
+    """Stores what `constants_inventory` returns for a model whose memories besides files never change."""
+    with _graphs_lock:
+        _inventories[model] = inventory
+
+
 def constants_question(model: Model) -> bytes | None:
     """Returns a digest that identifies the model's constants without reading most of them.
 
@@ -200,27 +240,16 @@ def constants_question(model: Model) -> bytes | None:
     Args:
         model: a valid model.
     """
-    states: dict[int, tuple[object, ...] | None] = {}
-    said: list[object] = []
-    for graph in (model.main, *model.referenced):
-        for operand in graph.operands:
-            if not operand.lifetime.is_constant:
-                continue
-            place = operand.location
-            if place is None:
-                said.append(digest_of(operand.value))
-                continue
-            pool = model.pools[place.pool]
-            if place.pool not in states:
-                states[place.pool] = _state(pool)
-            if states[place.pool] is None:
-                said.append(_pool_digest(pool, place.offset, place.length))
-            else:
-                said.append((place.pool, place.offset, place.length))
-    known = {number: state for number, state in states.items() if state is not None}
-    if not known:
+    with _graphs_lock:
+        inventory = _inventories.get(model)
+    if inventory is None:
+        if not any(isinstance(pool, FileMemory) for pool in model.pools):
+            return None
+        inventory = constants_inventory(model)
+    states = [_state(model.pools[number]) for number in inventory.files]
+    if not states or None in states:
         return None
-    return digest_of(_QUESTION_DOMAIN + msgspec.msgpack.encode((sorted(known.items()), said)))
+    return digest_of(_QUESTION_DOMAIN + msgspec.msgpack.encode((states, inventory)))
 
 
 def _state(pool: Memory) -> tuple[object, ...] | None:

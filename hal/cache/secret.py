@@ -5,6 +5,7 @@ act as this user anyway; one that can only write to a cache directory cannot for
 """
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 from neurald.hal.digests import mac_of
@@ -24,12 +25,25 @@ def secret_path() -> Path:
         BadState: the user has no home directory.
     """
     named = os.environ.get(SECRET_VARIABLE)
-    path = Path(named) if named else state_directory() / "secret"
+    path = _path_of(named) if named else _path_in(state_directory())
     if not path.is_absolute():
         raise BadState(
             f"there is no path for the installation's secret: {path} is not absolute; set HOME or {SECRET_VARIABLE}"
         )
     return path
+
+
+# Paths are created rarely, since that takes as long as looking for a file.
+
+
+@lru_cache(maxsize=8)
+def _path_of(named: str) -> Path:
+    return Path(named)
+
+
+@lru_cache(maxsize=8)
+def _path_in(directory: Path) -> Path:
+    return directory / "secret"
 
 
 def installation_secret() -> bytes:

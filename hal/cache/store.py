@@ -21,17 +21,16 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
 
 from neurald.hal.cache.constant_digests import ConstantDigests
 from neurald.hal.cache.directory import CacheDirectory
 from neurald.hal.cache.entry import (
-    MANIFEST,
     Manifest,
     Origin,
-    check_counts,
-    read_artifact,
+    read_entry,
     read_manifest,
     write_entry,
 )
@@ -56,6 +55,22 @@ class Miss(Struct, frozen=True, kw_only=True):
     """The reason why the cache has no usable entry."""
 
     reason: str
+
+
+class CacheLocation(Struct, frozen=True, array_like=True):
+    """Where a cache is, and with what it is opened, for another process of the same user.
+
+    The environment of that process may name another secret or another limit.
+
+    Attributes:
+        path: absolute, of the directory.
+        limit_bytes: see `Cache`.
+        secret: of the installation.
+    """
+
+    path: str
+    limit_bytes: int
+    secret: bytes
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -116,6 +131,7 @@ class Cache:
     Args:
         path: of the directory, which is created on first store.
         limit_bytes: maximum size; None for that of the environment.
+        secret: of the installation; None for the one that the environment names.
 
     Attributes:
         constants: digests of models' constants that are known from earlier.
@@ -125,11 +141,21 @@ class Cache:
             secret.
     """
 
-    def __init__(self, path: Path, limit_bytes: int | None = None) -> None:
+    def __init__(self, path: Path, limit_bytes: int | None = None, secret: bytes | None = None) -> None:
         self.limit_bytes = max_bytes_from_environment() if limit_bytes is None else limit_bytes
-        self._secret = installation_secret()
+        self._secret = installation_secret() if secret is None else secret
         self._directory = CacheDirectory(path)
         self.constants = ConstantDigests(self._directory, self._secret)
+
+    @classmethod
+    def at(cls, location: CacheLocation) -> Self:
+        """Opens the cache of another process."""
+        return cls(Path(location.path), location.limit_bytes, location.secret)
+
+    @property
+    def location(self) -> CacheLocation:
+        """With what another process opens this cache."""
+        return CacheLocation(str(self.path.absolute()), self.limit_bytes, self._secret)
 
     @property
     def path(self) -> Path:
@@ -139,8 +165,8 @@ class Cache:
     def load(self, key: bytes, needed: CacheFilesNeeded) -> Loaded | Miss:
         """Loads and verifies the artifact of a key.
 
-        All of it is in memory that nobody else can change. Files that affect only values are not
-        hashed again if they are unchanged since they were verified.
+        Large data, which affect only values, are mapped, and not hashed again if their files are
+        unchanged since they were verified. All else is in memory that nobody else can change.
 
         Args:
             key: see `neurald.hal.cache.key`.
@@ -148,14 +174,12 @@ class Cache:
         """
         name = key.hex()
         try:
-            with self._directory.opened(name) as entry:
-                manifest = read_manifest(entry, self._secret, name)
-                check_counts(manifest, needed)
-                artifact = read_artifact(entry, manifest, self._secret)
-                # Records the last use; a read-only cache is still usable.
-                with contextlib.suppress(OSError):
-                    os.utime(MANIFEST, dir_fd=entry, follow_symlinks=False)
-                return Loaded(artifact=artifact, manifest=manifest)
+            entry = self._directory.open(name)
+            try:
+                manifest, artifact = read_entry(entry, self._secret, name, needed)
+            finally:
+                os.close(entry)
+            return Loaded(artifact=artifact, manifest=manifest)
         except FileNotFoundError:
             return Miss(reason="the entry is not complete" if self._directory.exists(name) else "")
         except OSError as error:
@@ -254,10 +278,13 @@ class Cache:
         manifest, damage = None, ""
         size, last_use = self._directory.size_bytes(name), self._directory.last_use_s(name)
         try:
-            with self._directory.opened(name) as entry:
+            entry = self._directory.open(name)
+            try:
                 manifest = read_manifest(entry, self._secret, name)
                 if is_thorough:
-                    read_artifact(entry, manifest, self._secret, is_thorough=True)
+                    read_entry(entry, self._secret, name, is_thorough=True)
+            finally:
+                os.close(entry)
         except OSError as error:
             if not self._directory.exists(name):
                 return None

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import cached_property
+from typing import Final
 
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, key_parts
@@ -87,10 +88,13 @@ class SharedCache(VariantCache):
         cache: the cache.
         device: the device, whose version is a part of the keys.
         warn: called when storing failed.
+
+    Attributes:
+        location: with what another process opens the cache.
     """
 
     def __init__(self, cache: Cache, device: Device, warn: Callable[[str], None]) -> None:
-        self.directory = cache.path
+        self.location: Final = cache.location
         super().__init__(
             cache,
             lambda: key_parts(_NO_MODEL, device, PrepareOptions()),

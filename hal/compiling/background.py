@@ -60,7 +60,7 @@ class BackgroundCompiler:
         is_awaited: bool = False,
     ) -> None:
         self._driver, self._device, self._model = driver, device, model
-        self._cache = str(shared.directory) if isinstance(shared, SharedCache) else ""
+        self._cache = shared.location if isinstance(shared, SharedCache) else None
         self.is_awaited = is_awaited
 
     def compile(

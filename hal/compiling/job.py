@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import msgspec
 
+from neurald.hal.cache.store import CacheLocation
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Model, Subgraph
@@ -74,8 +75,8 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
         compile_bytes: see `neurald.hal.accounting.limits.Limits`.
         compile_s: see `neurald.hal.accounting.limits.Limits`.
         is_open: see `neurald.hal.compiling.contract.CompilesApart.compile`.
-        shared_cache: directory of the cache of what models share; empty for the models of a
-            daemon's clients, which must not affect each other.
+        shared_cache: the cache of what models share; None for the models of a daemon's clients,
+            which must not affect each other.
         log_level: records below this level are not wanted.
     """
 
@@ -87,7 +88,7 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
     compile_bytes: int
     compile_s: int
     is_open: bool
-    shared_cache: str
+    shared_cache: CacheLocation | None
     log_level: int
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.cache.store import CacheLocation
 from neurald.hal.compiling.contract import spares_imports
 from neurald.hal.compiling.job import (
     EXCHANGE_S,
@@ -179,7 +180,7 @@ class CompilePool:
         options: bytes,
         *,
         is_open: bool,
-        shared_cache: str = "",
+        shared_cache: CacheLocation | None = None,
     ) -> CompileJob:
         """Creates a job with the limits of the daemon; see `CompileJob`."""
         return CompileJob(
@@ -254,12 +255,14 @@ class CompilePool:
         Raises:
             OpFailed: no process can be started.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            for _ in range(2):
-                if self._running_process().take(theirs):
-                    return ours
-        ours.close()
+        with contextlib.ExitStack() as cleanup:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            cleanup.enter_context(ours)
+            with theirs:
+                for _ in range(2):
+                    if self._running_process().take(theirs):
+                        cleanup.pop_all()
+                        return ours
         raise OpFailed("the compiler process has ended, and could not be restarted")
 
     def forget(self) -> None:
@@ -365,7 +368,7 @@ class _ForkServerProcess:
         self._control.settimeout(EXCHANGE_S)
         with theirs:
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of ours
+                self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of this package
                     # The path is that of this process, so nothing needs `site`.
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, about],
                     stdin=theirs.fileno(),

@@ -111,8 +111,9 @@ def _compiler_of(device: Any) -> _Compile:
         if job.model is None:
             return CompileResult(artifact=device.compile_common())
         model, options = _model_of(job.model, pools, device), _options_of(job)
-        if job.shared_cache:
-            shared = SharedCache(Cache(Path(job.shared_cache)), device, logging.getLogger(__name__).warning)
+        if job.shared_cache is not None:
+            cache = Cache.at(job.shared_cache)
+            shared = SharedCache(cache, device, logging.getLogger(__name__).warning)
             options = replace(options, shared=shared)
         compiled: CompileResult = device.compile(model, job.shapes, options, is_open=job.is_open)
         return compiled
@@ -212,9 +213,15 @@ class _ForkServer:
                 os._exit(0)
         with contextlib.suppress(OSError):
             os.setpgid(process, process)  # parent and child both do this, in case the other is late
-        child = _ChildProcess(
-            process=process, descriptor=os.pidfd_open(process), connection=connection, stderr=stderr
-        )
+        try:
+            descriptor = os.pidfd_open(process)
+        except OSError:
+            # Nothing would notice its end, nor end it when the daemon closes the job.
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            os.close(stderr)
+            raise
+        child = _ChildProcess(process=process, descriptor=descriptor, connection=connection, stderr=stderr)
         self._children[child.descriptor] = self._children[connection.fileno()] = child
         self._poll.register(child.descriptor, select.POLLIN)
         # The child reads messages. This process only polls for the hang-up, which is always

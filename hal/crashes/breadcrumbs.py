@@ -197,7 +197,7 @@ class Breadcrumbs:
 
     def set_version(self, version: str) -> None:
         """Says of which version the driver is."""
-        self._version = version.encode("utf-8", "replace")[:MAX_VERSION_BYTES]
+        self._version = recorded_version(version).encode()
         self._view[VERSION_AT : VERSION_AT + len(self._version)] = self._version
         self._write_header()
 
@@ -299,6 +299,12 @@ def create_memory() -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def recorded_version(version: str) -> str:
+    """Returns the version of a driver as breadcrumbs and records have it: printable, and not too long."""
+    text = "".join(each if each.isprintable() else " " for each in version)
+    return text.encode()[:MAX_VERSION_BYTES].decode(errors="ignore")
 
 
 def session_number(token: bytes) -> int:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from neurald.hal.crashes.breadcrumbs import CrashPhase
+from neurald.hal.crashes.breadcrumbs import CrashPhase, recorded_version
 from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
 from neurald.hal.crashes.records import REFUSED_AFTER, CrashEntry, CrashRecords
 from neurald.hal.device import Verdict
@@ -27,7 +27,7 @@ class CrashGuard:
     def __init__(self, records: CrashRecords | None, driver: str, version: str) -> None:
         self._records = records
         self._driver = driver
-        self._version = version
+        self._version = recorded_version(version)
         self._lock = threading.Lock()
         #: Patterns of which helpers of this process died, which is why they are refused at once.
         self._helpers: Counter[str] = Counter()

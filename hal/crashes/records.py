@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from neurald.hal.crashes.breadcrumbs import MAX_VERSION_BYTES, CrashPhase
+from neurald.hal.crashes.breadcrumbs import CrashPhase, recorded_version
 from neurald.hal.crashes.pattern import CrashPattern
 from neurald.hal.crashes.record_file import MAX_TEXT, RecordFile
 from neurald.hal.errors import BadData
@@ -122,6 +122,7 @@ class CrashRecords:
 
     def refused(self, driver: str, version: str) -> tuple[CrashEntry, ...]:
         """Returns the entries of the patterns that a driver is not given."""
+        version = recorded_version(version)
         return tuple(
             each
             for each in self.entries()
@@ -141,6 +142,7 @@ class CrashRecords:
         Raises:
             BadState: the file cannot be written.
         """
+        version = recorded_version(version)
         found = {(driver, version, each.pattern.digest): each for each in suspects}
 
         def changed(entries: dict[tuple[str, str, str], CrashEntry]) -> tuple[CrashEntry, ...]:
@@ -148,7 +150,7 @@ class CrashRecords:
                 before = entries.pop(key, None)
                 entries[key] = CrashEntry(
                     driver=driver,
-                    version=version[:MAX_VERSION_BYTES],
+                    version=version,
                     pattern=suspect.pattern,
                     deaths=1 if before is None else before.deaths + 1,
                     is_certain=len(found) == 1 or (before is not None and before.is_certain),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from neurald.hal.crashes.breadcrumbs import MAX_VERSION_BYTES
+from neurald.hal.crashes.breadcrumbs import recorded_version
 from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
 from neurald.hal.crashes.record_file import MAX_TEXT, RecordFile
 from neurald.hal.errors import BadData
@@ -95,7 +95,7 @@ class WrongResults:
             device, version: of the device.
             model: a valid model.
         """
-        version = _printable(version)[:MAX_VERSION_BYTES]
+        version = recorded_version(version)
         known = [each for each in self.entries() if each.device == device and each.version == version]
         if not known:
             return {}
@@ -117,7 +117,7 @@ class WrongResults:
         """
         entry = WrongResult(
             device=_printable(device)[:MAX_TEXT],
-            version=_printable(version)[:MAX_VERSION_BYTES],
+            version=recorded_version(version),
             pattern=pattern,
             difference=_printable(difference)[:MAX_TEXT],
             narrowing=_printable(narrowing)[:MAX_TEXT],

@@ -48,7 +48,8 @@ class ForkUnsafeLibrary:
     """
 
     def __init__(self, name: str, past: str, first: str) -> None:
-        self.cause = f"this process was forked from one that {past}, and {name} does not survive that: {_ADVICE} {first}"
+        what = f"this process was forked from one that {past}"
+        self.cause = f"{what}, and {name} does not survive that: {_ADVICE} {first}"
         self._is_used = False
         self._is_cut_off = False
         os.register_at_fork(after_in_child=self._in_child)

@@ -3,13 +3,16 @@
 Android calls this the MetaModel.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from weakref import WeakKeyDictionary
 
 from neurald.hal.model.types import FeatureLevel, Lifetime, Model
+from neurald.runtime.model.branches import model_of
 from neurald.runtime.model.step_model import ModelPart
 
 _levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()
+#: What tells the levels of all graphs of models, once.
+_pending: WeakKeyDictionary[Model, Callable[[], Sequence[Sequence[FeatureLevel]]]] = WeakKeyDictionary()
 
 
 def slice_for(
@@ -37,6 +40,10 @@ def slice_for(
 
 def levels_of(model: Model) -> Sequence[FeatureLevel]:
     """Returns the feature level of each operation, cached because every device needs it."""
+    find = _pending.pop(model, None)
+    if find is not None:
+        for number, levels in enumerate(find()):
+            _levels[model_of(model, number)] = levels
     if model not in _levels:
         # Not needed for a converted model in the cache, whose levels are known.
         from neurald.hal.validation.model_rules import operation_levels
@@ -45,9 +52,14 @@ def levels_of(model: Model) -> Sequence[FeatureLevel]:
     return _levels[model]
 
 
-def remember_levels(model: Model, levels: Sequence[FeatureLevel]) -> None:
-    """Stores what `levels_of` returns for a model, if it is known from earlier."""
-    _levels[model] = levels
+def remember_levels(model: Model, find: Callable[[], Sequence[Sequence[FeatureLevel]]]) -> None:
+    """Stores a function for what `levels_of` returns for a model and its referenced graphs.
+
+    Args:
+        model: the model.
+        find: returns the levels that are known from earlier: of each graph as a model of its own.
+    """
+    _pending[model] = find
 
 
 def _only(model: Model, kept: Sequence[int]) -> Model:

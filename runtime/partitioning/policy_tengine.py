@@ -9,10 +9,10 @@ before the first blocked operation goes to the device, however small it is. Cons
 on the same device form one step.
 
 Tengine assumes that a range of operations can run as one step. This is true here: the operations of
-a valid model are stored in an executable order, so no path leaves a range and returns. Three rules
-are ours, because Tengine leaves them open. The device is the one that can run the most operations.
-A blocked operation that the CPU device cannot run goes to the best other device. An operation of a
-range that the CPU device cannot run stays on the device.
+a valid model are stored in an executable order, so no path leaves a range and returns. Tengine
+leaves three cases open. Here the device is the one that can run the most operations. A blocked
+operation that the CPU device cannot run goes to the best other device. An operation of a range that
+the CPU device cannot run stays on the device.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,7 @@ from collections.abc import Mapping, Sequence
 from neurald.hal.model.numbering import operation_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operation, Preference
-from neurald.runtime.model.boundary import boundaries, writer_by_operand
-from neurald.runtime.model.branches import MAIN, Nesting, graph_of
+from neurald.runtime.model.branches import MAIN, Nesting
 from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.placement import (
     Candidate,
@@ -67,21 +66,6 @@ def group_consecutive_operations(
             runs.append((placement.device, [position]))
     return tuple(
         StepGroup(graph=MAIN, device=device, operations=tuple(operations)) for device, operations in runs
-    )
-
-
-def awaited_operand_counts(model: Model, steps: Sequence[StepGroup]) -> tuple[int, ...]:
-    """Returns for each step of a graph how many of its inputs other steps write.
-
-    A step may start once all of these have been written.
-    """
-    if not steps:
-        return ()
-    graph = graph_of(model, steps[0].graph)
-    written = writer_by_operand(graph).keys()
-    return tuple(
-        sum(index in written for index in boundary.inputs)
-        for boundary in boundaries(graph, [step.operations for step in steps])
     )
 
 

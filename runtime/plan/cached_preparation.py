@@ -76,6 +76,8 @@ class CachedPreparation:
         self._parts = parts
         self._key = parts.key()
         self._options = replace(options, cache_key=self._key)
+        #: Why the first look-up found nothing, if it said so.
+        self._reason = ""
 
     def run(self, started: float) -> PreparedStep:
         """Loads the prepared model from the cache, or compiles and stores it.
@@ -91,7 +93,7 @@ class CachedPreparation:
             reloaded = self.load(started)
             if isinstance(reloaded, PreparedStep):
                 return reloaded
-            return self._compile(started, loaded.reason or reloaded.reason)
+            return self._compile(started, self._reason)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -105,6 +107,14 @@ class CachedPreparation:
 
     def load(self, started: float) -> PreparedStep | Miss:
         """Loads the prepared model from the cache; see `run`."""
+        loaded = self._load(started)
+        if isinstance(loaded, PreparedStep):
+            return loaded
+        # An entry that cannot be used is removed, and missing afterwards.
+        self._reason = self._reason or loaded.reason
+        return Miss(reason=self._reason)
+
+    def _load(self, started: float) -> PreparedStep | Miss:
         entry = self.cache.load(self._key, self._device.cache_files_needed)
         if isinstance(entry, Miss):
             return entry

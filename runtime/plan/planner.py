@@ -13,8 +13,6 @@ whose device computes only with constants.
 import logging
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
 from neurald.hal.model.numbering import operation_name, operation_numbers
@@ -25,19 +23,13 @@ from neurald.runtime.model.branches import graph_of
 from neurald.runtime.model.step_model import StepModel, step_model
 from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.limits import step_groups
-from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, ExecutionStep, SimpleBody
+from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, ExecutionStep
+from neurald.runtime.plan.planning_result import PlanningResult, whole_plan
 from neurald.runtime.plan.prepared_step import PreparationReport, PreparedStep
 from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.report import CompilationReport
 
 _LOGGER = logging.getLogger(__name__)
-
-
-class PlanningResult(Struct, frozen=True, kw_only=True):
-    """A plan and its report."""
-
-    plan: ExecutionPlan
-    report: CompilationReport
 
 
 def make_plan(
@@ -77,7 +69,7 @@ def make_plan(
         reason = f"{planner.failing} could not prepare the model: {error}" if planner.failing else str(error)
         _LOGGER.warning("the CPU runs the whole model: %s", reason)
         planner = _Planner(model, (cpu,), preparer, drops_unread_steps=False)
-        return planner.simple_plan(cpu, fallback=reason)
+        return planner.whole_plan(cpu, fallback=reason)
 
 
 def _unsupported_reason(device: Device, model: Model) -> str:
@@ -115,7 +107,7 @@ class _Planner:
         if len(groups) == 1 and isinstance(groups[0], StepGroup):
             everything = tuple(range(len(self._model.main.operations)))
             if groups[0].operations == everything:
-                return self.simple_plan(self._devices[groups[0].device])
+                return self.whole_plan(self._devices[groups[0].device])
         self._find_boundaries(groups)
         self._prepare_steps(groups)
         # Plans of one step need none of this.
@@ -132,33 +124,15 @@ class _Planner:
             shared=values_to_share(program.steps, program.values),
             waits_for=program.waits_for,
         )
-        return self._planned(body)
-
-    def simple_plan(self, device: Device, fallback: str = "") -> PlanningResult:
-        """Plans a single step on one device: the application's own model, unchanged."""
-        prepared = self._prepare(device, self._model)
-        self._reports.append(prepared.report)
-        graph = self._model.main
-        step = ExecutionStep(
-            device=device,
-            operations=operation_numbers(graph),
-            model=self._model,
-            prepared_model=prepared.prepared_model,
-            is_first_tier=prepared.is_first_tier,
-            inputs=graph.inputs,
-            outputs=graph.outputs,
-        )
-        return self._planned(SimpleBody(step=step), fallback)
-
-    def _prepare(self, device: Device, model: Model) -> PreparedStep:
-        self.failing = device.name
-        prepared = self._preparer.prepare(device, model)
-        self.failing = ""
-        return prepared
-
-    def _planned(self, body: SimpleBody | CompoundBody, fallback: str = "") -> PlanningResult:
-        report = CompilationReport(steps=tuple(self._reports), fallback=fallback)
+        report = CompilationReport(steps=tuple(self._reports))
         return PlanningResult(plan=ExecutionPlan(self._model, body), report=report)
+
+    def whole_plan(self, device: Device, fallback: str = "") -> PlanningResult:
+        """Has a device prepare the whole model; see `whole_plan`."""
+        self.failing = device.name
+        prepared = self._preparer.prepare(device, self._model)
+        self.failing = ""
+        return whole_plan(self._model, device, prepared, fallback)
 
     def _find_boundaries(self, groups: Sequence[Group]) -> None:
         by_graph: dict[int, dict[StepGroup, None]] = {}

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
@@ -48,8 +48,10 @@ from neurald.runtime.plan.prepared_step import (
     PreparedStep,
 )
 from neurald.runtime.plan.progress import ProgressMonitor
-from neurald.runtime.plan.provided_plan import PLAN_TOKEN, ProvidedPlan
 from neurald.runtime.plan.startup import Startup
+
+if TYPE_CHECKING:
+    from neurald.runtime.plan.provided_plan import ProvidedPlan  # few compilations have one
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +102,7 @@ class Preparer:
         startup: Startup = Startup.OPTIMIZED,
         is_background: bool = False,
         monitor: ProgressMonitor | None = None,
-        provided: ProvidedPlan | None = None,
+        provided: "ProvidedPlan | None" = None,
     ) -> None:
         self._options = options
         self._caching = caching
@@ -109,6 +111,8 @@ class Preparer:
         self._is_background = is_background
         self._monitor = monitor
         self._provided = provided
+        #: What `load` has looked for in vain, with its device and model.
+        self._missed: tuple[Device, Model, CachedPreparation] | None = None
 
     def without_deadline(self) -> "Preparer":
         """Returns a preparer without a deadline, for steps that are prepared again later."""
@@ -136,6 +140,21 @@ class Preparer:
             monitor=self._monitor,
         )
 
+    def load(self, device: Device, model: Model) -> PreparedStep | None:
+        """Returns what the cache has for a model; None if it has nothing that can be used.
+
+        Constants that are not known from earlier are not read, so an entry for them is not found.
+        """
+        started = time.perf_counter()
+        preparation = self._preparation(device, model, reads_files=False)
+        if isinstance(preparation, str):
+            return None
+        loaded = preparation.load(started)
+        if isinstance(loaded, PreparedStep):
+            return loaded
+        self._missed = device, model, preparation
+        return None
+
     def prepare(self, device: Device, model: Model, step: int = 0, steps: int = 1) -> PreparedStep:
         """Has `device` prepare `model`.
 
@@ -159,8 +178,10 @@ class Preparer:
             prepared = replace(prepared, report=replace(prepared.report, reason=reason))
         return prepared
 
-    def _from_plan(self, provided: ProvidedPlan, device: Device, model: Model) -> PreparedStep | str:
+    def _from_plan(self, provided: "ProvidedPlan", device: Device, model: Model) -> PreparedStep | str:
         """Returns what a plan has for a step, or the reason why it has nothing."""
+        from neurald.runtime.plan.provided_plan import PLAN_TOKEN
+
         started = time.perf_counter()
         constants = provided.constants(graphs_digest(model))
         if constants is None:
@@ -326,6 +347,9 @@ class Preparer:
             reads_files: False to use no cache for constants of files that are not known from
                 earlier.
         """
+        missed, self._missed = self._missed, None
+        if missed is not None and missed[0] is device and missed[1] is model:
+            return missed[2]
         with convert_driver_faults(device.name):
             needed = checked(device.cache_files_needed, CacheFilesNeeded, device.name, "cache_files_needed")
         if not needed:

@@ -59,13 +59,13 @@ class SigningKey:
         """Keeps the public key beside the private one, so that it is known without cryptography."""
         line = key_line(self.public, "own") + "\n"
         try:
-            if path.exists() and path.read_text(encoding="ascii") == line:
+            if path.exists() and path.read_bytes() == line.encode("ascii"):
                 return
             draft = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
             draft.write_text(line, encoding="ascii")
             draft.chmod(0o600)
             draft.replace(path)
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
             raise BadState(f"{path} cannot be written: {error}") from None
 
     @property
@@ -110,7 +110,7 @@ def trusted_keys() -> frozenset[bytes]:
     return frozenset(
         key
         for folder in folders
-        if folder.is_absolute() and folder.is_dir()
+        if folder.is_absolute()
         for path in _files(folder)
         for key in read_keys(path)
     )
@@ -119,11 +119,18 @@ def trusted_keys() -> frozenset[bytes]:
 def own_keys() -> frozenset[bytes]:
     """Returns the public key of this user; nothing if there is none yet."""
     path = state_directory() / _PUBLIC
-    return frozenset(read_keys(path)) if path.is_absolute() and path.exists() else frozenset()
+    return frozenset(read_keys(path)) if path.is_absolute() and os.path.exists(path) else frozenset()  # noqa: PTH110
 
 
 def _files(folder: Path) -> list[Path]:
-    _check(folder, os.stat(folder))  # noqa: PTH116 - a plain status is wanted
+    """Returns the files of a folder; none if there is no such folder, or this user may not see it."""
+    try:
+        status = os.stat(folder)  # noqa: PTH116 - a plain status is wanted
+    except OSError:
+        return []
+    if not stat.S_ISDIR(status.st_mode):
+        return []
+    _check(folder, status)
     return sorted(folder.glob("*.pub"))[:_MAX_FILES]
 
 

@@ -9,7 +9,13 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
-from neurald.hal.cache.key import graphs_digest, remember_graphs_digest
+from neurald.hal.cache.key import (
+    ConstantsInventory,
+    constants_inventory,
+    graphs_digest,
+    remember_graphs_digest,
+    remember_inventory,
+)
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import (
@@ -47,9 +53,14 @@ class _Converted(Struct, frozen=True, array_like=True):
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     signatures: dict[str, SignatureNames]
-    #: Of the operations of the main graph, and of those that control flow refers to.
-    levels: tuple[tuple[FeatureLevel, ...], ...]
+    #: Of the operations of the main graph, and of those that control flow refers to: a
+    #: `_Levels`, which is only decoded for devices that are asked what they support.
+    levels: msgspec.Raw
     graphs: str
+    constants: ConstantsInventory
+
+
+_Levels = tuple[tuple[FeatureLevel, ...], ...]
 
 
 def stored_model(model: Model) -> tuple[bytes, bytes] | None:
@@ -71,10 +82,14 @@ def stored_model(model: Model) -> tuple[bytes, bytes] | None:
         input_names=model.input_names,
         output_names=model.output_names,
         signatures=dict(model.signatures),
-        levels=tuple(
-            tuple(levels_of(model_of(model, number))) for number in range(1 + len(model.referenced))
+        levels=msgspec.Raw(
+            msgspec.msgpack.encode(
+                [tuple(levels_of(model_of(model, number))) for number in range(1 + len(model.referenced))]
+            )
         ),
         graphs=graphs_digest(model),
+        # That of the restored model, too: the added memories are not files.
+        constants=constants_inventory(model),
     )
     return msgspec.msgpack.encode(converted), added
 
@@ -100,9 +115,10 @@ def restored_model(content: bytes | memoryview, file: Memory, added: Memory) -> 
         output_names=converted.output_names,
         signatures=MappingProxyType(converted.signatures),
     )
-    for number, levels in enumerate(converted.levels):
-        remember_levels(model_of(model, number), levels)
+    levels = converted.levels
+    remember_levels(model, lambda: msgspec.msgpack.decode(levels, type=_Levels))
     remember_graphs_digest(model, converted.graphs)
+    remember_inventory(model, converted.constants)
     return model
 
 

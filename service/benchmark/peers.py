@@ -94,7 +94,7 @@ def _measured(command: Sequence[str], module: str, warmup: RunControl, control: 
 
 
 def peer_rows(found: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Returns the rows of a table: runtime, start, median, p90, ours relative to it, memory.
+    """Returns the rows of a table: runtime, start, median, p90, neurald relative to it, memory.
 
     Args:
         found: from `measure_peers`.

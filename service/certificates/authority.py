@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
@@ -37,6 +37,9 @@ MAX_DAYS: Final = 397
 _AUTHORITY_KEY_FILE: Final = "authority.key"
 _RECORD_FILE: Final = "issued.json"
 _LOCK_FILE: Final = ".lock"
+#: The modes of files that only their user may read, and of others.
+_SECRET: Final = 0o600
+_PUBLIC: Final = 0o644
 #: Clocks of hosts may differ by so much.
 _SKEW: Final = timedelta(minutes=5)
 #: How long a list of revocations is valid. A daemon uses the last list that it has got in any case.
@@ -58,11 +61,11 @@ class IssuedCertificate(msgspec.Struct, frozen=True, kw_only=True):
         revoked_at: when it was revoked; None if it was not.
     """
 
-    name: str
-    serial: str
+    name: Annotated[str, msgspec.Meta(pattern=rf"^{_NAME.pattern}\Z")]
+    serial: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{1,40}\Z")]
     hosts: tuple[str, ...]
-    valid_until: datetime
-    revoked_at: datetime | None = None
+    valid_until: Annotated[datetime, msgspec.Meta(tz=True)]
+    revoked_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
     @property
     def state(self) -> str:
@@ -140,9 +143,12 @@ class Authority:
                 .sign(key, _sha256())
             )
             kept = [each for each in known if each.not_valid_after_utc > now]
-            self._write(_AUTHORITY_KEY_FILE, _key_text(key), 0o600)
-            self._write(AUTHORITY_FILE, b"".join(map(_text, (own, *kept))))
-            self._write_record(self._record())
+            record = self._record()
+            _write(
+                (self.folder / _AUTHORITY_KEY_FILE, _key_text(key), _SECRET),
+                (self.folder / AUTHORITY_FILE, b"".join(map(_text, (own, *kept))), _PUBLIC),
+            )
+            self._write_record(record)
 
     def issue(self, name: str, hosts: Sequence[str] = (), days: int = DEFAULT_DAYS) -> Path:
         """Issues a certificate, and returns the folder with everything that its holder needs.
@@ -200,8 +206,10 @@ class Authority:
             self._write_record((*self._record(), record))
             holder = self.folder / name
             _make_private(holder)
-            _write(holder / KEY_FILE, _key_text(key), 0o600)
-            _write(holder / CERTIFICATE_FILE, _text(certificate))
+            _write(
+                (holder / KEY_FILE, _key_text(key), _SECRET),
+                (holder / CERTIFICATE_FILE, _text(certificate), _PUBLIC),
+            )
             self._copy_lists(holder)
         return holder
 
@@ -316,18 +324,22 @@ class Authority:
                     .revocation_date(each.revoked_at)
                     .build()
                 )
-        self._write(_RECORD_FILE, msgspec.json.format(msgspec.json.encode(record), indent=1), 0o600)
-        self._write(REVOKED_FILE, _text(builder.sign(key, _sha256())))
+        text = msgspec.json.format(msgspec.json.encode(record), indent=1)
+        _write(
+            (self.folder / _RECORD_FILE, text, _SECRET),
+            (self.folder / REVOKED_FILE, _text(builder.sign(key, _sha256())), _PUBLIC),
+        )
         for name in {each.name for each in record}:
             if (self.folder / name).is_dir():
                 self._copy_lists(self.folder / name)
 
     def _copy_lists(self, holder: Path) -> None:
-        for name in (AUTHORITY_FILE, REVOKED_FILE):
-            _write(holder / name, (self.folder / name).read_bytes())
-
-    def _write(self, name: str, content: bytes, mode: int = 0o644) -> None:
-        _write(self.folder / name, content, mode)
+        _write(
+            *(
+                (holder / name, (self.folder / name).read_bytes(), _PUBLIC)
+                for name in (AUTHORITY_FILE, REVOKED_FILE)
+            )
+        )
 
 
 def _require_name(name: str) -> None:
@@ -425,19 +437,29 @@ def _make_private(folder: Path) -> None:
         )
 
 
-def _write(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Writes a file so that readers see either its old or its new content."""
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+def _write(*files: tuple[Path, bytes, int]) -> None:
+    """Writes files that belong together, each a path with its content and mode.
+
+    Readers see either the old or the new content of a file. None is replaced unless all could be
+    written: a key without its certificate is of no use.
+    """
+    drafts: list[tuple[Path, Path]] = []
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
-        draft.replace(path)
+        for path, content, mode in files:
+            draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(draft, flags, mode)
+            drafts.append((draft, path))
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
+                file.write(content)
+                file.flush()
+                os.fsync(descriptor)
+        for draft, path in drafts:
+            draft.replace(path)
     finally:
-        draft.unlink(missing_ok=True)
+        for draft, _ in drafts:
+            draft.unlink(missing_ok=True)
 
 
 def soon_expiring(certificates: Iterable[IssuedCertificate], days: int) -> tuple[IssuedCertificate, ...]:

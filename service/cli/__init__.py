@@ -34,10 +34,10 @@ from neurald.service.cli.forgive import forgive
 from neurald.service.cli.inspect import inspect
 from neurald.service.cli.install_service import install_service, uninstall_service
 from neurald.service.cli.new_driver import new_driver
+from neurald.service.cli.options.service import ServeCommand
 from neurald.service.cli.restart import restart
 from neurald.service.cli.run import run
 from neurald.service.cli.serve import serve
-from neurald.service.cli.service_options import ServeCommand
 from neurald.service.cli.status import status
 from neurald.service.cli.top import top
 from neurald.service.sandbox.mode import OWN_PROCESS

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from neurald.service.cli.completion import startup_names
-from neurald.service.cli.device_option import DevicesOption
+from neurald.service.cli.options.completion import startup_names
+from neurald.service.cli.options.devices import DevicesOption
+from neurald.service.cli.options.model import ShapeOption, SignatureOption, ThreadsOption
+from neurald.service.cli.options.output import JsonOption
 
 _MODEL = "MODEL"
 
@@ -51,20 +53,9 @@ def benchmark(
             help="Also run so many clients at the same time, with each of these numbers in turn.",
         ),
     ] = None,
-    signature: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Run this signature of the file.")
-    ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=SHAPE",
-            help="The shape of a random input that the model leaves unspecified, such as "
-            "x=1x224x224x3. May be repeated.",
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
-    ] = None,
+    signature: SignatureOption = None,
+    shape: ShapeOption = None,
+    threads: ThreadsOption = None,
     startup: Annotated[
         str | None,
         typer.Option(
@@ -148,7 +139,7 @@ def benchmark(
             "https://ui.perfetto.dev. These runs are not measured.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Measures loading, preparing, the first run, and many further runs on random inputs.
 

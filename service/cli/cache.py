@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neurald.service.cli.completion import cache_keys, device_names, model_files
+from neurald.service.cli.options.completion import cache_keys, device_names, model_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

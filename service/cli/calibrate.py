@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import device_names
+from neurald.service.cli.options.completion import device_names
+from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ def calibrate(
             "the address of a daemon. May be repeated.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Measures what operations, launches and transfers cost on each device, in some seconds for each.
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurald.service.cli.options.output import JsonOption
+
 if TYPE_CHECKING:
     from neurald.service.certificates.authority import Authority
 
@@ -97,7 +99,7 @@ def revoke(
 @cert.command("show")
 def show(
     folder: _Folder = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Lists the certificates that were issued, and whether they are valid."""
     from neurald.service.certificates.authority import soon_expiring

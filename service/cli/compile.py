@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
-from neurald.service.cli.completion import model_files
-from neurald.service.cli.device_option import DevicesOption
+from neurald.service.cli.options.completion import model_files
+from neurald.service.cli.options.devices import DevicesOption
+from neurald.service.cli.options.model import ThreadsOption
+from neurald.service.cli.options.output import JsonOption
 
 
 def compile(  # noqa: A001 - the name of the command
@@ -20,9 +22,7 @@ def compile(  # noqa: A001 - the name of the command
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the plan file here.")
     ] = None,
     device: DevicesOption = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
-    ] = None,
+    threads: ThreadsOption = None,
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Compile this signature of the file.")
     ] = None,
@@ -32,7 +32,7 @@ def compile(  # noqa: A001 - the name of the command
             "--public-key", help="Print the key that plan files are signed with, for other machines."
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Compiles a model to a plan file, which `neurald run` and `nd.load_plan` load without compiling.
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.options.output import JsonOption
+
 
 def config(
     file: Annotated[
@@ -14,7 +16,7 @@ def config(
     system: Annotated[
         bool, typer.Option("--system", help="Show the configuration of the machine's service manager.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Prints the configuration of the service manager, and where each value comes from."""
     import msgspec

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neurald.service.cli.completion import device_names, operation_names
+from neurald.service.cli.options.completion import device_names, operation_names
+from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     from neurald.service.conformance.report import SuiteRun
@@ -92,7 +93,7 @@ def conformance(
             "types run some.",
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Checks that a device or a server behaves as each must; ends with 1 if it does not."""
     if (device is None) == (service is None):

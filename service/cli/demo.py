@@ -1,12 +1,10 @@
 """The command `neurald demo`."""
 
-from typing import Annotated
-
-import typer
+from neurald.service.cli.options.output import JsonOption
 
 
 def demo(
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Classifies digits in this process, in a temporary driver daemon, and by a temporary service.
 

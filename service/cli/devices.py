@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neurald.service.cli.options.output import JsonOption
+
 if TYPE_CHECKING:
     from neurald.hal.model.extension import Extension
 
@@ -20,7 +22,7 @@ def devices(
             "--costs", help="Show what operations, launches and transfers cost, as far as it was measured."
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Lists the devices and their properties, and installed drivers that cannot start."""
     import time

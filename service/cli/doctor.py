@@ -4,12 +4,14 @@ from typing import Annotated
 
 import typer
 
+from neurald.service.cli.options.output import JsonOption
+
 
 def doctor(
     devices: Annotated[
         bool, typer.Option(help="Let each device compute something; this starts their drivers.")
     ] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Says what is installed, what is wrong, and how to mend it.
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import driver_names
-from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
+from neurald.service.cli.options.completion import driver_names
+from neurald.service.cli.options.service_process import LogFormatOption, LogLevelOption, UntilExitOption
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.sandbox.mode import OWN_PROCESS, SandboxMode
 
@@ -32,8 +32,8 @@ def driver(
         typer.Option(
             metavar="ADDR",
             help="unix:///path or host:port, on this host. TCP clients must send a token, which is in a "
-            "file in the runtime directory, or have a certificate (--tls). [default: a socket named after the driver, which `neurald "
-            "devices` finds]",
+            "file in the runtime directory, or have a certificate (--tls). [default: a socket named after "
+            "the driver, which `neurald devices` finds]",
         ),
     ] = None,
     listen_tls: Annotated[
@@ -170,10 +170,7 @@ def driver(
             "request at standard input, which is a socket. The service manager starts drivers in this way.",
         ),
     ] = False,
-    until_exit_of: Annotated[
-        int | None,
-        typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
-    ] = None,
+    until_exit_of: UntilExitOption = None,
     log_format: LogFormatOption = None,
     log_level: LogLevelOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="The same as --log-level info.")] = False,

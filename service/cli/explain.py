@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import model_files, policy_names
-from neurald.service.cli.device_option import DevicesOption
+from neurald.service.cli.options.completion import policy_names
+from neurald.service.cli.options.devices import DevicesOption
+from neurald.service.cli.options.model import ModelArgument
+from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,12 +29,7 @@ _MAX_PINNED_OPERATIONS = 100_000
 
 
 def explain(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            autocompletion=model_files, metavar="MODEL", help="A .tflite file.", show_default=False
-        ),
-    ],
+    model: ModelArgument,
     device: DevicesOption = None,
     policy: Annotated[
         str | None,
@@ -67,7 +64,7 @@ def explain(
             "gpu:0=3,5-9. May be repeated.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Shows for each operation which device would run it, and why the others would not.
 

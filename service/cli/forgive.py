@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from neurald.service.cli.completion import driver_names
-from neurald.service.cli.manager_options import SystemOption
+from neurald.service.cli.options.completion import driver_names
+from neurald.service.cli.options.manager import SystemOption
 
 
 def forgive(

@@ -1,12 +1,12 @@
 """The command `neurald inspect`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.completion import model_files
+from neurald.service.cli.options.model import ModelArgument
+from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     from neurald.service.inspection.summary import ModelSummary, OperationSummary, ValueSummary
@@ -17,19 +17,14 @@ _SHOWN_INPUTS = 3
 
 
 def inspect(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            autocompletion=model_files, metavar="MODEL", help="A .tflite file.", show_default=False
-        ),
-    ],
+    model: ModelArgument,
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Inspect this signature of the file.")
     ] = None,
     operations: Annotated[
         bool, typer.Option("--operations", help="List each operation, with the graphs that it runs.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Shows what is in a model: inputs, outputs, signatures, constants, memory and operations.
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neurald.service.cli.completion import model_files, startup_names
-from neurald.service.cli.device_option import DevicesOption
+from neurald.service.cli.options.completion import model_files, startup_names
+from neurald.service.cli.options.devices import DevicesOption
+from neurald.service.cli.options.model import ShapeOption, SignatureOption, ThreadsOption
+from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     import neurald as nd
@@ -48,21 +50,10 @@ def run(
     outputs: Annotated[
         Path | None, typer.Option(metavar="OUT.npz", help="Write the outputs to this file, by tensor name.")
     ] = None,
-    signature: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Run this signature of the file.")
-    ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=SHAPE",
-            help="The shape of a random input that the model leaves unspecified, such as "
-            "x=1x224x224x3. May be repeated.",
-        ),
-    ] = None,
+    signature: SignatureOption = None,
+    shape: ShapeOption = None,
     device: DevicesOption = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
-    ] = None,
+    threads: ThreadsOption = None,
     startup: Annotated[
         str | None,
         typer.Option(
@@ -97,7 +88,7 @@ def run(
             help="Write a trace of loading, preparing and running to this file, for https://ui.perfetto.dev.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Runs a model once and shows the results."""
     if image is not None and inputs is not None:

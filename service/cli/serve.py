@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from neurald.service.cli.completion import driver_names
-from neurald.service.cli.log_options import LogFormatOption, LogLevelOption
-from neurald.service.cli.service_options import service_settings
+from neurald.service.cli.options.completion import driver_names
+from neurald.service.cli.options.service import service_settings
+from neurald.service.cli.options.service_process import LogFormatOption, LogLevelOption, UntilExitOption
 
 
 def serve(
@@ -167,10 +167,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    until_exit_of: Annotated[
-        int | None,
-        typer.Option(metavar="PID", min=1, help="Stop when this process ends.", show_default=False),
-    ] = None,
+    until_exit_of: UntilExitOption = None,
     log: Annotated[
         Path | None,
         typer.Option(

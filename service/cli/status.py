@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.manager_options import SystemOption
+from neurald.service.cli.options.manager import SystemOption
+from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ _SHOWN_LINES = 5
 
 
 def status(
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
     check: Annotated[
         bool, typer.Option("--check", help="Exit with status 1 if a driver is in quarantine.")
     ] = False,

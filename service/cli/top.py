@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neurald.service.cli.manager_options import SystemOption
+from neurald.service.cli.options.manager import SystemOption
 
 if TYPE_CHECKING:
     from neurald.service.manager.snapshot import DriverSnapshot
@@ -25,7 +25,8 @@ def top(
         int | None,
         typer.Option(
             min=1,
-            help="How many tables to show. [default: until q or Ctrl-C is pressed; one if the output is not a terminal]",
+            help="How many tables to show. [default: until q or Ctrl-C is pressed; one if the output is "
+            "not a terminal]",
             show_default=False,
         ),
     ] = None,

@@ -156,7 +156,7 @@ class DriverActor:
         while True:
             began_s = time.monotonic()
             try:
-                subprocess.run(self._command, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - our own
+                subprocess.run(self._command, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - constant
             except OSError as error:  # such as too little memory, which may pass
                 logger.warning("the driver daemon cannot be started now: %s", error)
             if time.monotonic() - began_s > _MAX_PAUSE_S:

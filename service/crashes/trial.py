@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.crashes.breadcrumbs import recorded_version
 from neurald.hal.crashes.outline import ModelOutline
 from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions, declared_extensions
@@ -307,7 +308,7 @@ class _Trials:
             for number in range(3):
                 os.dup2(nothing, number)
             device = create_device(self._job.driver)
-            if device.version == self._job.version:
+            if recorded_version(device.version) == self._job.version:
                 self._sandbox.close()
                 model = model_of(self._job.outline, declared_extensions(device))
                 tried = model if positions is None else part_of(model, positions)

@@ -28,7 +28,7 @@ _GRACE_S = 0.25
 class _HealthWatch:
     """A client that is notified of every change of a service's state."""
 
-    __slots__ = ("context", "lock", "send", "sent_state", "service")
+    __slots__ = ("context", "is_queued", "lock", "send", "sent_state", "service")
 
     def __init__(self, service: str, context: grpc.ServicerContext, send: Callable[[Any], None]) -> None:
         self.service = service
@@ -36,6 +36,8 @@ class _HealthWatch:
         self.send = send
         self.lock = threading.Lock()
         self.sent_state: int | None = None
+        # Whether a notifier will report the state that it finds then. Guarded by the lock of `Health`.
+        self.is_queued = False
 
 
 class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
@@ -54,7 +56,9 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         with self._lock:
             self._states[service] = state
             for watch in self._watches.values():
-                if watch.service == service:
+                # Otherwise changes that come faster than notifications would queue up without limit.
+                if watch.service == service and not watch.is_queued:
+                    watch.is_queued = True
                     self._notifiers.submit(self._notify, watch)
 
     def close(self) -> None:
@@ -100,6 +104,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     def _notify(self, watch: _HealthWatch) -> None:
         with watch.lock:
             with self._lock:
+                watch.is_queued = False
                 state = self._states.get(watch.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
             if state != watch.sent_state:
                 watch.sent_state = state

@@ -40,7 +40,7 @@ def driver_daemon(driver: str) -> Iterator[str]:
         command += ["--until-exit-of", str(os.getpid())]
         # The daemon has a session of its own, so that Ctrl-C reaches only this process, which then
         # stops the daemon in an orderly way.
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        process = subprocess.Popen(  # noqa: S603 - this Python, and a module of this package
             command, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages, start_new_session=True
         )
         with stopped_after(process):

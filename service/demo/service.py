@@ -59,7 +59,7 @@ def served_model() -> Iterator[ServiceAddresses]:
         command = [sys.executable, "-m", "neurald", "serve", "--http", _ANYWHERE, "--grpc", _ANYWHERE]
         command += ["--repository", str(models), "--until-exit-of", str(os.getpid())]
         # In a session of its own, so that Ctrl-C reaches only this process.
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        process = subprocess.Popen(  # noqa: S603 - this Python, and a module of this package
             command,
             stdin=subprocess.DEVNULL,
             stdout=messages,

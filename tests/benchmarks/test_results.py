@@ -47,6 +47,19 @@ def test_a_stale_page_fails_the_check(
     assert page.read_text() == "new"
 
 
+def test_a_program_writes_what_it_has_measured(modules: Any, tmp_path: Path) -> None:
+    result_file = modules("result_file")
+    columns = [result_file.Column(name="way", title="way")]
+    table = result_file.Table(title="Ways", columns=columns, rows=[["here"]])
+    path = tmp_path / "result.json"
+    documentation = "Measures.\n\n    python measures.py\n\nOne way\nis measured.\n\nIt is short.\n"
+    result_file.write_run(path, "Title", documentation, [table])
+    result = result_file.read(path)
+    assert (result.title, result.description) == ("Title", "One way is measured. It is short.")
+    assert [list(row) for table in result.tables for row in table.rows] == [["here"]]
+    assert result.machine
+
+
 def test_every_result_file_says_where_its_figures_come_from(modules: Any) -> None:
     result_file = modules("result_file")
     paths = [path for path in RESULTS.glob("*.json") if path.name != "goals.json"]

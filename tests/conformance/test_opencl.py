@@ -4,7 +4,7 @@ The device must give correct results for everything that it claims to support.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -15,7 +15,7 @@ from support.daemon.processes import running_daemon
 from support.data import MODELS, NO_MODELS, NO_VECTORS, VECTORS, load_module
 from support.opencl.batch import BatchingDevice
 from support.operations.variants import VARIANTS
-from support.tiers import Tier, current_tier, one_in
+from support.tiers import one_in, spread
 
 import neurald as nd
 from neurald.drivers.opencl.device import create
@@ -120,11 +120,10 @@ def test_claimed_operations_are_still_supported(device: BatchingDevice) -> None:
 @needs_vectors
 @pytest.mark.parametrize("spec", one_in(9, SPECS))
 def test_records(spec: str, device: BatchingDevice, record_property: Callable[[str, object], None]) -> None:
-    records = [record for record in load_records(SPECS[spec]) if claims(device, record)]
+    records: Sequence[Record] = [record for record in load_records(SPECS[spec]) if claims(device, record)]
     if not records:
         pytest.skip("no record is claimed")
-    if current_tier() is not Tier.FULL:
-        records = records[:: -(-len(records) // MOST_RECORDS)]
+    records = spread(MOST_RECORDS, records)
     device.build(build(record, record.main) for record in records)
     assert not failures(records, compile_for(device))
     record_property("records on OpenCL", len(records))

@@ -70,5 +70,5 @@ def test_linked_files_exist(page: Path) -> None:
 
 
 def test_a_path_that_does_not_exist_is_found() -> None:
-    paths = _paths("`hal/device.py`, `hal/nothing.py`, `ir/expression.py` and `nothing/expression.py`")
+    paths = _paths("`hal/registry.py`, `hal/nothing.py`, `ir/expression.py` and `nothing/expression.py`")
     assert [path for path in paths if not _exists(path)] == ["hal/nothing.py", "nothing/expression.py"]

@@ -20,12 +20,13 @@ machines with at least four cores they get a separate quarter of them; on others
 without attack are measured beside ordinary programs that compute (`cores.py`). The comparison thus
 shows what the daemon lets attackers take, not their own computations. With `--soak` clients use a
 daemon for a long time, and its resources must not grow (`soak.py`). With `--matrix` each of six
-faults strikes in each of eight phases of a call, under the service manager (`matrix.py`), in as
-many jobs as the cores allow (`matrix_jobs.py`). With `--heal` the process of an installed driver is
-killed and stopped during executions on its device (`heal.py`). With `--updates` a driver is
-replaced again and again while its clients call (`update.py`). With `--swaps` the first tiers of
-models are replaced by optimised code under threads, while compiling processes and daemons are
-killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow, or grew.
+faults strikes in each of eight phases of a call, under the service manager (`managed/matrix.py`),
+in as many jobs as the cores allow (`managed/matrix_jobs.py`). With `--heal` the process of an
+installed driver is killed and stopped during executions on its device (`managed/heal.py`). With
+`--updates` a driver is replaced again and again while its clients call (`managed/update.py`). With
+`--swaps` the first tiers of models are replaced by optimised code under threads, while compiling
+processes and daemons are killed and disks are full (`swap.py`). All exit with 1 if anything was
+wrong, too slow, or grew.
 """
 
 import argparse
@@ -44,11 +45,12 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from faults import attack_run, heal, matrix_jobs, soak, swap, update  # noqa: E402
+from faults import attack_run, soak, swap  # noqa: E402
 from faults.attacks.catalogue import ATTACKS  # noqa: E402
 from faults.client import CALL_S, SLACK_S, Client  # noqa: E402
 from faults.field import Child, Field  # noqa: E402
 from faults.leak import rounds  # noqa: E402
+from faults.managed import heal, matrix_jobs, update  # noqa: E402
 from faults.proc import Held, shared_memory_entries  # noqa: E402
 from faults.scenario import SCENARIOS  # noqa: E402
 

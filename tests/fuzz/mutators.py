@@ -14,7 +14,7 @@ from typing import Any
 from tflite.Model import Model
 
 #: Offsets of fields in the vtables.
-_SHAPE, _TYPE, _BUFFER, _QUANTIZATION, _SIGNATURE = 4, 6, 8, 12, 18
+_SHAPE, _TYPE, _BUFFER, _SIGNATURE = 4, 6, 8, 18
 _INPUTS, _OUTPUTS, _OPTIONS_TYPE, _OPTIONS = 6, 8, 10, 12
 
 NUMBERS = (0, 1, -1, 2, 7, 127, 128, 255, -128, 2**15, 2**16, 2**30, 2**31 - 1, -(2**31))

@@ -18,8 +18,6 @@ from neurald.hal.rpc.server.server import DeviceServer
 
 pytestmark = pytest.mark.quick
 
-NOT_CALLABLE = 5
-
 
 def failing() -> AddingDevice:
     raise OutOfMemory("no room for a device")
@@ -27,10 +25,6 @@ def failing() -> AddingDevice:
 
 def broken() -> AddingDevice:
     raise RuntimeError("libOpenCL.so.1 is missing")
-
-
-def no_device() -> str:
-    return "hello"
 
 
 class Factory:

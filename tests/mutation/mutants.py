@@ -247,8 +247,8 @@ _PARTITIONING = (
 _EXECUTION = (
     Mutant(
         name="fallback-prepares-once",
-        file="runtime/execution/recovery/recovering_step.py",
-        text="if self._on_cpu is None:",
+        file="runtime/execution/recovery/stand_in.py",
+        text="if self._optimized is None:",
         replacement="if True:",
         breaks="The CPU device prepares the step again at every failure.",
         tests=("tests/runtime/execution/recovery/test_fallback.py",),

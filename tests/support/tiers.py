@@ -2,14 +2,16 @@
 
 A test is marked `@pytest.mark.quick` (runs in every tier), not at all (runs in `default` and
 `full`), or `@pytest.mark.full` (runs in `full` only). `sweep(..., full=...)` and `one_in` do the
-same for the cases of a test.
+same for the cases of a test, and `spread` for what a case consists of.
 """
 
 import enum
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+_Value = TypeVar("_Value")
 
 
 class Tier(enum.Enum):
@@ -41,6 +43,13 @@ def is_taken(item: pytest.Item, tier: Tier) -> bool:
     if item.get_closest_marker("full") is not None:
         return False
     return tier is Tier.DEFAULT or item.get_closest_marker("quick") is not None
+
+
+def spread(most: int, values: Sequence[_Value]) -> Sequence[_Value]:
+    """Returns at most so many of the values, evenly spread; in the tier `full`, all of them."""
+    if _tier is Tier.FULL:
+        return values
+    return values[:: max(1, -(-len(values) // most))]
 
 
 def one_in(every: int, values: Iterable[Any], ids: Sequence[str] | None = None) -> list[Any]:

@@ -28,9 +28,6 @@ from neurald.hal.model.types import Operation, byte_size
 from neurald.hal.operations import DEFINITIONS, FAMILIES
 from neurald.hal.operations.machinery.call import Call, UnknownValue
 
-#: Returns the value of an operand by its index.
-ValueOf = Callable[[int], Value]
-
 #: Operations that compute each row of a result from the same rows of their inputs, unless the
 #: number of rows of the result says otherwise. Rows keep their order.
 _ROW_WISE: frozenset[OperationType] = frozenset(

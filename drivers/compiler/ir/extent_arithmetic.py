@@ -53,7 +53,7 @@ def quotient(scope: TermScope, dividend: Any, divisor: Any) -> Any:
     if not divisor > 0:
         raise ZeroDivisionError("an extent is divided by zero")
     whole, rest = divided(scope, dividend, divisor)
-    if _is_below(scope, rest, divisor):
+    if _is_below(rest, divisor):
         return whole
     assert isinstance(rest, Polynomial) or isinstance(divisor, Polynomial)  # noqa: S101 - else it is below
     if all(
@@ -98,7 +98,7 @@ def remainder(scope: TermScope, dividend: Any, divisor: Any) -> Any:
         raise ZeroDivisionError("an extent is divided by zero")
     _, rest = divided(scope, dividend, divisor)
     for found in (rest, rest + divisor):
-        if _is_below(scope, found, divisor):
+        if _is_below(found, divisor):
             return found
     variable = [factor for product, factor in terms_of(rest).items() if product]
     if variable and max(variable) < 0 and not isinstance(divisor, Polynomial):
@@ -135,7 +135,7 @@ def divided(scope: TermScope, dividend: Any, divisor: Any) -> tuple[Any, Any]:
     return scope.extent(whole), scope.extent(rest)
 
 
-def _is_below(scope: TermScope, rest: Any, divisor: Any) -> bool:
+def _is_below(rest: Any, divisor: Any) -> bool:
     """Returns True if 0 <= rest < divisor for all sizes."""
     low = rest.range()[0] if isinstance(rest, Polynomial) else rest
     distance = divisor - rest
@@ -165,7 +165,7 @@ def _atom(scope: TermScope, kind: AtomKind, dividend: Any, divisor: Any) -> Any:
     first, second = _hint_of(dividend), _hint_of(divisor)
     hint = first // second if kind is AtomKind.QUOTIENT else first % second
     key = f"({one}{sign}{other})"
-    atom = scope.atom(kind, key, lambda: Atom(key, kind, hint, -1, dividend, divisor))
+    atom = scope.atom(key, lambda: Atom(key, kind, hint, -1, dividend, divisor))
     return scope.extent({(atom,): 1})
 
 

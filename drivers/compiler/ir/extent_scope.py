@@ -83,9 +83,7 @@ class ExtentScope:
         self.hints += (hint,)
         self._bounds.append((least, MAX_LENGTH))
         self._changing.append(least == 0)
-        atom = self.atom(
-            AtomKind.SYMBOL, f"n{number}", lambda: Atom(f"n{number}", AtomKind.SYMBOL, hint, number)
-        )
+        atom = self.atom(f"n{number}", lambda: Atom(f"n{number}", AtomKind.SYMBOL, hint, number))
         extent = self.extent({(atom,): 1})
         self.symbols += (extent,)
         return extent
@@ -141,7 +139,7 @@ class ExtentScope:
         low, high = self._bounds[symbol]
         return max(low, self._least), high
 
-    def atom(self, kind: AtomKind, key: str, make: Callable[[], Atom]) -> Atom:
+    def atom(self, key: str, make: Callable[[], Atom]) -> Atom:
         """Returns the atom with this key."""
         known = self._atoms.get(key)
         if known is None:

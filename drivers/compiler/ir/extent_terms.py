@@ -58,7 +58,7 @@ class TermScope(Protocol):
     def extent(self, terms: Terms) -> Any:
         """See `ExtentScope.extent`."""
 
-    def atom(self, kind: AtomKind, key: str, make: Callable[[], Atom]) -> Atom:
+    def atom(self, key: str, make: Callable[[], Atom]) -> Atom:
         """See `ExtentScope.atom`."""
 
     def range_of(self, symbol: int) -> tuple[int, int]:

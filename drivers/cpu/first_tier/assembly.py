@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
-from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable, KernelCall
+from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable
+from neurald.drivers.cpu.target.kernel_calls import KernelCall, KernelCalls
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
@@ -152,7 +153,7 @@ class _Assembly:
         read = {each for call in self._calls for each in call.arguments[1:] if isinstance(each, int)}
         executable = Executable(
             target=target,
-            calls=tuple(kernels),
+            calls=KernelCalls.of(kernels),
             inputs=tuple(self._port(index) for index in part.inputs),
             outputs=tuple(self._port(index) for index in part.outputs),
             input_arguments=tuple(tuple(users.get(index, ())) for index in part.inputs),

@@ -208,7 +208,8 @@ class _Linker:
                     raise NotLinkable(f"unsupported section {section.name} of kind {section.kind}")
                 if section.alignment > _ALIGNMENT:
                     raise NotLinkable(
-                        f"section {section.name} requires an alignment of {section.alignment} bytes; at most {_ALIGNMENT} is supported"
+                        f"section {section.name} requires an alignment of {section.alignment} bytes; at most "
+                        f"{_ALIGNMENT} is supported"
                     )
                 self._align(section.alignment)
                 placed[number] = len(self.content)

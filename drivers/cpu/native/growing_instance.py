@@ -19,7 +19,8 @@ from neurald.drivers.cpu.native.python_call import Array
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
 from neurald.drivers.cpu.native.strings import first_reference
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, REFUSED, Instruction, KernelCall
+from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, REFUSED, Instruction
+from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.device import KernelTime

@@ -8,11 +8,12 @@ executable and read-only.
 import ctypes
 import mmap
 import os
+import struct
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +21,8 @@ from neurald.hal.errors import BadData, OutOfMemory
 
 _MAGIC = b"nimg0001"
 _ADDRESS_BYTES = 8
+_WORD: Final = struct.Struct("<Q")
+_MAX_WORD: Final = (1 << 64) - 1
 
 
 class Image(msgspec.Struct, frozen=True, array_like=True):
@@ -65,10 +68,11 @@ def decoded(code: bytes) -> Image:
     size = len(image.content)
     if not 0 <= image.code_bytes <= size or image.code_bytes % mmap.PAGESIZE:
         raise BadData(f"an image of {size} bytes has {image.code_bytes} bytes of code")
-    if any(not 0 <= offset < image.code_bytes for offset in image.functions.values()):
+    offsets = image.functions.values()
+    if offsets and not 0 <= min(offsets) <= max(offsets) < image.code_bytes:
         raise BadData("a function of the image is outside its code")
-    offsets = (*(offset for _, offset in image.imports), *image.addresses)
-    if any(not 0 <= offset <= size - _ADDRESS_BYTES for offset in offsets):
+    slots = [*(offset for _, offset in image.imports), *image.addresses]
+    if slots and not 0 <= min(slots) <= max(slots) <= size - _ADDRESS_BYTES:
         raise BadData("an address slot of the image is outside it")
     return image
 
@@ -92,17 +96,21 @@ class LoadedImage:
         missing = [name for name in names if name not in image.functions]
         if missing:
             raise BadData(f"the image has no function {missing[0]}")
-        imports = {offset: _address_of(name) for name, offset in image.imports}
         size = max(len(image.content), 1)
         start = _mapped(size)
         # At process exit threads may still run the code.
         self._unload = weakref.finalize(self, _library().munmap, start, size)
         self._unload.atexit = False
-        ctypes.memmove(start, image.content, len(image.content))
-        for offset in image.addresses:
-            _word(start + offset).value += start
-        for offset, address in imports.items():
-            _word(start + offset).value = address
+        content = image.content
+        if image.imports or image.addresses:
+            changed = bytearray(content)
+            for offset in image.addresses:
+                (relative,) = _WORD.unpack_from(changed, offset)
+                _WORD.pack_into(changed, offset, relative + start & _MAX_WORD)
+            for name, offset in image.imports:
+                _WORD.pack_into(changed, offset, _address_of(name))
+            content = bytes(changed)
+        ctypes.memmove(start, content, len(content))
         _protect(start, image.code_bytes, mmap.PROT_READ | mmap.PROT_EXEC)
         _protect(start + image.code_bytes, size - image.code_bytes, mmap.PROT_READ)
         self.addresses: Mapping[str, int] = MappingProxyType(
@@ -145,10 +153,7 @@ def _protect(start: int, size: int, protection: int) -> None:
         raise BadData(f"cannot make code executable: {os.strerror(ctypes.get_errno())}")
 
 
-def _word(address: int) -> ctypes.c_uint64:
-    return ctypes.c_uint64.from_address(address)
-
-
+@cache
 def _address_of(name: str) -> int:
     try:
         function = getattr(_library(), name)

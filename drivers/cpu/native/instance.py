@@ -2,11 +2,13 @@
 
 import array
 import ctypes
+import itertools
 import math
 import mmap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate, chain, repeat
 from typing import Final
 
 from msgspec import Struct
@@ -23,9 +25,9 @@ from neurald.drivers.cpu.target.executable import (
     STEP_WORDS,
     Executable,
     Instruction,
-    KernelCall,
     Opcode,
 )
+from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
@@ -46,6 +48,8 @@ _MAX_BALANCING_CHUNKS: Final = 4
 _PIECE_NS: Final = 2_000_000.0
 #: Maximum number of pieces.
 _MAX_PIECES: Final = 1 << 20
+#: How a call of one part and chunk is shared, as a record has it.
+_UNSHARED: Final = 1 | 1 << 32
 #: Number of functions that take arrays, for different memory of variables, per instance.
 _FUNCTION_CACHE_SIZE: Final = 4
 #: Bytes that a copy moves per nanosecond, approximately, and the cost of any other record.
@@ -235,11 +239,12 @@ class Instance:
         Returns:
             The memory and its address.
         """
-        calls, team = self._executable.calls, self._team
-        owners: list[KernelCall | Instruction] = [*calls, *self._executable.instructions]
-        end = self._table + sum(len(owner.locations) for owner in owners)
+        executable, team = self._executable, self._team
+        calls, instructions = executable.calls, executable.instructions
+        places = [place for each in instructions for place in each.locations]
+        end = self._table + len(calls.bases) + len(places)
         step = array.array(_WORD, bytes(_WORD_BYTES * end))
-        step.extend(self._executable.extents)
+        step.extend(executable.extents)
         begin, _ = step.buffer_info()
         addresses = {
             Base.ARENA: self._arena.address,
@@ -251,11 +256,6 @@ class Instance:
         }
         # Members of an enumeration are slow as keys.
         bases = [addresses[base] for base in sorted(addresses)]
-        # The address of the arguments of each call, and then of each instruction.
-        arguments, argument = [], begin + _WORD_BYTES * self._table
-        for owner in owners:
-            arguments.append(argument)
-            argument += _WORD_BYTES * len(owner.locations)
         words = [
             begin + _WORD_BYTES * STEP_WORDS,
             self._count,
@@ -266,34 +266,50 @@ class Instance:
             NEVER_CANCELLED.address,
             0,
             _LOOP_TIMEOUT_NS,
-            ctypes.addressof(self._loop_deadlines) if self._executable.loops else 0,
+            ctypes.addressof(self._loop_deadlines) if executable.loops else 0,
             0,
         ]
-        for position, instruction in enumerate(self._executable.instructions):
-            if instruction.opcode is Opcode.CALL:
-                words += self._call_record(instruction.number, arguments[instruction.number])
-            else:
-                words += _control_record(instruction, arguments[len(calls) + position])
-        if not self._executable.instructions:
-            for number in range(len(calls)):
-                words += self._call_record(number, arguments[number])
-        words += [bases[location.base] + location.offset for owner in owners for location in owner.locations]
+        arguments = begin + _WORD_BYTES * self._table
+        records = self._call_records(arguments)
+        if instructions:
+            called = list(records)
+            arguments += _WORD_BYTES * len(calls.bases)
+            for each in instructions:
+                is_call = each.opcode is Opcode.CALL
+                words += called[each.number] if is_call else _control_record(each, arguments)
+                arguments += _WORD_BYTES * len(each.locations)
+        else:
+            words += chain.from_iterable(records)
+        words += [
+            bases[base] + offset for base, offset in zip(calls.bases, calls.argument_offsets(), strict=True)
+        ]
+        words += [bases[place.base] + place.offset for place in places]
         step[:end] = array.array(_WORD, words)
         return step, begin
 
-    def _call_record(self, number: int, arguments: int) -> tuple[int, ...]:
-        call, address = self._executable.calls[number], self._code.addresses
-        caller = caller_name(len(call.locations))
-        shares = division(call, self._team.threads)
-        return (
-            self._team.program.addresses.get(caller) or address[caller],
-            address[call.function],
-            arguments,
-            ctypes.addressof(self._statuses) + number * ctypes.sizeof(ctypes.c_int32),
-            call.work_items,
-            shares.parts | shares.chunks << 32,
-            pieces(call),
-            _RECORD_NS + min(math.ceil(call.cost_ns), _MAX_COST_NS),
+    def _call_records(self, arguments: int) -> Iterator[tuple[int, ...]]:
+        """Yields the record of each call, whose arguments follow each other from an address on."""
+        calls, code, program = self._executable.calls, self._code.addresses, self._team.program.addresses
+        names = {count: caller_name(count) for count in set(calls.counts)}
+        callers = {count: program.get(name) or code[name] for count, name in names.items()}
+        threads, items, costs = self._team.threads, calls.work_items, calls.costs_ns
+        shares = (
+            repeat(_UNSHARED)
+            if threads < 2
+            else [
+                _UNSHARED if cost < _MIN_SHARED_NS else division(each, cost, threads).word
+                for each, cost in zip(items, costs, strict=True)
+            ]
+        )
+        return zip(
+            [callers[count] for count in calls.counts],
+            [code[name] for name in calls.functions],
+            accumulate([_WORD_BYTES * count for count in calls.counts], initial=arguments),
+            itertools.count(ctypes.addressof(self._statuses), ctypes.sizeof(ctypes.c_int32)),
+            items,
+            shares,
+            [1 if cost <= _PIECE_NS else pieces(each, cost) for each, cost in zip(items, costs, strict=True)],
+            [_RECORD_NS + min(math.ceil(cost), _MAX_COST_NS) for cost in costs],
         )
 
     def run(
@@ -500,22 +516,27 @@ class CallDivision(Struct, frozen=True, kw_only=True):
     parts: int
     chunks: int
 
+    @property
+    def word(self) -> int:
+        """Both, as a record has them."""
+        return self.parts | self.chunks << 32
 
-def division(call: KernelCall, threads: int) -> CallDivision:
+
+def division(work_items: int, cost_ns: float, threads: int) -> CallDivision:
     """Returns how a call is shared among this many threads."""
-    parts = min(call.work_items, threads)
-    if parts < 2 or call.cost_ns < _MIN_SHARED_NS:
+    parts = min(work_items, threads)
+    if parts < 2 or cost_ns < _MIN_SHARED_NS:
         return CallDivision(parts=1, chunks=1)
-    wanted = min(_MAX_BALANCING_CHUNKS, int(call.cost_ns / (parts * _CHUNK_NS)))
+    wanted = min(_MAX_BALANCING_CHUNKS, int(cost_ns / (parts * _CHUNK_NS)))
     # The first of many chunks is twice the average.
-    least = math.ceil(2 * math.ceil(call.cost_ns / _PIECE_NS) / parts)
-    chunks = min(max(1, wanted, least), call.work_items // parts, MAX_CHUNKS_OF_PART)
+    least = math.ceil(2 * math.ceil(cost_ns / _PIECE_NS) / parts)
+    chunks = min(max(1, wanted, least), work_items // parts, MAX_CHUNKS_OF_PART)
     return CallDivision(parts=parts, chunks=chunks)
 
 
-def pieces(call: KernelCall) -> int:
+def pieces(work_items: int, cost_ns: float) -> int:
     """Returns the number of pieces of an unshared call."""
-    return max(1, min(call.work_items, math.ceil(call.cost_ns / _PIECE_NS), _MAX_PIECES))
+    return max(1, min(work_items, math.ceil(cost_ns / _PIECE_NS), _MAX_PIECES))
 
 
 class _Block:

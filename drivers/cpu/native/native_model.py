@@ -15,7 +15,8 @@ from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_
 from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name
 from neurald.drivers.cpu.native.strings import resolved
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import Executable, Instruction, KernelCall
+from neurald.drivers.cpu.target.executable import Executable, Instruction
+from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S, KernelTime
@@ -88,10 +89,10 @@ class NativeModel:
                 constants.nbytes + 2 * sum(map(len, self.codes)), "constants and code of a compiled step"
             )
             self.constants = _aligned(HostMemory(constants).view())
-            counts = {len(call.locations) for call in executable.calls}
-            names = {call.function for call in executable.calls}
-            names |= {caller_name(count) for count in counts if count > COMMON_ARGUMENTS}
-            self._code = LoadedCode(self.codes, sorted(names))
+            names = dict.fromkeys(executable.calls.functions)
+            counts = set(executable.calls.counts)
+            names |= {caller_name(count): None for count in counts if count > COMMON_ARGUMENTS}
+            self._code = LoadedCode(self.codes, tuple(names))
         else:
             self._reservation, self.constants = origin._reservation, origin.constants
             self._code = origin._code
@@ -331,8 +332,10 @@ class NativeModel:
         if not python_table() or self.executable.loops or self.opened is not None:
             return False
         calls, threads = self.executable.calls, self.team.threads
-        is_shared = any(division(call, threads).parts > 1 for call in calls)
-        return not is_shared and sum(call.cost_ns for call in calls) <= _MAX_OVERESTIMATE * _MAX_SHORT_NS
+        if sum(calls.costs_ns) > _MAX_OVERESTIMATE * _MAX_SHORT_NS:
+            return False
+        works = zip(calls.work_items, calls.costs_ns, strict=True)
+        return not any(division(*work, threads).parts > 1 for work in works)
 
     def stop(self, deadline_s: float) -> None:
         """See `Stoppable.stop`. The model is left to the calling thread."""

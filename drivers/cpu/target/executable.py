@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from neurald.drivers.compiler.memory.buffer_location import BufferLocation, Port
+from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.hal.model.types import Operand
 from neurald.hal.records import replace
 
@@ -77,27 +78,6 @@ def argument_offset(records: int, number: int) -> int:
         number: of the argument, counted over all calls and then over all instructions.
     """
     return record_offset(records) + WORD_BYTES * number
-
-
-class KernelCall(msgspec.Struct, frozen=True, array_like=True):
-    """A kernel of the step.
-
-    Attributes:
-        function: its name in the object code.
-        locations: locations of its arguments; the output first.
-        work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
-        messages: messages of failed requirements, which are numbered from 1.
-        label: describes the algorithm, for profiles.
-        operations: positions in the model of the operations that it implements.
-    """
-
-    function: str
-    locations: tuple[BufferLocation, ...]
-    work_items: int
-    cost_ns: float
-    messages: tuple[str, ...] = ()
-    label: str = ""
-    operations: tuple[int, ...] = ()
 
 
 class Opcode(IntEnum):
@@ -175,7 +155,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     """
 
     target: str
-    calls: tuple[KernelCall, ...]
+    calls: KernelCalls
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     input_arguments: tuple[tuple[int, ...], ...]

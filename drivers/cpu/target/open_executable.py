@@ -10,6 +10,7 @@ from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.compiler.memory.extent_program import ExtentProgram
 from neurald.drivers.cpu.target.executable import Executable
+from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.errors import BadData, OutOfMemory
 from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan, plan_memory
@@ -181,7 +182,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
 
         executable = msgspec.structs.replace(
             template,
-            calls=tuple(
+            calls=KernelCalls.of(
                 msgspec.structs.replace(
                     call,
                     locations=moved(call.locations, places),
@@ -247,7 +248,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         )
         return msgspec.structs.replace(
             template,
-            calls=calls,
+            calls=KernelCalls.of(calls),
             inputs=tuple(map(port, template.inputs, self.inputs)),
             outputs=tuple(map(port, template.outputs, self.outputs)),
             arena_bytes=plan.size_bytes,

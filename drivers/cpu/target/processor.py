@@ -43,7 +43,7 @@ def _arm_features() -> frozenset[str]:
 
 def _listed_features() -> frozenset[str]:
     try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - read once, line by line
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:  # noqa: PTH123
             for line in file:
                 if line.startswith("flags"):
                     return frozenset(line.partition(":")[2].split())

@@ -6,8 +6,8 @@ The text depends on the kernel only. `kernels` has faster ones, mainly for contr
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, Reduce, axis
-from neurald.drivers.compiler.ir.graph import delinearize, linearize
+from neurald.drivers.compiler.ir.expression import Expression, Reduce, axis
+from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
@@ -243,39 +243,4 @@ def _rows(kernel: Kernel, count: int) -> Source:
         has_barriers=is_shared,
         label="a work-group for each row" if is_shared else "a work-item for each row",
         operations=kernel.operations,
-    )
-
-
-def element_function(kernel: Kernel, values: Sequence[Value], names: Sequence[str] | None = None) -> str:
-    """Returns the epilogue function of a contraction: it computes and stores one element.
-
-    It is `static inline void KERNEL_NAME_store(const T sum, const int i0, const int i1, ...,
-    <KernelArguments.pointers>)`, T being `float`, `int` or `long`; `i0` and so on are the indices
-    in the contraction's output.
-
-    Args:
-        kernel: with a contraction.
-        values: the arguments of the kernel's function, see `arguments_of`.
-        names: names of the indices, if they must differ.
-    """
-    contraction = kernel.contraction
-    assert contraction is not None  # noqa: S101 - callers render a contraction
-    places = list(names or (f"i{dimension}" for dimension in range(len(kernel.axes))))
-    sums = [each for each in walk(*kernel.roots) if isinstance(each, AccumulatorRef)]
-    known: dict[Expression, str] = {
-        **dict(zip(kernel.axes, places, strict=True)),
-        **dict.fromkeys(sums, "sum"),
-    }
-    read = KernelArguments(tuple(values))
-    statements = Statements(read.by_value, known)
-    place = statements.value(linearize(kernel.axes, kernel.shape))
-    lines = finish_lines(statements, kernel, place)
-    position = ", ".join(f"const int {name}" for name in places)
-    return "\n".join(
-        (
-            f"static inline void {NAME}_store(const {register_type(contraction.output.type)} sum, {position}, {read.pointers}) {{",
-            *lines,
-            "}",
-            "",
-        )
     )

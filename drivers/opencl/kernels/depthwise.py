@@ -140,12 +140,13 @@ def _loop(plan: _WorkItemTile, kind: str, source: str, weights: str) -> list[str
     contraction, size = plan.contraction, plan.channels
     read = f"{NAME}_l{size}({source}, base + (y_at * $width + x_at) * $channels$SIZE_ARGUMENTS)"
     tap = f"(i * {contraction.kernel[1]} + j)"
+    weight = f"{NAME}_r{size}({weights}, {tap} * $outputs + c$SIZE_ARGUMENTS)"
     return [
         f"  for (int i = 0; i < {contraction.kernel[0]}; ++i)",
         f"    for (int j = 0; j < {contraction.kernel[1]}; ++j) {{",
         f"      const int y_at = i * {contraction.dilation[0]}, x_at = j * {contraction.dilation[1]};",
         "      if ((uint)(top + y_at) < (uint)$height && (uint)(left + x_at) < (uint)$width)",
-        f"        {multiply_add(kind, 'sums[0]', read, f'{NAME}_r{size}({weights}, {tap} * $outputs + c$SIZE_ARGUMENTS)')}",
+        f"        {multiply_add(kind, 'sums[0]', read, weight)}",
         "    }",
     ]
 
@@ -170,9 +171,8 @@ def _unrolled(plan: _WorkItemTile, kind: str, vector: str, source: str, weights:
         for x, pairs in sorted(readers.items()):
             inside = f"seen && (uint)(left + {x}) < (uint)$width"
             place = f"base + ({y} * $width + {x}) * $channels"
-            lines.append(
-                f"    const {vector} x{x} = {inside} ? {NAME}_l{size}({source}, {place}$SIZE_ARGUMENTS) : ({vector})(0);"
-            )
+            loaded = f"{NAME}_l{size}({source}, {place}$SIZE_ARGUMENTS)"
+            lines.append(f"    const {vector} x{x} = {inside} ? {loaded} : ({vector})(0);")
             lines += [f"    {multiply_add(kind, f'sums[{o}]', f'x{x}', f'w{j}')}" for o, j in pairs]
         lines.append("  }")
     return lines

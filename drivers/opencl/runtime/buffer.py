@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +14,6 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Dimensions
 from neurald.hal.process.fork import forkable_lock, keep_in_children
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(slots=True)

@@ -246,7 +246,8 @@ class Instance:
         self._clear_zeros()
         if self._flags[0]:
             raise OpFailed(
-                "a grid barrier of the persistent kernel timed out: not all of its work-groups were resident on the device"
+                "a grid barrier of the persistent kernel timed out: not all of its work-groups were resident on "
+                "the device"
             )
         for call in self._executable.calls:
             code = int(self._flags[call.status]) if call.status else 0

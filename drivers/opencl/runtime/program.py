@@ -157,15 +157,6 @@ class BuiltProgram:
         with self._device.state.guard("creation", kernel=name):
             return cl.Kernel(self._others.get(name, self._program), name)
 
-    def work_group_limit(self, kernel: cl.Kernel) -> int:
-        """Returns the maximum work-group size of that kernel on this device."""
-        import pyopencl as cl
-
-        with self._device.state.guard("query", kernel=kernel.function_name):
-            return kernel.get_work_group_info(
-                cl.kernel_work_group_info.WORK_GROUP_SIZE, self._device.facts.handle
-            )
-
 
 def missing_kernels(device: DeviceContext, kernels: KernelTexts) -> set[str]:
     """Returns the names of the kernels that the device has not built for other steps."""

@@ -7,7 +7,6 @@ from typing import Final, Self
 from neurald.hal.errors import BadState, UnavailableDevice
 from neurald.hal.rpc.transport.certificate import (
     Certificate,
-    described,
     read_certificate,
     read_file,
     require_cryptography,
@@ -109,8 +108,3 @@ class TlsContent:
         """
         if reason := self.own.untimely():
             raise UnavailableDevice(f"the certificate of {whose}, {self.own.name!r}, {reason}")
-
-    def authority_names(self) -> str:
-        """Returns the names of the authorities, for messages."""
-        found = require_cryptography().load_pem_x509_certificates(self.authority)
-        return ", ".join(described(each).name for each in found)

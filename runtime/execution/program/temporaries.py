@@ -411,10 +411,6 @@ class Temporaries:
         self.storage[target].fill(content, origin.dimensions)
         self.record_written(target, shape)
 
-    def required_shape(self, number: int) -> Dimensions:
-        """Returns the shape that the model, and for an output the client, require of a value."""
-        return self._required_shapes[number]
-
     def _check(self, number: int, dimensions: Dimensions) -> None:
         require_agreement(self._required_shapes[number], dimensions, self._values[number])
 

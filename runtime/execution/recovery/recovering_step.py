@@ -17,8 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
@@ -44,13 +43,15 @@ from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.costs.step_times import StepTimes
 from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
-from neurald.runtime.execution.background.lanes import lane
 from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
 from neurald.runtime.execution.program.step_runner import checked_step_result
 from neurald.runtime.execution.recovery.cpu_runs import run_on_cpu
 from neurald.runtime.execution.recovery.device_use import use_of
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
+from neurald.runtime.execution.recovery.fast_paths import FastPaths
+from neurald.runtime.execution.recovery.slow_device import SlowDevice
+from neurald.runtime.execution.recovery.stand_in import StandIn
 from neurald.runtime.execution.recovery.step_health import StepHealth
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.prepared_step import PreparationReport, PreparedStep
@@ -86,6 +87,10 @@ class RecoveringStep:
         watches_drift: whether the CPU takes over from a device that has become slow.
         verified_share: share of the executions that the CPU verifies; 0 for none. If it finds the
             device wrong it takes over, whether or not it may after a failure.
+
+    Attributes:
+        stand_in: what the CPU runs in place of the device.
+        on_first_tier: called when the first tier is used, if set.
     """
 
     def __init__(
@@ -104,17 +109,13 @@ class RecoveringStep:
         is_on_both = is_other and not refused_operations(step.model, cpu_device())
         self._may_fall_back = may_fall_back and is_on_both
         self._lock = forkable_lock()
-        self._cpu_lock = forkable_lock()
         #: What runs until the device has compiled the step. Used like a fallback, apart from
         #: counts.
         self._first = step.prepared_model if step.is_first_tier else None
         self._prepared: PreparedModel | None = None if step.is_first_tier else step.prepared_model
         self._report: PreparationReport | None = None
-        #: Called when the first tier is used, if set.
         self.on_first_tier: Callable[[], None] | None = None
-        self._on_cpu: PreparedModel | None = None
-        #: What the CPU runs in place of the device until it has compiled the step.
-        self._first_on_cpu: PreparedModel | None = None
+        self.stand_in = StandIn(step, preparer)
         self._is_preparing = False
         #: Why the driver was stopped last, and until when its successor is waited for.
         self._withdrawal = ("", 0.0)
@@ -122,9 +123,11 @@ class RecoveringStep:
         self._times = StepTimes(step.device, step.model)
         self._use = use_of(step.device.name)
         is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
-        self._drift = DriftWatch(step.device.name) if is_watched else None
+        drift = DriftWatch(step.device.name) if is_watched else None
+        self._slow_device = None if drift is None else SlowDevice(drift, self._health, self.stand_in)
         self._validated_results: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
         self._verification = self._create_verification(verified_share) if is_on_both else None
+        self._fast_paths = FastPaths(step.device.name, self._health, self._slow_device, self._verification)
 
     def _create_verification(self, share: float) -> "StepVerification | None":
         """Creates the verification of the step, unless nothing is to be or can be verified."""
@@ -132,13 +135,13 @@ class RecoveringStep:
             return None
         from neurald.runtime.execution.verification.step_verification import verification_of  # imports much
 
-        step = weakref.ref(self)
+        stand_in = weakref.ref(self.stand_in)
 
         def cpu_model() -> PreparedModel:
-            found = step()
+            found = stand_in()
             if found is None:
                 raise OpFailed("the compilation is gone")
-            return found._cpu_model()
+            return found.optimized()
 
         health = self._health
         return verification_of(self._step, share, cpu_model, self._preparer, health.record_wrong)
@@ -190,7 +193,7 @@ class RecoveringStep:
     def _execute_on_cpu(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Executes the step on the CPU in place of its device."""
         try:
-            cpu = self._stand_in()
+            cpu = self.stand_in.at_once()
             started = time.perf_counter()
             with self._noted(cpu_device(), self._health.reason):
                 result = run_on_cpu(cpu, self._step.model.main, request, options)
@@ -199,9 +202,8 @@ class RecoveringStep:
             if self._prepared is not None:
                 self._health.clear(error)
             raise
-        drift = self._drift
-        if drift is not None and drift.is_slow and drift.stood_in(time.perf_counter() - started):
-            self._health.forget()
+        if self._slow_device is not None:
+            self._slow_device.stood_in(time.perf_counter() - started)
         self.count_substitution()
         # The timing is dropped, since it belongs to another device than the planned one.
         return replace(result, timing=Timing())
@@ -325,8 +327,8 @@ class RecoveringStep:
         if placed is not None and result.is_sufficient:
             placed.wrote()
         # A run beside others waits for them, which does not make the device slow.
-        if self._drift is not None and (is_alone or is_retry):
-            self._watch(self._drift, seconds, is_retry=is_retry)
+        if self._slow_device is not None and (is_alone or is_retry):
+            self._slow_device.ran(seconds, is_retry=is_retry)
         if verification is None:
             return result
         if captured is None:
@@ -345,59 +347,10 @@ class RecoveringStep:
             return _NOT_NOTED
         return noted_call(self._step, device, is_first_tier=is_first_tier, reason=reason)
 
-    def _watch(self, drift: DriftWatch, seconds: float, *, is_retry: bool = False) -> None:
-        """Notes how long the device took, and lets the CPU stand in for it if it has become slow.
-
-        Args:
-            drift: of the step.
-            seconds: how long it took.
-            is_retry: whether this was the run after a pause.
-        """
-        if drift.is_slow and is_retry:
-            if drift.is_back(seconds):
-                self._health.forget()
-            else:
-                self._health.record_slowness(drift.reason)
-        elif drift.add(seconds):
-            if self._on_cpu is not None:
-                self._health.record_slowness(drift.reason)
-            else:
-                lane("stand-ins").submit(partial(_prepare_stand_in, weakref.ref(self)))
-
-    def prepare_stand_in(self) -> None:
-        """Has the CPU prepare the step; from then on it stands in for the device if that is slow."""
-        try:
-            self._cpu_model()
-        except Error as error:
-            logger.warning("the CPU cannot stand in for %s: %s", self._step.device.name, error)
-            return
-        if self._drift is not None and self._drift.is_slow:
-            self._health.record_slowness(self._drift.reason)
-
     @property
     def _is_refuted(self) -> bool:
         """True if the device was found to compute wrong values."""
         return self._verification is not None and self._verification.is_refuted
-
-    @property
-    def _is_watched(self) -> bool:
-        """True if the times of fast paths are noted."""
-        return self._drift is not None or self._verification is not None
-
-    @property
-    def _is_passed_over(self) -> bool:
-        """True if a fast path of the device must not be used now."""
-        verification = self._verification
-        if verification is not None and (verification.is_refuted or verification.is_due):
-            return True
-        return self._drift is not None and self._health.failures > 0
-
-    def _ran_fast(self, seconds: float) -> None:
-        """Notes how long a fast path took."""
-        if self._drift is not None:
-            self._watch(self._drift, seconds)
-        if self._verification is not None:
-            self._verification.ran(seconds)
 
     def ran(self) -> None:
         """Notes an execution that the device began by itself, and whose time is not known."""
@@ -406,17 +359,7 @@ class RecoveringStep:
 
     def watched(self, run: Callable[[_Options], None] | None) -> Callable[[_Options], None] | None:
         """Returns a fast path that notes its times, and fails while it must not be used."""
-        if run is None or not self._is_watched:
-            return run
-
-        def timed(options: _Options) -> None:
-            if self._is_passed_over:
-                raise OpFailed(f"{self._step.device.name}: {self._health.reason}")
-            started = time.perf_counter()
-            run(options)
-            self._ran_fast(time.perf_counter() - started)
-
-        return timed
+        return self._fast_paths.repeating(run)
 
     def _check(self, request: Request, result: ExecutionResult) -> None:
         """Raises OpFailed if the result contradicts the model or the request.
@@ -443,7 +386,7 @@ class RecoveringStep:
             return cpu_device().name, first.profile()
         prepared = None if self._is_refuted else self._usable()
         if prepared is None:
-            return cpu_device().name, self._cpu_model().profile()
+            return cpu_device().name, self.stand_in.optimized().profile()
         return self._step.device.name, prepared.profile()
 
     def usable(self) -> PreparedModel | None:
@@ -464,26 +407,14 @@ class RecoveringStep:
             The function, or None if the device has no fast path. Its errors are not recorded; the
                 caller calls `execute` after one.
         """
-        return self.watched(reusable_execution(self.usable(), request))
+        return self._fast_paths.repeating(reusable_execution(self.usable(), request))
 
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """Returns a function that repeats a successful request as a short one.
 
         See `CallsDirectly.create_short_execution`.
         """
-        run = short_execution(self.usable(), request)
-        if run is None or not self._is_watched:
-            return run
-
-        def timed() -> bool:
-            if self._is_passed_over:
-                return False
-            started = time.perf_counter()
-            is_right = run()
-            self._ran_fast(time.perf_counter() - started)
-            return is_right
-
-        return timed
+        return self._fast_paths.short(short_execution(self.usable(), request))
 
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
@@ -492,19 +423,7 @@ class RecoveringStep:
 
         See `CallsDirectly.create_array_function`.
         """
-        run = array_function(self.usable(), shapes, variables)
-        if run is None or not self._is_watched:
-            return run
-
-        def timed(*arrays: Any) -> Any:
-            if self._is_passed_over:
-                return None
-            started = time.perf_counter()
-            outputs = run(*arrays)
-            self._ran_fast(time.perf_counter() - started)
-            return outputs
-
-        return timed
+        return self._fast_paths.on_arrays(array_function(self.usable(), shapes, variables))
 
     def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
         """Records that an execution on a prepared model returned by `usable` failed.
@@ -573,33 +492,6 @@ class RecoveringStep:
             with self._lock:
                 self._is_preparing = False
 
-    def _stand_in(self) -> PreparedModel:
-        """Returns what the CPU runs in place of the device: the first tier until better code is there.
-
-        The call that finds the device dead does not wait for a compilation.
-        """
-        known = self._on_cpu or self._first_on_cpu
-        if known is not None:
-            return known
-        with self._cpu_lock:
-            known = self._on_cpu or self._first_on_cpu
-            if known is not None:
-                return known
-            prepared = self._preparer.at_once().prepare(cpu_device(), self._step.model)
-            if not prepared.is_first_tier:
-                self._on_cpu = prepared.prepared_model
-                return self._on_cpu
-            self._first_on_cpu = prepared.prepared_model
-        lane("stand-ins").submit(partial(_prepare_stand_in, weakref.ref(self)))
-        return prepared.prepared_model
-
-    def _cpu_model(self) -> PreparedModel:
-        with self._cpu_lock:
-            if self._on_cpu is None:
-                self._on_cpu = self._preparer.prepare(cpu_device(), self._step.model).prepared_model
-                self._first_on_cpu = None
-            return self._on_cpu
-
     def _falls_back(self, error: Error, *, has_limit: bool) -> bool:
         if not self._may_fall_back or isinstance(error, Cancelled):
             return False
@@ -614,7 +506,7 @@ class RecoveringStep:
             self._health.record(error)
 
     def _record_success(self) -> None:
-        if self._health.failures and not (self._drift is not None and self._drift.is_slow):
+        if self._health.failures and not (self._slow_device is not None and self._slow_device.is_slow):
             self._health.forget()
 
     def failure(self, number: int) -> StepFailure | None:
@@ -670,9 +562,3 @@ def _mark_memory_abandoned(request: Request) -> None:
     for pool in request.pools:
         if isinstance(pool, SharedMemory):
             pool.is_abandoned = True
-
-
-def _prepare_stand_in(reference: "weakref.ref[RecoveringStep]", _: Cancellation) -> None:
-    step = reference()
-    if step is not None:
-        step.prepare_stand_in()

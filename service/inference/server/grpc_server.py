@@ -121,6 +121,11 @@ class ServerCall:
 
     # In the thread of the loop.
 
+    @property
+    def _is_closed(self) -> bool:
+        """True if nothing can be sent or received any more."""
+        return self._is_over or self._server.has_shut_down
+
     def begin(self, task: "asyncio.Task[None]") -> None:
         """Notes the task that answers the call."""
         self._task = task
@@ -129,7 +134,7 @@ class ServerCall:
 
     async def read(self) -> bytes | None:
         """Returns the next message; None after the last one."""
-        if self._is_over:
+        if self._is_closed:
             return None
         self._reading = asyncio.get_running_loop().create_future()
         self.await_message()
@@ -137,7 +142,7 @@ class ServerCall:
 
     def finish(self, answer: bytes) -> None:
         """Sends the answer of a call that has one, and ends the call."""
-        if self._is_over:
+        if self._is_closed:
             return
         self._is_over = True
         self._start(
@@ -154,7 +159,7 @@ class ServerCall:
 
     async def send(self, message: bytes) -> None:
         """Sends one of several answers; returns when the client has room for more."""
-        if self._is_over:
+        if self._is_closed:
             raise asyncio.CancelledError
         self._sending = asyncio.get_running_loop().create_future()
         operations: tuple[Any, ...] = (cygrpc.SendMessageOperation(message, _NO_FLAGS),)
@@ -168,7 +173,7 @@ class ServerCall:
             self._sending = None
 
     def _send_status(self, code: int, details: str) -> None:
-        if self._is_over:
+        if self._is_closed:
             return
         self._is_over = True
         operations: tuple[Any, ...] = (
@@ -204,6 +209,11 @@ class GrpcServer:
     Args:
         options: of the core, for channels.
         calls: how many calls may be under way.
+
+    Attributes:
+        has_shut_down: whether all clients are gone, and no more will come. Calls must not use the
+            core then, although they may not know yet that their clients have gone: the core aborts
+            the process.
     """
 
     def __init__(self, options: Sequence[tuple[str, Any]], *, calls: int) -> None:
@@ -218,7 +228,8 @@ class GrpcServer:
         self._passed: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._serve, name="neurald grpc", daemon=True)
-        self._has_shut_down = asyncio.Event()
+        self.has_shut_down = False
+        self._shut_down = asyncio.Event()
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """Adds handlers; see `grpc.aio.Server`."""
@@ -252,10 +263,10 @@ class GrpcServer:
         self._server.shutdown(self._queue, _SHUT_DOWN)
         try:
             async with asyncio.timeout(grace_s):
-                await self._has_shut_down.wait()
+                await self._shut_down.wait()
         except TimeoutError:
             self._server.cancel_all_calls()
-            await self._has_shut_down.wait()
+            await self._shut_down.wait()
         for task in tuple(self._tasks):
             task.cancel()
         self._server.destroy()
@@ -279,13 +290,14 @@ class GrpcServer:
     def _handle(self, event: Any) -> None:
         tag = event.tag
         if tag is _SHUT_DOWN:
-            self._loop.call_soon_threadsafe(self._has_shut_down.set)
+            self.has_shut_down = True
+            self._loop.call_soon_threadsafe(self._shut_down.set)
         elif tag is not _NEW_CALL:
             tag(event)
         else:
             # Also after a call that failed to arrive, since no other one would be received.
             self._expect_call()
-            if event.success and event.call_details.method is not None:
+            if event.success and event.call_details.method is not None and not self.has_shut_down:
                 self._begin(event)
 
     def _begin(self, event: Any) -> None:

@@ -1,6 +1,7 @@
 """Models on the CPU device, compiled as a whole or in parts, compared with their references."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from neurald.drivers.cpu.artifact import read_artifact
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target, host_target
 from neurald.drivers.reference.device import ReferenceDevice
@@ -451,13 +453,16 @@ def test_inconsistent_artifacts() -> None:
     artifact = device.prepare_model(gathering(), OPTIONS).artifact()
     assert artifact is not None
 
-    def with_location(calls: list[Any]) -> list[Any]:
-        calls[0][1][0] = [0, 10**9]
-        return calls
+    columns = KernelCalls.__struct_fields__
 
-    def with_work_items(calls: list[Any]) -> list[Any]:
-        calls[0][2] = -1
-        return calls
+    def with_column(name: str, value: object) -> Callable[[list[Any]], list[Any]]:
+        def change(calls: list[Any]) -> list[Any]:
+            calls[columns.index(name)] = value
+            return calls
+
+        return change
+
+    count = len(read_artifact(artifact).executable.calls.bases)
 
     wrong = [
         changed(artifact, arena_bytes=lambda _: 0),
@@ -466,8 +471,19 @@ def test_inconsistent_artifacts() -> None:
         changed(artifact, input_arguments=lambda _: [[10**6], []]),
         changed(artifact, output_arguments=lambda _: []),
         changed(artifact, target=lambda _: "another"),
-        changed(artifact, calls=with_location),
-        changed(artifact, calls=with_work_items),
+        changed(artifact, calls=with_column("offsets", (10**9).to_bytes(8, "little") * count)),
+        changed(artifact, calls=with_column("offsets", b"\xff" * 8 * count)),
+        changed(artifact, calls=with_column("offsets", bytes(8 * count - 1))),
+        changed(artifact, calls=with_column("bases", b"\x05" * count)),
+        changed(artifact, calls=with_column("bases", b"")),
+        changed(artifact, calls=with_column("counts", [])),
+        changed(artifact, calls=with_column("counts", [0])),
+        changed(artifact, calls=with_column("counts", [count + 1])),
+        changed(artifact, calls=with_column("work_items", [-1])),
+        changed(artifact, calls=with_column("work_items", [1 << 63])),
+        changed(artifact, calls=with_column("costs_ns", [math.inf])),
+        changed(artifact, calls=with_column("costs_ns", [])),
+        changed(artifact, calls=with_column("functions", [])),
         with_content(b"\x93", artifact),
         Artifact(model=artifact.model, data=()),
     ]
@@ -482,7 +498,7 @@ def test_code_that_cannot_be_linked_is_refused() -> None:
     assert artifact is not None
 
     def with_function(calls: list[Any]) -> list[Any]:
-        calls[0][0] = "nothing"
+        calls[0] = ["nothing"]
         return calls
 
     with pytest.raises(BadData, match="cannot be loaded"):

@@ -99,7 +99,7 @@ def test_other_weights_are_another_model(tmp_path: Path, compilations: list[obje
 def test_unreadable_entries_are_compiled_again(tmp_path: Path, compilations: list[object]) -> None:
     check(compiled(tmp_path), 2)
     (entry,) = entries(tmp_path)
-    path = entry / "model0"
+    path = entry / "head"
     path.write_bytes(path.read_bytes()[:-1])
     check(compiled(tmp_path), 2)
     check(compiled(tmp_path), 2)

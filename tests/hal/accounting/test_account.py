@@ -147,12 +147,6 @@ def test_whoever_works_for_somebody_charges_him() -> None:
     kept.release()
 
 
-def charge_twice() -> None:
-    """Charges an amount twice; the second time is refused."""
-    charge(100, "this")
-    charge(1000, "that")
-
-
 def test_what_is_temporary_comes_back_at_the_end() -> None:
     *_, session, _ = tree()
     with charging(session):

@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +52,17 @@ class Clock:
         return self.now
 
 
+#: Those of the current test.
+_backlogs: list["Backlog"] = []
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_stays() -> Iterator[None]:
+    yield
+    while _backlogs:
+        _backlogs.pop().close()
+
+
 class Backlog:
     """Executions that wait, each in a thread, and those that run, on a clock of its own."""
 
@@ -62,7 +73,14 @@ class Backlog:
         self.order: list[str] = []
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._added = 0
+        self._stop = Cancellation()
+        _backlogs.append(self)
+
+    def close(self) -> None:
+        """Ends the threads that still wait; they would look at the clock all the time."""
+        self._stop.cancel()
+        for thread in self._threads:
+            thread.join()
 
     def add(
         self,
@@ -72,7 +90,10 @@ class Backlog:
         user: Hashable = None,
     ) -> None:
         def run() -> None:
-            ticket = self.queue.acquire(priority, client=client, user=user)
+            try:
+                ticket = self.queue.acquire(priority, client=client, user=user, cancellation=self._stop)
+            except Cancelled:
+                return
             with self._lock:
                 self.running[name] = ticket
                 self.order.append(name)

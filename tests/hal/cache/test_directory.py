@@ -14,7 +14,7 @@ import pytest
 from support.daemon.open_files import open_files
 from support.devices.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
 
-from neurald.hal.cache.entry import MANIFEST
+from neurald.hal.cache.entry import HEAD
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache, EntryStatus, Miss
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory
@@ -40,7 +40,7 @@ def fill(cache: Cache, count: int, size: int = 10_000) -> None:
 
 
 def use(cache: Cache, number: int, second: float) -> None:
-    os.utime(cache.path / numbered(number).hex() / MANIFEST, (second, second))
+    os.utime(cache.path / numbered(number).hex() / HEAD, (second, second))
 
 
 def kept(cache: Cache) -> set[int]:
@@ -95,7 +95,8 @@ def test_the_limit_of_the_environment(directory: Path, monkeypatch: pytest.Monke
 def test_damaged_entries_count_and_go_first(directory: Path) -> None:
     cache = Cache(directory, limit_bytes=45_000)
     fill(cache, 4)
-    (directory / numbered(3).hex() / MANIFEST).unlink()
+    entry = directory / numbered(3).hex()
+    (entry / HEAD).rename(entry / "data0")
     cache.store(entry_parts(graphs="4"), artifact(bytes(3333)), ORIGIN)
     assert kept(cache) == {0, 1, 2, 4}
 
@@ -138,8 +139,9 @@ def test_listing_and_verifying(directory: Path) -> None:
     cache = Cache(directory)
     assert cache.entries() == cache.verify() == []
     fill(cache, 3)
-    (directory / numbered(1).hex() / "model0").write_bytes(b"changed")
-    (directory / numbered(2).hex() / MANIFEST).write_bytes(b"changed")
+    with (directory / numbered(1).hex() / HEAD).open("ab") as file:
+        file.write(b"changed")
+    (directory / numbered(2).hex() / HEAD).write_bytes(b"changed")
     (directory / "0123").mkdir()
 
     def by_number(found: list[EntryStatus]) -> list[EntryStatus]:
@@ -155,7 +157,8 @@ def test_listing_and_verifying(directory: Path) -> None:
     assert listed[2].damage == "its manifest is damaged, or of another installation"
     verified = by_number(cache.verify())
     assert verified[0].damage == ""
-    assert verified[1].damage == "model0 has 7 bytes; 3339 are expected"
+    size = listed[1].size_bytes
+    assert verified[1].damage == f"its head has {size} bytes; {size - 7} are expected"
     assert verified[2].damage == listed[2].damage
 
 
@@ -244,16 +247,17 @@ def test_descriptors_are_closed(directory: Path, monkeypatch: pytest.MonkeyPatch
     before = open_files()
     for _ in range(5):
         cache.load(KEY, NEEDED)
-    (entry / "model1").write_bytes(b"x")
-    cache.load(KEY, NEEDED)
     with cache.lock(KEY, 1.0):
         pass
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 2, limit[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 1, limit[1]))
     try:
         assert isinstance(cache.load(KEY, NEEDED), Miss)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    with (entry / HEAD).open("ab") as file:
+        file.write(b"x")
+    assert isinstance(cache.load(KEY, NEEDED), Miss)
     monkeypatch.setattr("neurald.hal.cache.file.os.write", lambda *_: os.close(-1))
     with pytest.raises(OpFailed):
         cache.store(PARTS, artifact(), ORIGIN)

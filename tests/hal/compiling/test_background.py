@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -15,6 +16,9 @@ import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.sample.device import create_all
 from neurald.drivers.sample.extension import EXTENSION
+from neurald.hal.cache.secret import SECRET_VARIABLE
+from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache
+from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling import background
 from neurald.hal.compiling.background import BackgroundCompiler, end_processes, start_ahead
 from neurald.hal.compiling.job import LocalModel
@@ -58,6 +62,27 @@ def test_the_process_that_compiles_can_start_ahead() -> None:
     compiled = BackgroundCompiler("cpu", device, add_model((4, 3)), is_awaited=True).compile()
     assert compiled.artifact is not None
     assert pool.process == process
+    end_processes()
+
+
+def test_the_process_that_compiles_opens_the_cache_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment may have changed since that process started."""
+    end_processes()
+    device = CpuDevice()
+    with monkeypatch.context() as earlier:
+        earlier.setenv(SECRET_VARIABLE, str(tmp_path / "another"))
+        earlier.setenv(MAX_BYTES_VARIABLE, "10")
+        start_ahead("cpu", device, is_awaited=True)
+    cache = Cache(tmp_path / "cache")
+    shared = SharedCache(cache, device, pytest.fail)
+    compiler = BackgroundCompiler("cpu", device, add_model((4, 3)), shared, is_awaited=True)
+    assert compiler.compile().artifact is not None
+    (pack,) = cache.verify()
+    assert not pack.damage
+    assert pack.manifest is not None
+    assert pack.manifest.parts.variant.startswith("kernels ")
     end_processes()
 
 

@@ -1,15 +1,18 @@
 """Patterns that killed a driver are kept away from it."""
 
+import mmap
+import os
 from pathlib import Path
 
 import pytest
 from support.models.graphs import model
 from support.models.small import add_model
 
-from neurald.hal.crashes.breadcrumbs import CrashPhase
+from neurald.hal.crashes.breadcrumbs import MEMORY_BYTES, Breadcrumbs, CrashPhase, create_memory
 from neurald.hal.crashes.guard import CrashGuard
 from neurald.hal.crashes.pattern import ModelSignatures
 from neurald.hal.crashes.records import CrashRecords, CrashSuspect
+from neurald.hal.crashes.trail import read_version
 from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
@@ -55,6 +58,24 @@ def test_another_version_or_driver_is_not_concerned(records: CrashRecords) -> No
     CrashGuard(records, "d", "2").require_allowed(WHOLE)
     CrashGuard(records, "e", "1").require_allowed(WHOLE)
     CrashGuard(None, "d", "1").require_allowed(WHOLE)
+
+
+@pytest.mark.parametrize("version", ["x" * 500, "PoCL\n3.1", "ü" * 300, "\ud800"])
+def test_any_version_of_a_driver_is_recognised(version: str, records: CrashRecords, tmp_path: Path) -> None:
+    """The supervisor reads it from the breadcrumbs of the process, the guard from the device."""
+    descriptor = create_memory()
+    try:
+        crumbs = Breadcrumbs(mmap.mmap(descriptor, MEMORY_BYTES), is_supervised=True)
+        crumbs.set_version(version)
+        found = read_version(descriptor)
+    finally:
+        os.close(descriptor)
+    suspect = CrashSuspect(pattern=ModelSignatures(PART).pattern(), phase=CrashPhase.EXECUTE)
+    for _ in range(2):
+        # Each process that supervises reads the file anew.
+        CrashRecords(tmp_path / "crashes.json").died("d", found, [suspect], "signal SIGABRT")
+    with pytest.raises(BadData, match="neurald forgive d"):
+        CrashGuard(records, "d", version).require_allowed(WHOLE)
 
 
 def test_a_driver_that_died_of_the_question_is_not_asked(records: CrashRecords) -> None:

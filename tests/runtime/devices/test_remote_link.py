@@ -88,6 +88,7 @@ class Application:
 
 @pytest.mark.timed
 @pytest.mark.slow
+@pytest.mark.parametrize("host", [pytest.param("plain", marks=pytest.mark.full), "tls"], indirect=True)
 def test_a_link_that_is_cut_a_hundred_times(host: Host) -> None:
     rng = random.Random(7)
     application = Application()

@@ -16,7 +16,6 @@ from neurald.runtime.partitioning.convexity import check_groups, is_convex
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.placement import Candidate, PlacementConstraints
 from neurald.runtime.partitioning.policy_tengine import (
-    awaited_operand_counts,
     group_consecutive_operations,
     place_operations,
     ranges_for_cpu,
@@ -116,7 +115,7 @@ def test_neighbours_on_one_device_are_one_step() -> None:
     assert [s.operations for s in steps(subject, pair(subject))] == [(0, 1, 2, 3)]
 
 
-def test_wait_counts() -> None:
+def test_a_value_that_other_steps_read() -> None:
     # Operand s is read inside its step and by a later step, and is an output, as in SSD models.
     lines = [
         (ADD, "a", "s"),
@@ -129,30 +128,6 @@ def test_wait_counts() -> None:
     subject = model("a", lines, "x s")
     found = steps(subject, pair(subject))
     assert [s.operations for s in found] == [(0, 1), (2,), (3, 4, 5)]
-    assert awaited_operand_counts(subject, found) == (0, 2, 2)
-    assert awaited_operand_counts(subject, []) == ()
-
-
-def test_a_run_by_wait_counts_ends() -> None:
-    for seed in range(30):
-        generator = random.Random(seed)
-        subject = Model(main=random_graph(generator, 40, (ADD, MUL, SUB)))
-        found = steps(subject, pair(subject))
-        missing = list(awaited_operand_counts(subject, found))
-        written: set[int] = set()
-        started = 0
-        while 0 in missing:
-            ready = missing.index(0)
-            missing[ready] = -1
-            started += 1
-            outputs = {i for n in found[ready].operations for i in subject.main.operations[n].outputs}
-            assert not outputs & written
-            written |= outputs
-            for position, step in enumerate(found):
-                read = {i for n in step.operations for i in subject.main.operations[n].inputs}
-                if missing[position] > 0:
-                    missing[position] -= len(read & outputs)
-        assert started == len(found)
 
 
 @sweep("seed", range(60))

@@ -54,11 +54,9 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def damages() -> dict[str, Callable[[Path], None]]:
     return {
-        "flipped": lambda entry: flip(entry / "model0"),
-        "flipped data": lambda entry: flip(entry / "data0"),
-        "cut": lambda entry: os.truncate(entry / "model0", 3),
-        "lost": lambda entry: (entry / "data0").unlink(),
-        "no manifest": lambda entry: (entry / "manifest").unlink(),
+        "flipped": lambda entry: flip(entry / "head"),
+        "cut": lambda entry: os.truncate(entry / "head", 3),
+        "lost": lambda entry: (entry / "head").unlink(),
         "empty": lambda entry: [path.unlink() for path in entry.iterdir()] and None,
     }
 

@@ -87,8 +87,6 @@ def test_a_device_that_needs_no_files_writes_none(directory: Path, device: nd.De
 def test_as_many_files_as_the_device_needs(directory: Path, model: int, data: int) -> None:
     if model and data:
         prepare(directory, CachingDevice(model=model, data=data))
-        names = [path.name for path in entries(directory)[0].iterdir()]
-        assert len(names) == model + data + 1
         assert prepare(directory, CachingDevice(model=model, data=data)).cache is CacheOutcome.HIT
     else:
         # This device needs more files than it announced, which is its own problem.
@@ -215,7 +213,7 @@ def test_a_file_that_changes_while_it_is_prepared(directory: Path, tmp_path: Pat
             return super().prepare_model(model, options)
 
     (entry,) = entries(directory)
-    flip(entry / "model0")
+    flip(entry / "head")
     report = prepare(directory, Late(), in_file(path, 1), value=2)
     assert report.cache is CacheOutcome.MISS
     assert report.key == first.key
@@ -298,7 +296,7 @@ print(added(preparer.prepare(create_slow(), model_adding(3)).prepared_model))
 def test_who_waits_too_long_compiles_too(directory: Path) -> None:
     key = prepare(directory).key
     (entry,) = entries(directory)
-    flip(entry / "model0")
+    flip(entry / "head")
     device = CachingDevice()
     with Cache(directory).lock(bytes.fromhex(key), 0.0) as is_held:
         assert is_held
@@ -333,7 +331,7 @@ def test_hits_survive_daemons_and_clients(directory: Path, tmp_path: Path) -> No
     assert log.read_text().split() == ["compiled", "loaded", "loaded"]
     assert len(entries(directory)) == 1
     # The entry is still verified.
-    flip(entries(directory)[0] / "model0")
+    flip(entries(directory)[0] / "head")
     with daemon_process("support.devices.caching:create", environment=environment) as (_, address):
         device = connect(address)
         assert prepare(directory, device).reason.startswith("the entry cannot be used")

@@ -32,6 +32,20 @@ def test_the_key_of_a_user_is_made_once() -> None:
     assert not is_signed(b"content", b"", key.public)
 
 
+def test_a_damaged_public_key_is_written_again(tmp_path: Path) -> None:
+    key = SigningKey()
+    (tmp_path / "state" / "neurald" / "plan_key.pub").write_bytes(b"\xff")
+    assert SigningKey().public == key.public
+    assert own_keys() == {key.public}
+
+
+def test_folders_that_cannot_be_examined_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    too_long = "/" + 300 * "x"
+    monkeypatch.setenv("XDG_STATE_HOME", too_long)
+    monkeypatch.setenv("XDG_CONFIG_HOME", too_long)
+    assert trusted_keys() == own_keys() == frozenset()
+
+
 def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
     SigningKey()
     path = tmp_path / "state" / "neurald" / "plan_key"

@@ -136,7 +136,7 @@ def test_a_damaged_entry_is_as_good_as_none(
     path: Path, tmp_path: Path, conversions: list[str | None], damage: bytes
 ) -> None:
     first = load_tflite(packed(path))
-    for file in (tmp_path / "cache").rglob("model0"):
+    for file in (tmp_path / "cache").rglob("head"):
         file.chmod(0o600)
         file.write_bytes(damage)
     second = load_tflite(path)

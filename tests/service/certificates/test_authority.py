@@ -1,5 +1,6 @@
 """The authority issues, replaces and revokes certificates, and keeps its files private."""
 
+import errno
 import os
 import stat
 import threading
@@ -124,6 +125,37 @@ def test_an_authority_is_replaced(authority: Authority) -> None:
     TlsFiles.in_folder(laptop).read()
 
 
+@pytest.mark.parametrize("file", ["key.pem", "cert.pem", "authority.key", "ca.pem"])
+def test_keys_and_certificates_are_replaced_together(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    """A full disk leaves the earlier ones, which fit each other."""
+    folder = authority.issue("gpu", ["gpu.example"])
+    names = (folder / "key.pem", folder / "cert.pem", authority.folder / "authority.key")
+    before = [path.read_bytes() for path in names]
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        if f".{file}-" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    def write() -> None:
+        if file in ("authority.key", "ca.pem"):
+            authority.create("another", replaces=True)
+        else:
+            authority.issue("gpu", ["gpu.example"])
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(BadState, match="No space left"):
+        write()
+    monkeypatch.undo()
+    assert [path.read_bytes() for path in names] == before
+    TlsFiles.in_folder(folder).read()
+    assert not list(authority.folder.rglob(".*-*"))
+    authority.issue("gpu", ["gpu.example"])
+
+
 def test_concurrent_calls_lose_nothing(authority: Authority) -> None:
     threads = [
         threading.Thread(target=lambda number=number: authority.issue(f"host{number}")) for number in range(8)
@@ -144,9 +176,21 @@ def test_certificates_that_expire_soon(authority: Authority) -> None:
 
 
 def test_damaged_files(authority: Authority) -> None:
-    (authority.folder / "issued.json").write_text("[{]")
-    with pytest.raises(BadState, match="record of certificates"):
-        authority.issue("laptop")
+    authority.issue("laptop")
+    record = (authority.folder / "issued.json").read_text()
+    serial = authority.describe().certificates[0].serial
+    for damaged in (
+        "[{]",
+        record.replace(serial, "the first"),
+        record.replace('"laptop"', '"../laptop"'),
+        record.replace('Z"', '"'),
+    ):
+        assert damaged != record
+        (authority.folder / "issued.json").write_text(damaged)
+        with pytest.raises(BadState, match="record of certificates"):
+            authority.issue("laptop")
+        with pytest.raises(BadState, match="record of certificates"):
+            authority.revoke("laptop")
     (authority.folder / "issued.json").unlink()
     (authority.folder / "authority.key").chmod(0o644)
     with pytest.raises(BadState, match="is not private"):

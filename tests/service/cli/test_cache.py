@@ -38,9 +38,14 @@ def entry(directory: Path, number: int) -> Path:
     return directory / entry_parts(graphs=str(number)).key().hex()
 
 
+def flip_last(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
 def damage(directory: Path, number: int) -> None:
-    path = entry(directory, number) / "data0"
-    path.write_bytes(bytes(path.stat().st_size))
+    flip_last(entry(directory, number) / "head")
 
 
 class TestLs:
@@ -88,7 +93,7 @@ class TestLs:
         assert "\x1b" not in invoke("cache", "ls").stdout
 
     def test_a_manifest_that_cannot_be_believed(self, filled: Path) -> None:
-        (entry(filled, 1) / "manifest").write_text("nonsense")
+        (entry(filled, 1) / "head").write_text("nonsense")
         found = {found["key"]: found for found in invoke_json("cache", "ls")["entries"]}
         one = found[entry(filled, 1).name]
         assert one["device"] is one["model"] is one["compile_ms"] is None
@@ -111,16 +116,16 @@ class TestVerify:
 
     def test_wrong_arguments(self, filled: Path) -> None:
         damage(filled, 1)
-        (entry(filled, 2) / "model1").unlink()
+        (entry(filled, 2) / "head").unlink()
         result = invoke("cache", "verify", "--json")
         assert result.exit_code == 1
         assert result.stderr.startswith("error: 2 of 3 entries are damaged")
         found = {found["key"]: found["damage"] for found in json.loads(result.stdout)["entries"]}
         assert found[entry(filled, 0).name] == ""
-        assert found[entry(filled, 1).name] == "data0 has changed since it was written"
+        assert found[entry(filled, 1).name] == "its content has changed since it was written"
         assert found[entry(filled, 2).name] == "No such file or directory"
         table = invoke("cache", "verify").stdout
-        assert "damaged: data0 has changed since it was written" in table
+        assert "damaged: its content has changed since it was written" in table
 
 
 class TestPrune:

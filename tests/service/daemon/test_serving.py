@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import grpc
@@ -62,6 +62,40 @@ def test_who_watches_health_for_longest_gives_way(daemon: Daemon, monkeypatch: p
         wait_until(lambda: not daemon._health[0]._watches)
 
 
+def test_changes_do_not_queue_up(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast a state changes, at most one notification waits for each watch."""
+    states = health_pb2.HealthCheckResponse
+    queue: list[Callable[[], object]] = []
+    with grpc.insecure_channel(daemon.address) as channel:
+        watches = [
+            health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+            for _ in range(2)
+        ]
+        assert [next(watch).status for watch in watches] == [states.SERVING] * 2
+        monkeypatch.setattr(
+            daemon._health[0]._notifiers, "submit", lambda notify, watch: queue.append(lambda: notify(watch))
+        )
+        for state in (states.NOT_SERVING, states.SERVING, states.NOT_SERVING) * 10:
+            daemon._health[0].set("", state)
+        assert len(queue) == 2
+        for notify in queue:
+            notify()
+        assert [next(watch).status for watch in watches] == [states.NOT_SERVING] * 2
+        daemon._health[0].set("", states.SERVING)
+        assert len(queue) == 4
+        for watch in watches:
+            watch.cancel()
+
+
+def _answers(stub: health_pb2_grpc.HealthStub) -> bool:
+    try:
+        stub.Check(health_pb2.HealthCheckRequest(), timeout=20, wait_for_ready=True)
+    except grpc.RpcError as error:
+        assert error.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017
+        return False
+    return True
+
+
 def test_watches_that_end_while_others_are_notified(daemon: Daemon) -> None:
     """The thread that notifies the other watches also handles the end of a watch."""
     states = health_pb2.HealthCheckResponse
@@ -86,8 +120,8 @@ def test_watches_that_end_while_others_are_notified(daemon: Daemon) -> None:
                     # Those that have been cancelled count until the daemon has noticed it.
                     assert error.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017
                 watch.cancel()
-            # The daemon still refuses calls while it counts those.
-            stub.Check(health_pb2.HealthCheckRequest(), timeout=20, wait_for_ready=True)
+            # The server refuses streams while it still counts those.
+            wait_until(lambda: _answers(stub))
         ends.set()
         thread.join()
 

@@ -41,6 +41,12 @@ def managed(folder: Path) -> Iterator[Managed]:
         yield manager
 
 
+@pytest.fixture
+def with_spare(folder: Path) -> Iterator[Managed]:
+    with Managed(folder, settings={"spare": True}) as manager:
+        yield manager
+
+
 def add(device: RemoteDevice, number: float) -> float:
     """Computes 1 + `number` on a device."""
     prepared = device.prepare_model(addition(np.ones(2)), PrepareOptions())
@@ -105,36 +111,36 @@ def test_a_killed_driver_is_started_again(managed: Managed) -> None:
     assert len(managed.starts) == 2
 
 
-def test_a_spare_process_takes_the_place_of_one_that_dies(managed: Managed) -> None:
-    device = connected(managed)
+def test_a_spare_process_takes_the_place_of_one_that_dies(with_spare: Managed) -> None:
+    device = connected(with_spare)
     assert add(device, 1) == 2
-    spare = _spare_of(managed)
+    spare = _spare_of(with_spare)
     # It has opened no device yet.
-    assert len(managed.starts) == 1
-    os.kill(managed.starts[0], signal.SIGKILL)
+    assert len(with_spare.starts) == 1
+    os.kill(with_spare.starts[0], signal.SIGKILL)
     wait_until(lambda: _added_again(device) == 2)
-    assert managed.starts[1:] == [spare]
-    status = managed.status()
+    assert with_spare.starts[1:] == [spare]
+    status = with_spare.status()
     assert (status.starts, status.deaths) == (2, 1)
-    assert _spare_of(managed, other_than=spare) not in managed.starts
+    assert _spare_of(with_spare, other_than=spare) not in with_spare.starts
 
 
-def test_the_spare_process_ends_with_the_version_that_it_is_of(managed: Managed) -> None:
-    device = connected(managed)
+def test_the_spare_process_ends_with_the_version_that_it_is_of(with_spare: Managed) -> None:
+    device = connected(with_spare)
     assert add(device, 1) == 2
-    spare = _spare_of(managed)
-    managed.command("restart", "adder")
-    _wait_for_process(managed, 2)
-    assert managed.starts[1] != spare
+    spare = _spare_of(with_spare)
+    with_spare.command("restart", "adder")
+    _wait_for_process(with_spare, 2)
+    assert with_spare.starts[1] != spare
     wait_until(lambda: not is_alive(spare))
-    spare = _spare_of(managed)
-    managed.process.kill()
-    managed.process.wait()
+    spare = _spare_of(with_spare)
+    with_spare.process.kill()
+    with_spare.process.wait()
     wait_until(lambda: not is_alive(spare))
 
 
 def test_without_a_spare_process(folder: Path) -> None:
-    with Managed(folder, settings={"spare": False}) as managed:
+    with Managed(folder) as managed:
         device = connected(managed)
         assert add(device, 1) == 2
         time.sleep(1.0)
@@ -383,10 +389,10 @@ def test_a_manager_that_is_idle_after_failed_starts_ends(folder: Path) -> None:
         assert "BACKOFF" in managed.log
 
 
-def test_the_end_is_also_that_of_a_spare_process(managed: Managed) -> None:
-    assert add(connected(managed), 1) == 2
-    spare = _spare_of(managed)
-    assert managed.stop() == 0
+def test_the_end_is_also_that_of_a_spare_process(with_spare: Managed) -> None:
+    assert add(connected(with_spare), 1) == 2
+    spare = _spare_of(with_spare)
+    assert with_spare.stop() == 0
     assert not is_alive(spare)
 
 

@@ -11,7 +11,7 @@ from support.sweeps import sweep
 from neurald.hal.errors import BadData
 from neurald.hal.process.configuration_file import CONFIG_VARIABLE
 from neurald.service.cli.config import config
-from neurald.service.cli.service_options import service_settings
+from neurald.service.cli.options.service import service_settings
 from neurald.service.manager.configuration import Flags, load_configuration
 from neurald.service.manager.service_configuration import (
     OPTIONS,

@@ -20,7 +20,6 @@ RUNNABLE = [target for target in TARGETS.values() if runs_here(target)]
 #: Those among them for which generic code differs.
 DIFFERENT = list({target.vector_bytes: target for target in reversed(RUNNABLE)}.values())[::-1]
 
-_PROT_READ, _PROT_WRITE = 1, 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _COUNTER = itertools.count()
 _KEPT: list[Any] = []

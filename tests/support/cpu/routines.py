@@ -12,7 +12,8 @@ from neurald.drivers.cpu.native.instance import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.native.thread_pool import Team, process
-from neurald.drivers.cpu.target.executable import Executable, KernelCall
+from neurald.drivers.cpu.target.executable import Executable
+from neurald.drivers.cpu.target.kernel_calls import KernelCall, KernelCalls
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.model.types import OperandType
@@ -147,7 +148,7 @@ def chain(routines: Sequence[Routine]) -> Executable:
     """Creates a step in which each routine reads the output of the previous one."""
     size = max(4, routines[0].arguments[0].size_bytes)
     room = -(-size // 64) * 64
-    calls = tuple(
+    calls = KernelCalls.of(
         KernelCall(
             function=routine.name,
             locations=(

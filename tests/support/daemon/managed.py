@@ -60,6 +60,8 @@ def _toml(value: object) -> str:
 class Managed:
     """A service manager with one driver, `adder`. Stops at the end of the block.
 
+    Without a spare process, which would take time to start, unless the settings say otherwise.
+
     Args:
         folder: of its files; the runtime directory is below it.
         options: of `neurald serve`.
@@ -104,7 +106,10 @@ class Managed:
     def configure(self, **settings: object) -> None:
         """Writes the configuration file."""
         lines = ["[drivers.adder]", f'driver = "{self._driver}"']
-        lines += [f"{name} = {_toml(value)}" for name, value in {"sandbox": "off", **settings}.items()]
+        lines += [
+            f"{name} = {_toml(value)}"
+            for name, value in {"sandbox": "off", "spare": False, **settings}.items()
+        ]
         lines += ["[drivers.adder.environment]", f'{BEHAVIOUR_VARIABLE} = "{self.behaviour}"']
         self.file.write_text("\n".join(lines) + "\n" + self._tables)
 

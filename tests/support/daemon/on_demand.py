@@ -52,6 +52,7 @@ class OnDemand:
             "[drivers.adder]",
             'driver = "support.daemon.managed:create_adder"',
             'sandbox = "off"',
+            "spare = false",
         ]
         lines += [f"{name} = {value}" for name, value in settings.items()]
         lines += ["[drivers.adder.environment]", f'{BEHAVIOUR_VARIABLE} = "{self.behaviour}"']

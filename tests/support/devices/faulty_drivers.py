@@ -5,15 +5,36 @@ what a report on it must say.
 """
 
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from support.devices import faulty, misbehaving
 from support.devices.faulty import Execute, FaultyPrepared
+from support.devices.faulty_answers import (
+    Allocating,
+    Boasting,
+    Impatient,
+    Keeping,
+    Leaking,
+    Moody,
+    NoEmpty,
+    Promising,
+    SameMemory,
+    Silent,
+)
+from support.devices.faulty_compilers import (
+    Colliding,
+    CollidingArtifacts,
+    Crashing,
+    Miscompiling,
+    Trusting,
+    Varying,
+    equal_padding,
+    first_channel_scale,
+    negative_axis,
+    replacing,
+    unsigned_zero,
+)
 from support.devices.faulty_executions import (
     Remembering,
     SharedScratch,
@@ -49,50 +70,11 @@ from support.devices.faulty_executions import (
     wrong_at_the_end_of_a_page,
     wrong_shape,
 )
+from support.devices.unrecorded import Faulty, SampleDevice
 
-from neurald.hal.device import (
-    Artifact,
-    Capabilities,
-    Device,
-    ExecuteOptions,
-    ExecutionResult,
-    FencedExecution,
-    PreparedModel,
-    PrepareOptions,
-    Verdict,
-)
-from neurald.hal.errors import Error, OpFailed
-from neurald.hal.execution.in_process import start_fenced
-from neurald.hal.memory.pool import HostMemory
+from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import (
-    Lifetime,
-    Model,
-    Operand,
-    Request,
-)
-from neurald.hal.records import replace
-from neurald.hal.sync.fence import Fence
-from neurald.hal.validation.shape_inference import bind_operations
-
-
-class SampleDevice(misbehaving.SampleDevice):
-    """The sample driver, without a record of prepared models."""
-
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        prepared = super().prepare_model(model, options)
-        self.prepared.clear()
-        return prepared
-
-
-class Faulty(faulty.Faulty):
-    """The same with faulty executions."""
-
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        prepared = super().prepare_model(model, options)
-        self.prepared.clear()
-        return prepared
+from neurald.hal.model.types import Model, Operand, Request
 
 
 class Wrapping(SampleDevice):
@@ -123,313 +105,6 @@ class OrderDependent(SampleDevice):
             return (used if ends[0] == ends[1] else own).execute(request, options)
 
         return FaultyPrepared(right, execute)
-
-
-# Faulty compilers, which prepare a different model.
-
-
-class Miscompiling(SampleDevice):
-    """Prepares the model after `change` of each operand, with the name of its parameter."""
-
-    def __init__(self, change: Callable[[str, Operand, Mapping[str, Operand]], Operand]) -> None:
-        super().__init__("faulty")
-        self._change = change
-
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        operands = list(model.main.operands)
-        for binding in bind_operations(model.main):
-            named = {name: operands[indexes[0]] for name, indexes in binding.inputs.items()}
-            named |= {name: operands[indexes[0]] for name, indexes in binding.outputs.items()}
-            for name, indexes in (*binding.inputs.items(), *binding.outputs.items()):
-                for index in indexes:
-                    operands[index] = self._change(name, operands[index], named)
-        changed = replace(model, main=replace(model.main, operands=tuple(operands)))
-        return super().prepare_model(changed, options)
-
-
-def _number(operand: Operand) -> int | None:
-    is_number = operand.lifetime is Lifetime.CONSTANT_COPY and not operand.type.is_tensor
-    return int(np.frombuffer(operand.value, operand.type.dtype)[0]) if is_number else None
-
-
-def _as(operand: Operand, number: int) -> Operand:
-    return replace(operand, value=np.asarray(number, operand.type.dtype).tobytes())
-
-
-def replacing(parameter: str, old: int | None, new: int) -> Callable[[], Device]:
-    """Returns a driver that replaces the value `old` of a parameter by `new`.
-
-    None replaces any value.
-    """
-
-    def change(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
-        number = _number(operand) if name == parameter else None
-        return _as(operand, new) if number is not None and old in (None, number) else operand
-
-    return lambda: Miscompiling(change)
-
-
-def _negative_axis(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
-    number = _number(operand) if name == "axis" else None
-    return _as(operand, 0) if number is not None and number < -1 else operand
-
-
-def _equal_padding(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
-    """Splits padding evenly between the sides."""
-    sides = {"padding_left": "padding_right", "padding_right": "padding_left"}
-    if name not in sides or sides[name] not in named:
-        return operand
-    one, other = _number(named[name]), _number(named[sides[name]])
-    if one is None or other is None:
-        return operand
-    total = one + other
-    return _as(operand, total // 2 if name == "padding_left" else total - total // 2)
-
-
-def _first_channel_scale(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
-    quant = operand.channel_quant
-    if quant is None:
-        return operand
-    return replace(operand, channel_quant=replace(quant, scales=quant.scales[:1] * len(quant.scales)))
-
-
-def _unsigned_zero(name: str, operand: Operand, named: Mapping[str, Operand]) -> Operand:
-    """Uses the zero point of the first input for the output."""
-    if not name.startswith("output") or operand.type not in QUANTIZED:
-        return operand
-    first = named.get("input1") or named.get("input") or operand
-    return replace(operand, zero_point=first.zero_point)
-
-
-# Caches inside of drivers with incomplete keys.
-
-
-class Colliding(SampleDevice):
-    """Reuses prepared models with an incomplete key.
-
-    Args:
-        without: what the key lacks: names of parameters, or "scale", "zero_point", "constants".
-    """
-
-    def __init__(self, *without: str) -> None:
-        super().__init__("faulty")
-        self._without = without
-        self._known: dict[object, PreparedModel] = {}
-
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        key = self._key(model), bool(options.cache_key)
-        if key not in self._known:
-            self._known[key] = super().prepare_model(model, options)
-        return self._known[key]
-
-    def _key(self, model: Model) -> object:
-        graph = model.main
-        names = {
-            index: name
-            for binding in bind_operations(graph)
-            for name, indexes in binding.inputs.items()
-            for index in indexes
-        }
-        found: list[object] = [operation.type for operation in graph.operations]
-        for index, operand in enumerate(graph.operands):
-            if names.get(index) in self._without:
-                continue
-            found += [operand.type, operand.dimensions, operand.lifetime, operand.channel_quant]
-            for name in ("scale", "zero_point"):
-                if name not in self._without:
-                    found.append(getattr(operand, name))
-            value = model.constant(operand)
-            if value is not None and ("constants" not in self._without or not operand.type.is_tensor):
-                found.append(value.tobytes())
-        return tuple(found), graph.inputs, graph.outputs, model.relaxed
-
-
-class CollidingArtifacts(SampleDevice):
-    """Identifies artifacts by the sizes of their files."""
-
-    def __init__(self) -> None:
-        super().__init__("faulty")
-        self._read: dict[object, PreparedModel] = {}
-
-    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        key = [memory.size for memory in (*artifact.model, *artifact.data)].__repr__()
-        if key not in self._read:
-            self._read[key] = super().prepare_model_from_cache(artifact, options)
-        return self._read[key]
-
-
-class Crashing(SampleDevice):
-    """Raises the parser's own errors for damaged cache files."""
-
-    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        try:
-            return super().prepare_model_from_cache(artifact, options)
-        except Error as error:
-            raise IndexError(str(error)) from None
-
-
-class Trusting(SampleDevice):
-    """Uses the previous content for truncated cache files."""
-
-    _last: PreparedModel | None = None
-
-    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        try:
-            prepared = super().prepare_model_from_cache(artifact, options)
-        except Error:
-            if self._last is None:
-                raise
-            return self._last
-        self._last = prepared
-        return prepared
-
-
-class _Artifacts(FaultyPrepared):
-    def __init__(self, right: PreparedModel, change: Callable[[Artifact], Artifact]) -> None:
-        super().__init__(right, lambda right, request, options: right.execute(request, options))
-        self._change = change
-
-    def artifact(self) -> Artifact | None:
-        found = super().artifact()
-        return None if found is None else self._change(found)
-
-
-def _varying(artifact: Artifact) -> Artifact:
-    stamp = time.monotonic_ns().to_bytes(8, "little")
-    return replace(artifact, data=(HostMemory(bytes(artifact.data[0].view()) + stamp),))
-
-
-class Varying(SampleDevice):
-    """Its artifacts contain the time."""
-
-    def wrap(self, prepared: PreparedModel) -> PreparedModel:
-        return _Artifacts(prepared, _varying)
-
-    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        content = bytes(artifact.data[0].view())[:-8]
-        return self.wrap(
-            super().prepare_model_from_cache(replace(artifact, data=(HostMemory(content),)), options)
-        )
-
-
-# Faulty answers about the device and about models.
-
-
-class Promising(SampleDevice):
-    """Claims to support operations that it cannot prepare."""
-
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        if any((operand.dimensions or ()).count(1) > 1 for operand in model.main.operands):
-            raise OpFailed("two dimensions of length 1")
-        return super().prepare_model(model, options)
-
-
-class Moody(SampleDevice):
-    """Supports fewer operations after its first preparation."""
-
-    _count = 0
-
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        self._count += 1
-        return super().prepare_model(model, options)
-
-    def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        if self._count % 7 == 6 and threading.current_thread() is threading.main_thread():
-            return [Verdict(ok=False, reason="busy")] * len(model.main.operations)
-        return super().supported_operations(model)
-
-
-class Allocating(SampleDevice):
-    """Allocates the tensors of a model to find out whether it supports it."""
-
-    def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        for operand in model.main.operands:
-            if operand.is_fully_specified and operand.dimensions and operand.type.is_tensor:
-                np.ones(min(int(np.prod(operand.dimensions)), 1 << 28), np.uint8)
-        return super().supported_operations(model)
-
-
-class Silent(SampleDevice):
-    """Refuses without a reason."""
-
-    def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        return [Verdict(ok=False)] * len(model.main.operations)
-
-
-class Boasting(SampleDevice):
-    """Claims an execution time of zero."""
-
-    def capabilities(self) -> Capabilities:
-        found = super().capabilities()
-        return replace(found, if_performance=replace(found.if_performance, exec_time=0.0))
-
-
-class Keeping(SampleDevice):
-    """Never releases a prepared model."""
-
-    def __init__(self) -> None:
-        super().__init__("faulty")
-        self.kept: list[PreparedModel] = []
-
-    def wrap(self, prepared: PreparedModel) -> PreparedModel:
-        self.kept.append(prepared)
-        return prepared
-
-
-class Leaking(SampleDevice):
-    """Releases prepared models, but not their constants."""
-
-    def __init__(self) -> None:
-        super().__init__("faulty")
-        self.packed: list[bytes] = []
-
-    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
-        self.packed += [bytes(pool.view()) for pool in model.pools]
-        return super().prepare_model(model, options)
-
-
-class NoEmpty(SampleDevice):
-    """Divides by the number of elements."""
-
-    def wrap(self, prepared: PreparedModel) -> PreparedModel:
-        def execute(right: PreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
-            _ = 1 // min((argument.length for argument in request.outputs), default=1)
-            return right.execute(request, options)
-
-        return FaultyPrepared(prepared, execute)
-
-
-class _Impatient(FaultyPrepared):
-    def __init__(self, right: PreparedModel) -> None:
-        super().__init__(right, lambda right, request, options: right.execute(request, options))
-
-    def execute_fenced(
-        self,
-        request: Request,
-        wait_for: Sequence[Fence],
-        options: ExecuteOptions,
-        after_fences_s: float | None = None,
-    ) -> FencedExecution:
-        return start_fenced(self, request, (), options, after_fences_s)
-
-
-class Impatient(SampleDevice):
-    """Fenced executions do not wait for their fences."""
-
-    def wrap(self, prepared: PreparedModel) -> PreparedModel:
-        return _Impatient(prepared)
-
-
-class SameMemory(SampleDevice):
-    """Returns the same memory for every allocation."""
-
-    _memory: HostMemory | None = None
-
-    def allocate(self, description: Any) -> Any:
-        found = super().allocate(description)
-        if self._memory is None or self._memory.size < found.size:
-            self._memory = HostMemory(np.zeros(max(1 << 16, found.size), np.uint8))
-        return self._memory
 
 
 # Drivers with faults that only guard pages reveal. Another process creates them, by their names.
@@ -591,10 +266,10 @@ FAULTS: Mapping[str, Fault] = {
     "ignores NCHW": _replacing("nchw", None, 0, "nchw=True", "AVERAGE_POOL_2D"),
     "ignores keep_dims": _replacing("keep_dims", None, 0, "is declared", "REDUCE_SUM"),
     "ignores align_corners": _replacing("align_corners", None, 0, "differ", "RESIZE_BILINEAR"),
-    "negative axes": _miscompiling(_negative_axis, "axis=-", "SOFTMAX"),
-    "pads both sides alike": _miscompiling(_equal_padding, "padding_", "DEPTHWISE_CONV_2D"),
-    "first scale for all channels": _miscompiling(_first_channel_scale, "PER_CHANNEL", "CONV_2D"),
-    "zero point of the input": _miscompiling(_unsigned_zero, "zero point of", "ADD"),
+    "negative axes": _miscompiling(negative_axis, "axis=-", "SOFTMAX"),
+    "pads both sides alike": _miscompiling(equal_padding, "padding_", "DEPTHWISE_CONV_2D"),
+    "first scale for all channels": _miscompiling(first_channel_scale, "PER_CHANNEL", "CONV_2D"),
+    "zero point of the input": _miscompiling(unsigned_zero, "zero point of", "ADD"),
     "key without stride": _colliding(("stride_width", "stride_height"), "stride_", "CONV_2D"),
     "key without dilation": _colliding(("dilation_width", "dilation_height"), "dilation_", "CONV_2D"),
     "key without padding": _colliding(

@@ -3,7 +3,7 @@
 Most of the build time of a small program is a fixed cost.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from unittest.mock import patch
 
 from neurald.drivers.compiler.memory.buffer_location import Base
@@ -23,11 +23,6 @@ _Use = tuple[Source, tuple[Base, ...]]
 
 class _NotBuiltYet(Error):
     """Raised once a model is compiled up to its program."""
-
-
-def first_of_each(kernels: Sequence[Sequence[Source]], _: object = ()) -> list[Source | None]:
-    """Chooses the first source of each kernel, and no pairs, for `compile_model`."""
-    return [sources[0] for sources in kernels]
 
 
 class BatchingDevice(OpenClDevice):

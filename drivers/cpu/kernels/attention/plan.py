@@ -131,7 +131,7 @@ def plans_of(kernel: Kernel, node: Attention, target: Target) -> tuple[Attention
         _factor(loaded, *along)
         for loaded, along in ((node.query, (m, k)), (node.key, (n, k)), (node.value, (d, n)))
     )
-    tile, local = _scores_of_block(node, m, n, 1)
+    tile, local = _scores_of_block(m, n, 1)
     rows = _rows(kernel, node, tile, local)
     is_readable = all(1 in (factor.outer, factor.inner) for factor in (key, value))
     is_known = not has_extents((k.extent, d.extent, query.outer))
@@ -161,7 +161,7 @@ def _plan(
     """Returns the plan with blocks of this many rows."""
     (query, key, value), (_, m, n, k, d) = factors, node.axes
     blocks = -(-m.extent // block)
-    tile, local = _scores_of_block(node, m, n, block)
+    tile, local = _scores_of_block(m, n, block)
     rows = _rows(kernel, node, tile, local)
     assert rows is not None  # noqa: S101 - the caller has checked its form
     copies_query = block > 1 and query.outer * FLOAT_BYTES % _ALIASED_BYTES == 0
@@ -198,7 +198,7 @@ def _factor(loaded: Load, outer: Axis, inner: Axis) -> Factor:
     )
 
 
-def _scores_of_block(node: Attention, row: Axis, column: Axis, block: int) -> tuple[Value, Axis]:
+def _scores_of_block(row: Axis, column: Axis, block: int) -> tuple[Value, Axis]:
     """Returns the value that stands for the scores of a block, and the axis of its rows."""
     line = _LINE_BYTES // FLOAT_BYTES
     if isinstance(column.extent, Extent):

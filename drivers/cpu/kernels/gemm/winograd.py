@@ -160,7 +160,8 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=writer.scratch_bytes,
-        label=f"Winograd, {plan.capacity} tiles of {_TILE_SIZE} x {_TILE_SIZE} positions and {register_tile.vectors} x {register_tile.lanes} channels",
+        label=f"Winograd, {plan.capacity} tiles of {_TILE_SIZE} x {_TILE_SIZE} positions and "
+        f"{register_tile.vectors} x {register_tile.lanes} channels",
         operations=kernel.operations,
     )
 

@@ -23,10 +23,11 @@ from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns,
 from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
 from neurald.drivers.cpu.kernels.common.routine_cache import cached_routine
 from neurald.drivers.cpu.kernels.common.window import window_dimensions
-from neurald.drivers.cpu.kernels.int8 import depthwise_plan, dot_products
-from neurald.drivers.cpu.kernels.int8.depthwise import DepthwiseWriter
-from neurald.drivers.cpu.kernels.int8.epilogue import QuantizedEpilogue
-from neurald.drivers.cpu.kernels.int8.panels import (
+from neurald.drivers.cpu.kernels.int8.depthwise import plan as depthwise_plan
+from neurald.drivers.cpu.kernels.int8.depthwise.depthwise import DepthwiseWriter
+from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import find_rescaling
+from neurald.drivers.cpu.kernels.int8.packing.panels import (
     head_of,
     packed,
     packed_heads,
@@ -35,13 +36,13 @@ from neurald.drivers.cpu.kernels.int8.panels import (
     unsigned_shift,
     weights_of,
 )
+from neurald.drivers.cpu.kernels.int8.packing.run_time_panels import RightMatrix
+from neurald.drivers.cpu.kernels.int8.packing.transposed_input_packing import transposed_plan
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of, plan_of_small_images
-from neurald.drivers.cpu.kernels.int8.rescaling import find_rescaling
-from neurald.drivers.cpu.kernels.int8.results import is_packed
-from neurald.drivers.cpu.kernels.int8.run_time_panels import RightMatrix
+from neurald.drivers.cpu.kernels.int8.product import dot_products
+from neurald.drivers.cpu.kernels.int8.product.results import is_packed
+from neurald.drivers.cpu.kernels.int8.product.tiled_product import TiledProductWriter
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.kernels.int8.tiled_product import TiledProductWriter
-from neurald.drivers.cpu.kernels.int8.transposed_input_packing import transposed_plan
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace

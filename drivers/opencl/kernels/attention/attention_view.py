@@ -5,6 +5,7 @@ begins, `KERNEL_NAME_exponent(sum, batch, m, n, ...)` the exponent of a weight, 
 `KERNEL_NAME_store(sum, batch, m, d, ...)` stores an element of the result.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,9 +17,10 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArgument, KernelArguments
-from neurald.drivers.opencl.codegen.kernel_source import NAME
+from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import finish_lines
 from neurald.drivers.opencl.codegen.statements import Statements
+from neurald.drivers.opencl.codegen.template import fill, resolved
 from neurald.drivers.opencl.kernels.attention.softmax_form import softmax_form
 
 #: Limit on the elements of a matrix, such that byte offsets fit in an INT32.
@@ -85,12 +87,50 @@ class AttentionView:
             "N": self.columns,
             "K": self.depth,
             "D": self.features,
+            "QUERY": self.argument(self.query).name,
+            "KEY": self.argument(self.key).name,
+            "VALUE": self.argument(self.value).name,
             **{
                 f"{name}_{side}": stride
                 for name, operand in (("QUERY", self.query), ("KEY", self.key), ("VALUE", self.value))
                 for side, stride in (("ROW", operand.row), ("INNER", operand.inner))
             },
         }
+
+    def source(
+        self,
+        template: str,
+        *,
+        rows: int,
+        local_size: int,
+        scratch_bytes: int,
+        label: str,
+        names: Mapping[str, object],
+        is_retargeted: bool = False,
+    ) -> Source:
+        """Returns the source of a function whose work-groups compute blocks of rows.
+
+        Args:
+            template: of the function.
+            rows: of a block.
+            local_size: work-items of a group.
+            scratch_bytes, label, is_retargeted: see `Source`.
+            names: placeholders of the template, besides those that every template has.
+        """
+        blocks = math.ceil(self.rows / rows)
+        known = {"TEXT": self.text, "BM": rows, "ITEMS": local_size, "BLOCKS": blocks}
+        text = fill(template, **{**self.names, **known, **names})
+        return Source(
+            text=resolved(text, self.arguments.parameters, {}, is_shared=False),
+            arguments=self.arguments.values,
+            groups=self.batches * blocks,
+            local_size=local_size,
+            scratch_bytes=scratch_bytes,
+            has_barriers=True,
+            is_retargeted=is_retargeted,
+            label=label,
+            operations=self.kernel.operations,
+        )
 
 
 def attention_view(kernel: Kernel) -> AttentionView | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.template import fill, resolved, templates
+from neurald.drivers.opencl.codegen.template import templates
 from neurald.drivers.opencl.kernels.attention.attention_view import AttentionView, store2_text
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -125,38 +125,28 @@ def _cost(tiling: _WarpTiling, view: AttentionView, facts: DeviceFacts) -> float
 
 
 def _source(view: AttentionView, tiling: _WarpTiling) -> Source:
-    blocks = -(-view.rows // (16 * tiling.down))
-    names = {
-        **view.names,
-        "TEXT": view.text + store2_text(view),
-        "BM": 16 * tiling.down,
-        "DOWN": tiling.down,
-        "KS": tiling.slices,
-        "BN": tiling.columns,
-        "NB": tiling.step_columns,
-        "ITEMS": _ITEMS,
-        "STAGES": tiling.stages,
-        "STEP": tiling.step_bytes,
-        "STEPS": -(-view.columns // tiling.step_columns),
-        "DEPTHS": tiling.depths,
-        "FEATURES": tiling.features,
-        "KEY_CHUNKS": 2 * tiling.depths,
-        "VALUE_CHUNKS": 2 * tiling.features,
-        "KEY_PITCH": tiling.key_pitch,
-        "VALUE_PITCH": tiling.value_pitch,
-        "BLOCKS": blocks,
-        "QUERY": view.argument(view.query).name,
-        "KEY": view.argument(view.key).name,
-        "VALUE": view.argument(view.value).name,
-    }
-    text = fill(_TEMPLATES["function"], **names)
-    return Source(
-        text=resolved(text, view.arguments.parameters, {}, is_shared=False),
-        arguments=view.arguments.values,
-        groups=view.batches * blocks,
+    rows = 16 * tiling.down
+    return view.source(
+        _TEMPLATES["function"],
+        rows=rows,
         local_size=_ITEMS,
         scratch_bytes=tiling.scratch_bytes,
-        has_barriers=True,
-        label=f"attention on tensor cores, {16 * tiling.down} rows, {tiling.step_columns} columns by {tiling.slices}, {tiling.stages} stages",
-        operations=view.kernel.operations,
+        label=f"attention on tensor cores, {rows} rows, {tiling.step_columns} columns by {tiling.slices}, "
+        f"{tiling.stages} stages",
+        names={
+            "TEXT": view.text + store2_text(view),
+            "DOWN": tiling.down,
+            "KS": tiling.slices,
+            "BN": tiling.columns,
+            "NB": tiling.step_columns,
+            "STAGES": tiling.stages,
+            "STEP": tiling.step_bytes,
+            "STEPS": -(-view.columns // tiling.step_columns),
+            "DEPTHS": tiling.depths,
+            "FEATURES": tiling.features,
+            "KEY_CHUNKS": 2 * tiling.depths,
+            "VALUE_CHUNKS": 2 * tiling.features,
+            "KEY_PITCH": tiling.key_pitch,
+            "VALUE_PITCH": tiling.value_pitch,
+        },
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.template import fill, resolved, templates
+from neurald.drivers.opencl.codegen.template import templates
 from neurald.drivers.opencl.kernels.attention.attention_view import AttentionView
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -93,41 +93,31 @@ def _cost(tiling: _Tiling, view: AttentionView, facts: DeviceFacts) -> float:
 
 
 def _source(view: AttentionView, tiling: _Tiling) -> Source:
-    blocks = math.ceil(view.rows / tiling.rows)
     vectors = math.ceil(tiling.features / 4 / tiling.across)
     # Adjacent work-items load adjacent elements.
     is_key_by_row = view.key.inner <= view.key.row
-    names = {
-        **view.names,
-        "TEXT": view.text,
-        "BM": tiling.rows,
-        "BN": tiling.columns,
-        "KC": tiling.depth,
-        "ITEMS": tiling.items,
-        "ACROSS": tiling.across,
-        "ROWS": tiling.row_pitch,
-        "COLUMNS": tiling.column_pitch,
-        "DP": tiling.features,
-        "ND": vectors,
-        "IS_FULL": int(vectors * 4 * tiling.across == tiling.features),
-        "UNROLL": 16 if vectors <= 2 else 1,
-        "BLOCKS": blocks,
-        "POWERS_AT": tiling.powers_at,
-        "PARTS_AT": tiling.parts_at,
-        "KEY_COLUMN": f"e / {tiling.depth}" if is_key_by_row else f"e % {tiling.columns}",
-        "KEY_DEPTH": f"e % {tiling.depth}" if is_key_by_row else f"e / {tiling.columns}",
-        "LOAD_QUERY": view.argument(view.query).load("at"),
-        "LOAD_KEY": view.argument(view.key).load("at"),
-        "LOAD_VALUE": view.argument(view.value).load("at"),
-    }
-    text = fill(_TEMPLATES["function"], **names)
-    return Source(
-        text=resolved(text, view.arguments.parameters, {}, is_shared=False),
-        arguments=view.arguments.values,
-        groups=view.batches * blocks,
+    return view.source(
+        _TEMPLATES["function"],
+        rows=tiling.rows,
         local_size=tiling.items,
         scratch_bytes=tiling.scratch_bytes,
-        has_barriers=True,
         label=f"attention, tile {tiling.rows} x {tiling.columns}",
-        operations=view.kernel.operations,
+        names={
+            "BN": tiling.columns,
+            "KC": tiling.depth,
+            "ACROSS": tiling.across,
+            "ROWS": tiling.row_pitch,
+            "COLUMNS": tiling.column_pitch,
+            "DP": tiling.features,
+            "ND": vectors,
+            "IS_FULL": int(vectors * 4 * tiling.across == tiling.features),
+            "UNROLL": 16 if vectors <= 2 else 1,
+            "POWERS_AT": tiling.powers_at,
+            "PARTS_AT": tiling.parts_at,
+            "KEY_COLUMN": f"e / {tiling.depth}" if is_key_by_row else f"e % {tiling.columns}",
+            "KEY_DEPTH": f"e % {tiling.depth}" if is_key_by_row else f"e / {tiling.columns}",
+            "LOAD_QUERY": view.argument(view.query).load("at"),
+            "LOAD_KEY": view.argument(view.key).load("at"),
+            "LOAD_VALUE": view.argument(view.value).load("at"),
+        },
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.template import fill, resolved, templates
+from neurald.drivers.opencl.codegen.template import templates
 from neurald.drivers.opencl.kernels.attention.attention_view import AttentionView, store2_text
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.retargeting import HIDDEN
@@ -149,45 +149,33 @@ def _cost(tiling: _Tiling, view: AttentionView, facts: DeviceFacts) -> float:
 
 
 def _source(view: AttentionView, tiling: _Tiling) -> Source:
-    blocks = math.ceil(view.rows / tiling.rows)
     count, sums = tiling.columns // 2, tiling.features // 2
-    names = {
-        **view.names,
-        "TEXT": view.text + store2_text(view),
-        "BM": tiling.rows,
-        "BN": tiling.columns,
-        "ITEMS": tiling.warpgroups * _WARPGROUP,
-        "STAGES": tiling.stages,
-        "STEP": tiling.step_bytes,
-        "STEPS": tiling.steps,
-        "DEPTH_CHUNKS": math.ceil(view.depth / _PART) * 2,
-        "FEATURE_CHUNKS": tiling.features // 8,
-        "FIRST_BYTES": tiling.query_bytes,
-        "KEY_BYTES": tiling.key_bytes,
-        "COUNT": count,
-        "SUMS": sums,
-        "SLAB_PITCH": tiling.slab_pitch,
-        "SCORING": _strings(_scoring(view, tiling)),
-        "SCORES": ", ".join(f'"=&f"(scores[{number}])' for number in range(count)),
-        "WEIGHING": _strings(_weighing(tiling)),
-        "WEIGHTED": ", ".join(f'"+f"(sums[{number}])' for number in range(sums)),
-        "WEIGHTS": ", ".join(f'"r"(weights[{number}])' for number in range(count // 2)),
-        "BLOCKS": blocks,
-        "QUERY": view.argument(view.query).name,
-        "KEY": view.argument(view.key).name,
-        "VALUE": view.argument(view.value).name,
-    }
-    text = fill(_TEMPLATES["function"], **names)
-    return Source(
-        text=resolved(text, view.arguments.parameters, {}, is_shared=False),
-        arguments=view.arguments.values,
-        groups=view.batches * blocks,
+    return view.source(
+        _TEMPLATES["function"],
+        rows=tiling.rows,
         local_size=tiling.warpgroups * _WARPGROUP,
         scratch_bytes=tiling.scratch_bytes,
-        has_barriers=True,
         is_retargeted=True,
         label=f"attention by warpgroups, {tiling.rows} rows, {tiling.columns} columns",
-        operations=view.kernel.operations,
+        names={
+            "TEXT": view.text + store2_text(view),
+            "BN": tiling.columns,
+            "STAGES": tiling.stages,
+            "STEP": tiling.step_bytes,
+            "STEPS": tiling.steps,
+            "DEPTH_CHUNKS": math.ceil(view.depth / _PART) * 2,
+            "FEATURE_CHUNKS": tiling.features // 8,
+            "FIRST_BYTES": tiling.query_bytes,
+            "KEY_BYTES": tiling.key_bytes,
+            "COUNT": count,
+            "SUMS": sums,
+            "SLAB_PITCH": tiling.slab_pitch,
+            "SCORING": _strings(_scoring(view, tiling)),
+            "SCORES": ", ".join(f'"=&f"(scores[{number}])' for number in range(count)),
+            "WEIGHING": _strings(_weighing(tiling)),
+            "WEIGHTED": ", ".join(f'"+f"(sums[{number}])' for number in range(sums)),
+            "WEIGHTS": ", ".join(f'"r"(weights[{number}])' for number in range(count // 2)),
+        },
     )
 
 
@@ -231,7 +219,8 @@ def _scoring(view: AttentionView, tiling: _Tiling) -> list[str]:
         lines += [
             f"add.u64 left, first_left, {left};",
             f"add.u64 right, first_right, {right};",
-            f"{HIDDEN} wgmma.mma_async.sync.aligned.m64n{tiling.columns}k16.f32.f16.f16 {{{scores}}}, left, right, p, 1, 1, 0, 0;",
+            f"{HIDDEN} wgmma.mma_async.sync.aligned.m64n{tiling.columns}k16.f32.f16.f16 {{{scores}}}, "
+            "left, right, p, 1, 1, 0, 0;",
         ]
         if part == 0:
             lines.append("setp.eq.u32 p, 0, 0;")
@@ -255,7 +244,8 @@ def _weighing(tiling: _Tiling) -> list[str]:
         left = ", ".join(f"%{count + part * 4 + number}" for number in range(4))
         lines += [
             f"add.u64 right, first_right, {part * _PART * _BLOCK_BYTES // 16};",
-            f"{HIDDEN} wgmma.mma_async.sync.aligned.m64n{tiling.features}k16.f32.f16.f16 {{{sums}}}, {{{left}}}, right, p, 1, 1, 1;",
+            f"{HIDDEN} wgmma.mma_async.sync.aligned.m64n{tiling.features}k16.f32.f16.f16 {{{sums}}}, "
+            f"{{{left}}}, right, p, 1, 1, 1;",
         ]
     return [*lines, *_finished()]
 

@@ -213,8 +213,8 @@ class _EpilogueWriter:
         return register_type(self.contraction.output.type)
 
     def _head(self, name: str, kind: str, result: str = "void") -> str:
-        places = "const int row, const int column"
-        return f"static inline {result} {NAME}_{name}(const {kind} sum, {places}, {self.arguments.pointers}$SIZE_PARAMETERS) {{"
+        parameters = f"const {kind} sum, const int row, const int column, {self.arguments.pointers}"
+        return f"static inline {result} {NAME}_{name}({parameters}$SIZE_PARAMETERS) {{"
 
     @property
     def _names(self) -> dict[Expression, str]:
@@ -244,15 +244,13 @@ class _EpilogueWriter:
 
     def one_by_one(self, is_aligned: bool) -> str:
         """Computes four elements one by one."""
-        elements = [
-            f"{NAME}_element(sum.s{i}, row, column + {i}, {self.arguments.call_arguments}$SIZE_ARGUMENTS)"
-            for i in range(4)
-        ]
+        arguments = f"{self.arguments.call_arguments}$SIZE_ARGUMENTS"
+        elements = [f"{NAME}_element(sum.s{i}, row, column + {i}, {arguments})" for i in range(4)]
         if is_aligned:
             lines = [self._stored4(f"({register_type(self.stored_as)}4)({', '.join(elements)})")]
         else:
             lines = [
-                f"  if (column + {i} < $length) {NAME}_store(sum.s{i}, row, column + {i}, {self.arguments.call_arguments}$SIZE_ARGUMENTS);"
+                f"  if (column + {i} < $length) {NAME}_store(sum.s{i}, row, column + {i}, {arguments});"
                 for i in range(4)
             ]
         return "\n".join((self._head("store4", f"{self.kind}4"), *lines, "}", ""))

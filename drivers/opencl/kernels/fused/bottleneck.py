@@ -186,7 +186,8 @@ def _source(tiling: _BottleneckTiling, facts: DeviceFacts) -> Source:
         scratch_bytes=tiling.scratch_bytes,
         adds=True,
         has_barriers=True,
-        label=f"bottleneck, {tiling.patch.lines} x {tiling.patch.length} positions and {tiling.channels} channels, split by {tiling.shares} and {tiling.slices}, added",
+        label=f"bottleneck, {tiling.patch.lines} x {tiling.patch.length} positions and {tiling.channels} "
+        f"channels, split by {tiling.shares} and {tiling.slices}, added",
         operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )
 

@@ -82,10 +82,11 @@ def _left4(first: Kernel, depthwise: DepthwiseConvolution, arguments: KernelArgu
     value4 = value4_function(first, arguments)
     assert value4 is not None  # noqa: S101 - the caller has checked this
     source, weights = arguments[1].call_arguments, arguments.by_value[depthwise.weights].call_arguments
+    parameters = f"{arguments.pointers}, const {NAME}_row row, const int k$SIZE_PARAMETERS"
     lines = [
         value4.text.replace(f"{NAME}_value4", f"{NAME}_left_value4").replace("$length", "$channels"),
         loads("w", reader(depthwise.weights, arguments.images), 0, "float"),
-        f"static inline float4 {NAME}_left4({arguments.pointers}, const {NAME}_row row, const int k$SIZE_PARAMETERS) {{",
+        f"static inline float4 {NAME}_left4({parameters}) {{",
         "  if (row.row < 0 || k >= $depth) return (float4)(0);",
         "  float4 sum = (float4)(0);",
     ]

@@ -136,7 +136,8 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
         ),
         adds=tiling.adds,
         has_barriers=True,
-        label=f"tensor cores{', 3xTF32' if tiling.is_split else ''}, {kinds}, {tiling.patch.lines} x {tiling.patch.length} positions and {tiling.column_blocks * COLUMNS} columns, split by {tiling.shares}"
+        label=f"tensor cores{', 3xTF32' if tiling.is_split else ''}, {kinds}, {tiling.patch.lines} x "
+        f"{tiling.patch.length} positions and {tiling.column_blocks * COLUMNS} columns, split by {tiling.shares}"
         f" and {tiling.narrow_warps.slices}{', added' if tiling.adds else ''}",
         operations=tuple(sorted({each for kernel in block.kernels for each in kernel.operations})),
     )

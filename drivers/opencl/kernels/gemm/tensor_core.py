@@ -339,7 +339,8 @@ def _source(
         scratch_bytes=tiling.scratch_bytes,
         workspace_bytes=workspace_bytes(product, sums, tiles=tiles, split=tiling.split),
         has_barriers=True,
-        label=f"tensor cores{', 3xTF32' if is_split_tf32 else ''}, tile {tiling.rows} x {tiling.columns} x {tiling.bytes} bytes, split by {tiling.split}"
+        label=f"tensor cores{', 3xTF32' if is_split_tf32 else ''}, tile {tiling.rows} x {tiling.columns} x "
+        f"{tiling.bytes} bytes, split by {tiling.split}"
         f" and {tiling.slices}, {tiling.stages} stages{', read ahead' if tiling.reads_ahead else ''}",
         operations=kernel.operations,
     )

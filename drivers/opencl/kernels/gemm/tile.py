@@ -304,7 +304,8 @@ def _source(
         else 0,
         adds=tiling.adds,
         has_barriers=True,
-        label=f"{'' if computed is None else 'depthwise and '}tile {tiling.rows} x {tiling.columns} x {tiling.depth}, split by {tiling.split}"
+        label=f"{'' if computed is None else 'depthwise and '}tile {tiling.rows} x {tiling.columns} x "
+        f"{tiling.depth}, split by {tiling.split}"
         f" and {tiling.slices}, {tiling.stages} stages{', added' if tiling.adds else ''}",
         operations=kernel.operations
         if computed is None

@@ -13,7 +13,8 @@ from support.sweeps import sweep
 from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division, pieces
 from neurald.drivers.cpu.native.step_program import MAX_CHUNKS_OF_PART
-from neurald.drivers.cpu.target.executable import Instruction, KernelCall
+from neurald.drivers.cpu.target.executable import Instruction
+from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory.pool import aligned_zeros
 
@@ -88,28 +89,25 @@ def test_profiles() -> None:
 
 
 def test_how_calls_are_divided() -> None:
-    from msgspec.structs import replace
-
-    call = native([adding(1, COUNT)]).executable.calls[0]
-
-    def divided(threads: int, **changes: float) -> tuple[int, int]:
-        found = division(replace(call, **changes), threads)
+    def divided(threads: int, cost_ns: float, work_items: int = COUNT) -> tuple[int, int]:
+        found = division(work_items, cost_ns, threads)
+        assert found.word == found.parts | found.chunks << 32
         return found.parts, found.chunks
 
-    assert divided(4, cost_ns=1e3) == (1, 1)
-    assert divided(4, cost_ns=1e4) == (4, 1)
-    assert divided(1, cost_ns=1e4) == (1, 1)
-    assert divided(4, cost_ns=2e6) == (4, 4)
-    assert divided(4, cost_ns=2e6, work_items=9) == (4, 2)
-    assert divided(4, cost_ns=1e9, work_items=3) == (3, 1)
-    assert divided(4, cost_ns=1e9, work_items=0) == (1, 1)
+    assert divided(4, 1e3) == (1, 1)
+    assert divided(4, 1e4) == (4, 1)
+    assert divided(1, 1e4) == (1, 1)
+    assert divided(4, 2e6) == (4, 4)
+    assert divided(4, 2e6, work_items=9) == (4, 2)
+    assert divided(4, 1e9, work_items=3) == (3, 1)
+    assert divided(4, 1e9, work_items=0) == (1, 1)
     # Long calls are divided into more chunks, so that executions can be stopped soon.
-    assert divided(2, cost_ns=4e7) == (2, 20)
-    assert divided(2, cost_ns=1e15, work_items=1 << 40) == (2, MAX_CHUNKS_OF_PART)
-    assert pieces(replace(call, cost_ns=1e6)) == 1
-    assert pieces(replace(call, cost_ns=4e7)) == 20
-    assert pieces(replace(call, cost_ns=4e9)) == COUNT
-    assert pieces(replace(call, cost_ns=4e9, work_items=0)) == 1
+    assert divided(2, 4e7) == (2, 20)
+    assert divided(2, 1e15, work_items=1 << 40) == (2, MAX_CHUNKS_OF_PART)
+    assert pieces(COUNT, 1e6) == 1
+    assert pieces(COUNT, 4e7) == 20
+    assert pieces(COUNT, 4e9) == COUNT
+    assert pieces(0, 4e9) == 1
 
 
 def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, eva
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
-from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.render import arguments_of, element_function, render
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.render import arguments_of, render
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -132,15 +132,6 @@ def test_reductions_determine_the_shape_of_kernels() -> None:
     assert of("reduced").has_barriers
     assert of("reduced").scratch_bytes >= 4 * of("reduced").local_size
     assert not of("pooled").has_barriers
-
-
-def test_the_epilogue_as_a_function() -> None:
-    (kernel,) = kernels(GRAPHS["convolution"]())
-    text = element_function(kernel, arguments_of(kernel))
-    assert text.startswith(f"static inline void {NAME}_store(const float sum, const int i0, const int i1")
-    assert "tanh(" in text
-    named = element_function(kernel, arguments_of(kernel), ["n", "y", "x", "c"])
-    assert "const int c, " in named
 
 
 def test_parameters_name_the_stored_types() -> None:

@@ -30,13 +30,6 @@ def texts(sources: Sequence[Source | None]) -> list[str | None]:
     return [None if source is None else source.text for source in sources]
 
 
-def text_of(tuner: Tuner, *sources: Source) -> str:
-    """Returns the text of the selected source."""
-    (found,) = tuner.choose([sources])
-    assert found is not None
-    return found.text
-
-
 class Times:
     """Known times of sources, which stand for those that were measured on a busy machine.
 

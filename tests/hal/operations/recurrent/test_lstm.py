@@ -47,7 +47,6 @@ from neurald.hal.operations.recurrent.recurrent import CellActivation, dense
 LSTM = OperationType.LSTM
 FLOAT32, FLOAT16 = FLOAT_TYPES
 SIZE, UNITS, OUTPUTS = 3, 5, 2
-STATE_NAMES = ("output_state_in", "cell_state_in")
 
 
 def results_wanted(operand_type: OperandType) -> list[Operand]:

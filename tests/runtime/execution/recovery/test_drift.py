@@ -18,7 +18,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.model.types import Request
 from neurald.runtime.costs import store
 from neurald.runtime.costs.slowness import slowness_of
-from neurald.runtime.execution.recovery import recovering_step, retry, step_health
+from neurald.runtime.execution.recovery import fast_paths, recovering_step, retry, step_health
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.recovery.retry import RetryPolicy
@@ -189,7 +189,7 @@ class ClockedDevice(SimulatedDevice):
 
 def test_the_cpu_device_stands_in_within_a_second_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    for module in (recovering_step, step_health):
+    for module in (fast_paths, recovering_step, step_health):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(retry, "SLOW_RETRY", RetryPolicy(first_pause_s=0.3, max_pause_s=1.0))
     device = ClockedDevice("throttling", clock=clock, default_s=0.02)

@@ -225,11 +225,11 @@ def test_the_call_that_finds_a_failure_waits_for_no_compilation(monkeypatch: pyt
     device.error = OpFailed("overheated")
     for _ in range(3):
         assert (compilation.run(values, values)[0] == 2).all()
-    assert state._on_cpu is None
-    assert state._first_on_cpu is not None
+    assert not state.stand_in.is_optimized
+    assert state.stand_in._first_tier is not None
     may_compile.set()
-    wait_until(lambda: state._on_cpu is not None)
-    wait_until(lambda: state._first_on_cpu is None)
+    wait_until(lambda: state.stand_in.is_optimized)
+    wait_until(lambda: state.stand_in._first_tier is None)
     assert (compilation.run(values, values)[0] == 2).all()
     assert device.executions == 1
 
@@ -282,12 +282,18 @@ def test_the_model_is_prepared_once_for_the_cpu(
         return prepare(preparer, on, model)
 
     monkeypatch.setattr(Preparer, "prepare", noted)
+    state = compilation.recovery.step(compilation.plan.steps[0])
+    counts = []
     for error in (OpFailed("overheated"), DeadObject("killed"), OpFailed("overheated again")):
         device.error = error
         for _ in range(3):
             compute(compilation)
             wait_for_recovery()
-    assert prepared.count(nd.devices()[0].name) == 1
+        wait_until(lambda: state.stand_in.is_optimized)
+        counts.append(prepared.count(nd.devices()[0].name))
+    # Twice if there is no compiled code in the cache: the first tier, and better code.
+    assert counts[0] in (1, 2)
+    assert set(counts) == {counts[0]}
 
 
 def test_a_dead_device_is_prepared_again_in_the_background(with_fallback: Compile) -> None:

@@ -8,9 +8,6 @@ from support.sweeps import sweep
 
 from neurald.runtime.partitioning.min_cost import exact_search
 
-#: How many choices are tried for a graph: up to 14 operations for 2 devices, and 9 for 3.
-_MAX_CHOICES = 20_000
-
 
 def graph_of(seed: int) -> tuple[int, int]:
     """Returns a number of operations and of devices."""

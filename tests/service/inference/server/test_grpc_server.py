@@ -94,8 +94,10 @@ class Echo:
 class Served:
     """A server of `Echo` on a loop in a thread of its own."""
 
-    def __init__(self, *, calls: int = 8) -> None:
+    def __init__(self, *, calls: int = 8, kind: type[GrpcServer] = GrpcServer) -> None:
         self.port = 0
+        self._kind = kind
+        self.server: GrpcServer
         self.echo: Echo
         self._calls = calls
         self._is_started = threading.Event()
@@ -108,7 +110,7 @@ class Served:
 
     async def _run(self) -> None:
         self._loop, self._ends, self.echo = asyncio.get_running_loop(), asyncio.Event(), Echo()
-        server = GrpcServer([("grpc.so_reuseport", 0)], calls=self._calls)
+        self.server = server = self._kind([("grpc.so_reuseport", 0)], calls=self._calls)
         server.add_generic_rpc_handlers((self.echo.handler(),))
         self.port = server.add_port("127.0.0.1:0", None)
         server.start()
@@ -283,6 +285,28 @@ def test_calls_have_time_to_end(goes_on: bool) -> None:
         else:
             assert held.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
         assert served.join()
+
+
+class LateServer(GrpcServer):
+    """A server whose loop does not learn that clients have gone before it stops."""
+
+    def pass_on(self, function: Callable[[Any], None], argument: Any) -> None:
+        if function.__name__ != "_left":
+            super().pass_on(function, argument)
+
+
+def test_a_handler_that_ends_after_its_client_and_the_server() -> None:
+    """It no longer sends its status, by which the core would abort the process."""
+    served = Served(kind=LateServer)
+    with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
+        hold: Any = channel.unary_unary("/test.Echo/Hold")
+        held = hold.future(b"x")
+        wait_until(lambda: served.echo.begun == 1)
+        held.cancel()
+        wait_until(lambda: not served.server._calls)
+    served.stop()
+    assert served.join()
+    assert served.echo.cancelled == 1
 
 
 def test_calls_of_several_threads(served: Served, channel: Any) -> None:

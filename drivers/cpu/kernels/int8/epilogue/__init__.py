@@ -1,0 +1,1 @@
+"""Epilogues of quantised kernels: rescaled sums, residual additions, and stores of the results."""

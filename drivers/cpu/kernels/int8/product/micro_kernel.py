@@ -1,0 +1,255 @@
+"""Micro-kernel of quantised products: multiplies the windows of a tile by a panel of weights."""
+
+from collections.abc import Sequence
+
+from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.accumulator_spill import spill
+from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch
+from neurald.drivers.cpu.kernels.int8.packing.panels import panel_bytes
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
+from neurald.drivers.cpu.target.routine import NAME
+
+#: Larger weights exceed the second-level cache, so the next panel is prefetched.
+_MAX_RESIDENT_BYTES = 256 << 10
+#: Smaller ones may still come from memory each time, because other layers evict them; prefetching
+#: costs little if there are several positions per tile. These stay in the first-level cache.
+_MAX_NEAR_BYTES = 24 << 10
+#: Name, without the number of its positions, and parameters of the function that computes a tile.
+_FUNCTION = f"@{NAME}.sums"
+_ROW = "%row"
+_PARAMETERS = ("%source", "%panel", "%ahead", "%common", "%totals")
+
+
+class QuantizedMicroKernel:
+    """Writes the accumulation of a tile.
+
+    Args:
+        plan: the plan of the product.
+        rows: number of rows of epilogue constants in a panel.
+        has_sums: True if all channels of a position share an addend.
+    """
+
+    def __init__(self, plan: ProductPlan, *, rows: int, has_sums: bool) -> None:
+        self._plan, self._rows, self._has_sums = plan, rows, has_sums
+        self._scheme, self._product = plan.scheme, plan.product
+        self._register = plan.scheme.target.vector_bytes
+        self._panel_bytes = panel_bytes(plan, rows)
+        # Bytes prefetched every `_period` steps.
+        tiles = estimate(plan.row_tiles * plan.block)
+        most = max(plan.unrolled, tiles // plan.vectors)
+        self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
+        # A panel for a single tile is streamed from memory anyway.
+        limit = _MAX_NEAR_BYTES if plan.spills_accumulators else _MAX_RESIDENT_BYTES
+        is_prefetched = tiles > 1 and plan.panels * self._panel_bytes > limit
+        self._prefetched_bytes = (
+            -(-plan.vectors * self._register * self._period // tiles) if is_prefetched else 0
+        )
+        row_step = self._product.rows.stride * plan.layout.row_bytes
+        column_step = self._product.columns.stride * plan.layout.pixel_bytes
+        self._offsets: list[int] = []
+        if not plan.scheme.has_tiles:
+            columns = plan.pixels // plan.rows
+            self._offsets = [
+                row * row_step + column * column_step for row in range(plan.rows) for column in range(columns)
+            ]
+
+    def prefetch_address(self, code: Instructions, panel: str, tile: str) -> str:
+        """Returns the address of the next panel's part that is prefetched during a tile.
+
+        The tiles of a block together prefetch the whole panel, in equal parts.
+
+        Args:
+            code: receives the instructions.
+            panel: address of the current panel.
+            tile: number of the tile in the block.
+        """
+        part = self._plan.steps // self._period * self._prefetched_bytes
+        return address(code, panel, str(self._panel_bytes), multiple(code, tile, part))
+
+    def call(
+        self,
+        code: Instructions,
+        source: str,
+        panel: str,
+        prefetched_at: str,
+        window_sums: str | None,
+        totals: str,
+    ) -> None:
+        """Calls a function that stores the accumulators to memory; see `write`.
+
+        In a separate function, register allocation keeps the accumulators in registers.
+
+        Args:
+            code: receives the instructions.
+            source, panel, prefetched_at, window_sums: see `write`.
+            totals: destination, aligned to a vector; the sums of a position are contiguous.
+        """
+        # The kernel may have tiles of another size as well.
+        function = f"{_FUNCTION}{len(self._offsets)}"
+        row, parameters, arguments = self._row_bytes, _typed(_PARAMETERS), ""
+        if isinstance(row, Extent):
+            # The inner function does not see extents.
+            parameters, arguments = f"{parameters}, i64 {_ROW}", f", i64 {row}"
+        if not any(f"{function}(" in each for each in code.globals):
+            inner = Instructions((*_PARAMETERS, _ROW))
+            sums = self.write(
+                inner,
+                *_PARAMETERS[:3],
+                _PARAMETERS[3] if window_sums else None,
+                row=_ROW if isinstance(row, Extent) else None,
+            )
+            spill(Vector(inner, self._scheme.target, self._scheme.lanes), "i32", sums, _PARAMETERS[4])
+            head = f"define internal void {function}({parameters}) noinline nounwind {{"
+            code.globals.append("\n".join((head, *inner.lines, "  ret void", "}")))
+            code.declarations.update(inner.declarations)
+        given = _typed((source, panel, prefetched_at, window_sums or "null", totals))
+        code.effect(f"call void {function}({given}{arguments})")
+
+    def write(
+        self,
+        code: Instructions,
+        source: str,
+        panel: str,
+        prefetched_at: str,
+        window_sums: str | None,
+        *,
+        row: str | None = None,
+    ) -> list[str]:
+        """Computes the sums, vectors of i32; those of a position are consecutive.
+
+        Args:
+            code: receives the instructions.
+            source: address of the first window.
+            panel: address of the panel.
+            prefetched_at: see `prefetch_address`.
+            window_sums: address of the shared addends of the positions, if there are any.
+        """
+        v = self._vector(code)
+        starts = self.load_row(code, panel, 0)
+        totals: list[str] = []
+        for each in range(len(self._offsets)):
+            if window_sums is None:
+                totals += starts
+                continue
+            at = address(code, window_sums, str(each * WORD_BYTES))
+            word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 4"))
+            totals += [code.fresh(f"add {v.type('i32')} {start}, {word}") for start in starts]
+        weights = address(code, panel, str((1 + self._rows) * self._plan.vectors * self._register))
+        return self._add_windows(code, totals, source, weights, prefetched_at, row or str(self._row_bytes))
+
+    def load_row(self, code: Instructions, panel: str, row: int) -> list[str]:
+        """Loads the vectors of a row of words of a panel."""
+        kind, vectors = self._vector(code).type("i32"), self._plan.vectors
+        at = [address(code, panel, str((row * vectors + each) * self._register)) for each in range(vectors)]
+        return [code.fresh(f"load {kind}, ptr {each}, align {self._register}") for each in at]
+
+    def _vector(self, code: Instructions) -> Vector:
+        return Vector(code, self._scheme.target, self._scheme.lanes)
+
+    def _carried(self, totals: Sequence[str]) -> list[tuple[str, str]]:
+        kind = f"<{self._scheme.lanes} x i32>"
+        return [(kind, each) for each in totals]
+
+    @property
+    def _row_bytes(self) -> int:
+        """Distance of window rows."""
+        return self._product.rows.dilation * self._plan.layout.row_bytes
+
+    def _add_windows(
+        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str, row: str
+    ) -> list[str]:
+        """Adds all products."""
+        plan, side = self._plan, self._product.rows
+        if side.taps == 1:
+            return self._add_row(code, totals, source, weights, prefetched_at)
+        with code.loop("0", str(side.taps), self._carried(totals)) as loop:
+            line = address(code, source, code.value(f"mul i64 {loop.index}, {row}"))
+            words = self._advance(code, (weights, prefetched_at), loop.index, plan.runs * plan.run_steps)
+            loop.results = self._add_row(code, list(loop.carried), line, *words)
+        return loop.results
+
+    def _advance(
+        self, code: Instructions, pointers: tuple[str, str], number: str, steps: int
+    ) -> tuple[str, str]:
+        """Advances the weights and the prefetch address by `number` × `steps` steps."""
+        weights, prefetched_at = pointers
+        prefetched = steps // self._period * self._prefetched_bytes
+        return (
+            address(code, weights, multiple(code, number, steps * self._plan.vectors * self._register)),
+            address(code, prefetched_at, multiple(code, number, prefetched)),
+        )
+
+    def _add_row(
+        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str
+    ) -> list[str]:
+        plan = self._plan
+        if plan.runs == 1:
+            return self._add_run(code, totals, source, weights, prefetched_at)
+        with code.loop("0", str(plan.runs), self._carried(totals)) as loop:
+            step = self._product.columns.dilation * plan.layout.pixel_bytes
+            run = address(code, source, multiple(code, loop.index, step))
+            words = self._advance(code, (weights, prefetched_at), loop.index, plan.run_steps)
+            loop.results = self._add_run(code, list(loop.carried), run, *words)
+        return loop.results
+
+    def _add_run(
+        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str
+    ) -> list[str]:
+        steps, period = self._plan.run_steps, self._period
+        if not self._prefetched_bytes:
+            return self._add_steps(code, totals, source, weights, steps)
+        with code.loop("0", str(steps // period), self._carried(totals)) as loop:
+            words = address(code, source, multiple(code, loop.index, period * WORD_BYTES))
+            panel, lines = self._advance(code, (weights, prefetched_at), loop.index, period)
+            for line in range(0, self._prefetched_bytes, LINE_BYTES):
+                prefetch(code, address(code, lines, str(line)))
+            loop.results = self._add_steps(code, list(loop.carried), words, panel, period)
+        return loop.results
+
+    def _add_steps(
+        self, code: Instructions, totals: list[str], source: str, weights: str, count: int
+    ) -> list[str]:
+        """Computes the sums after consecutive words."""
+        plan, unrolled = self._plan, self._plan.unrolled
+        done = count - count % unrolled
+        if done > unrolled:
+            with code.loop("0", str(done), self._carried(totals), step=unrolled) as loop:
+                words = address(code, source, multiple(code, loop.index, WORD_BYTES))
+                panel = address(code, weights, multiple(code, loop.index, plan.vectors * self._register))
+                results = list(loop.carried)
+                for step in range(unrolled):
+                    results = self._add_step(code, results, words, panel, step)
+                loop.results = results
+            totals = loop.results
+        else:
+            done = 0
+        for step in range(done, count):
+            totals = self._add_step(code, totals, source, weights, step)
+        return totals
+
+    def _add_step(
+        self, code: Instructions, totals: list[str], source: str, weights: str, step: int
+    ) -> list[str]:
+        """Computes the sums after another word of every window."""
+        plan, v = self._plan, self._vector(code)
+        kind = v.type("i32")
+        columns = []
+        for each in range(plan.vectors):
+            at = address(code, weights, str((step * plan.vectors + each) * self._register))
+            columns.append(code.fresh(f"load {kind}, ptr {at}, align {self._register}"))
+        results = []
+        for number, offset in enumerate(self._offsets):
+            at = address(code, source, str(offset + step * WORD_BYTES))
+            word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 1"))
+            for each, column in enumerate(columns):
+                total = totals[number * plan.vectors + each]
+                results.append(self._scheme.step(code, total, word, column))
+        return results
+
+
+def _typed(names: Sequence[str]) -> str:
+    """Returns pointers as a list of parameters or arguments."""
+    return ", ".join(f"ptr {each}" for each in names)

@@ -1,0 +1,365 @@
+"""Quantised convolutions and matrix products in register tiles.
+
+The inputs of a block of units are packed. Then each panel of weights is multiplied by all tiles of
+the block while it is in the first-level cache. Weights are packed at compile time, or, if a product
+multiplies two computed matrices, for each image: the image is then the left matrix of a batch.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from neurald.drivers.compiler.ir.extent import Extent, has_extents, is_one, same_length
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.packing.input_packing import InputPacker
+from neurald.drivers.cpu.kernels.int8.packing.panels import HEAD_BYTES, panel_bytes, unsigned_shift
+from neurald.drivers.cpu.kernels.int8.packing.run_time_panels import RightMatrix, RunTimePanels
+from neurald.drivers.cpu.kernels.int8.packing.transposed_input_packing import TransposedInputPacker
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
+from neurald.drivers.cpu.kernels.int8.product.micro_kernel import QuantizedMicroKernel
+from neurald.drivers.cpu.kernels.int8.product.results import ResultWriter, is_packed
+from neurald.drivers.cpu.kernels.int8.product.tile_kernel import TileMicroKernel
+from neurald.drivers.cpu.kernels.int8.product.window_sums import write_window_sums
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
+
+#: Length of tiles for positions that are left if their number is open.
+_SHORT_TILE = 4
+
+
+class TiledProductWriter:
+    """Writes the function of a kernel.
+
+    Args:
+        plan: the plan of its product.
+        epilogue: the epilogue of the kernel.
+        arguments: output, input, packed weights, and values that the body reads. The constant
+            of `panels.packed_heads` takes the place of weights that are packed at run time.
+        zero: the input's zero point.
+        sums: True if sums of window inputs are needed too.
+        right: the right matrix, if it is packed at run time.
+        code: receives the instructions; None for those of a new function.
+    """
+
+    def __init__(
+        self,
+        plan: ProductPlan,
+        epilogue: QuantizedEpilogue,
+        arguments: Sequence[Value],
+        *,
+        zero: int,
+        sums: bool,
+        right: RightMatrix | None = None,
+        code: Instructions | None = None,
+    ) -> None:
+        self._plan, self._epilogue, self._has_sums = plan, epilogue, sums
+        self._scheme, self._product = plan.scheme, plan.product
+        self._names = pointer_names(arguments)
+        source, weights = (self._names[each] for each in arguments[1:3])
+        self._weights = weights
+        self.code = code or Instructions(parameter_names(arguments))
+        self._results = ResultWriter(self.code, plan, epilogue, self._names, head=weights)
+        self._single = Vector(self.code, plan.scheme.target, 1)
+        self._blocks: InputPacker | TransposedInputPacker
+        if right is not None and right.is_left_transposed:
+            self._blocks = TransposedInputPacker(self.code, plan.layout, source=source, zero=zero)
+        else:
+            self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=weights)
+        self._sums = QuantizedMicroKernel(plan, rows=epilogue.rows, has_sums=sums)
+        lengths = range(1, 1 + min(_SHORT_TILE, plan.most_pixels - 1)) if plan.is_ragged else ()
+        #: Those of shorter tiles.
+        self._shorter = {
+            length: QuantizedMicroKernel(plan.shortened(length), rows=epilogue.rows, has_sums=sums)
+            for length in lengths
+        }
+        self._tile_kernel = TileMicroKernel(plan, rows=epilogue.rows) if plan.scheme.has_tiles else None
+        self._panel_bytes = panel_bytes(plan, epilogue.rows)
+        self._register = plan.scheme.target.vector_bytes
+        self._right = right
+        self._panels: RunTimePanels | None = None
+        if right is not None:
+            padding = zero + unsigned_shift(plan.product.type) if plan.scheme.is_bytes else 0
+            self._panels = RunTimePanels(
+                self.code,
+                plan,
+                right,
+                (self._names[right.value], weights),
+                rows=epilogue.rows,
+                padding=padding,
+                in_pairs=is_packed(plan, epilogue),
+            )
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch memory per thread: packed inputs, sums of windows, those of a tile, and panels."""
+        return self._before_panels + (0 if self._panels is None else self._panels.size_bytes)
+
+    @property
+    def _before_panels(self) -> int:
+        """Offset in scratch memory of panels that are packed at run time."""
+        kept = self._plan.span * self._plan.vectors * self._register if self._plan.spills_accumulators else 0
+        return self._before_totals + kept
+
+    @property
+    def _before_totals(self) -> int:
+        """Offset of a tile's sums in scratch memory."""
+        sums = self._plan.positions * self._plan.groups * WORD_BYTES if self._has_sums else 0
+        before = self._plan.layout.packed_bytes + sums
+        return -(-before // self._register) * self._register
+
+    def write(self) -> None:
+        """Writes the instructions for the range of work items."""
+        if self._tile_kernel is not None:
+            self._tile_kernel.configure(self.code)
+        self._write_work_items()
+        if self._tile_kernel is not None:
+            self._tile_kernel.release(self.code)
+
+    def _write_work_items(self) -> None:
+        plan, code, v = self._plan, self.code, self._single
+        if plan.shares_panels:
+            units = str(plan.units)
+            with code.loop("0", str(plan.images)) as images, code.loop("0", units, step=plan.block) as blocks:
+                self._write_block(images.index, blocks.index, units, ("%begin", "%end"))
+            return
+        if plan.images == 1:
+            self._pack_right("0")
+            with code.loop("%begin", "%end", step=plan.block, may_be_empty=True) as blocks:
+                self._write_block("0", blocks.index, "%end", ("0", str(plan.panels)))
+            return
+        units = str(plan.units)
+        first = v.binary("udiv", "i64", "%begin", units)
+        last = v.binary("udiv", "i64", v.binary("add", "i64", "%end", str(plan.units - 1)), units)
+        with code.loop(first, last, may_be_empty=True) as images:
+            self._pack_right(images.index)
+            before = multiple(code, images.index, plan.units)
+            begin = v.call("llvm.smax", "i64", v.binary("sub", "i64", "%begin", before), "0")
+            end = v.call("llvm.smin", "i64", v.binary("sub", "i64", "%end", before), units)
+            with code.loop(begin, end, step=plan.block, may_be_empty=True) as blocks:
+                self._write_block(images.index, blocks.index, end, ("0", str(plan.panels)))
+
+    def _pack_right(self, image: str) -> None:
+        """Packs the right matrix of a batch, if it is packed at run time."""
+        if self._panels is not None:
+            memory = address(self.code, "%scratch", str(self._before_panels))
+            self._panels.write(image, memory)
+
+    def _source_of(self, image: str) -> str:
+        """Returns the number of the image that is read for an image of the output."""
+        product = self._product
+        if self._right is None:
+            return image
+        size = product.positions * product.depth * product.type.size_bytes
+        return self._right.image_of(self.code, image, size)
+
+    def _write_block(self, image: str, first: str, end: str, panels: tuple[str, str]) -> None:
+        plan, code, v = self._plan, self.code, self._single
+        last = v.call("llvm.smin", "i64", v.binary("add", "i64", first, str(plan.block)), end)
+        begin = self._row(first)
+        rows = v.call("llvm.smin", "i64", multiple(code, last, plan.rows), str(plan.height))
+        block = self._blocks.write(self._source_of(image), begin, rows)
+        if self._has_sums:
+            sums = address(code, "%scratch", str(plan.layout.packed_bytes))
+            count = v.binary("sub", "i64", rows, begin)
+            write_window_sums(code, plan, block, count, head=self._weights, sums=sums)
+        if plan.groups == 1:
+            self._write_panels(image, block, (first, last, begin), panels, "0")
+            return
+        with code.loop("0", str(plan.groups)) as groups:
+            self._write_panels(image, block, (first, last, begin), panels, groups.index)
+
+    def _write_panels(
+        self, image: str, block: str, units: tuple[str, str, str], panels: tuple[str, str], group: str
+    ) -> None:
+        """Writes every panel for units[0] to before units[1]; units[2] is the block's first row."""
+        plan, code, v = self._plan, self.code, self._single
+        width = plan.vectors * self._scheme.lanes
+        with code.loop(*panels, may_be_empty=plan.shares_panels) as loop:
+            start = multiple(code, loop.index, width)
+            if plan.panels * width > self._product.channels:
+                start = v.call("llvm.smin", "i64", start, str(plan.start(plan.panels - 1, 0)))
+            number = v.binary("add", "i64", multiple(code, group, plan.panels), loop.index)
+            offset = multiple(code, number, self._panel_bytes)
+            if self._panels is None:
+                panel = address(code, self._weights, offset, str(HEAD_BYTES))
+            else:
+                panel = address(code, "%scratch", offset, str(self._before_panels))
+            channel = v.binary("add", "i64", multiple(code, group, self._product.channels), start)
+            source = address(
+                code, block, multiple(code, group, self._product.depth * self._scheme.element_bytes)
+            )
+            with code.loop(units[0], units[1], may_be_empty=True) as each:
+                self._write_unit(image, source, panel, channel, (each.index, units[2], units[0]), group)
+
+    def _row(self, unit: str) -> str:
+        """Returns the first row of a unit; the last unit may share rows with the one before."""
+        plan = self._plan
+        row = multiple(self.code, unit, plan.rows)
+        if plan.is_ragged:
+            return row
+        if not has_extents((plan.height, plan.rows)) and not plan.height % plan.rows:
+            return row
+        return self._single.call("llvm.smin", "i64", row, str(plan.height - plan.rows))
+
+    def _write_unit(
+        self, image: str, source: str, panel: str, channel: str, unit: tuple[str, str, str], group: str
+    ) -> None:
+        """Writes the tiles of a unit, given its number and the first row and unit of the block."""
+        plan, code, v = self._plan, self.code, self._single
+        number, begin, first = unit
+        row = self._row(number)
+        top = v.binary("add", "i64", multiple(code, image, plan.height), row)
+        position = multiple(code, top, plan.width)
+        inner = v.binary("sub", "i64", row, begin)
+        start = address(
+            code, source, multiple(code, inner, self._product.rows.stride * plan.layout.row_bytes)
+        )
+        offset = multiple(code, inner, plan.width)
+        before = multiple(code, v.binary("sub", "i64", number, first), plan.row_tiles)
+        if plan.is_ragged:
+            self._write_ragged((start, panel), (position, channel), (row, offset, before), group)
+            return
+        if plan.has_rows:
+            memory = start, panel, self._sums.prefetch_address(code, panel, before)
+            self._write_tile(memory, (position, channel), offset, group)
+            return
+        # The last tile overlaps the one before, so that all have the same length.
+        with self._tiles(plan.row_tiles) as tile:
+            column = multiple(code, tile, plan.pixels)
+            if isinstance(plan.width, Extent) or plan.width % plan.pixels:
+                column = v.call("llvm.smin", "i64", column, str(plan.width - plan.pixels))
+            step = self._product.columns.stride * plan.layout.pixel_bytes
+            window = address(code, start, multiple(code, column, step))
+            memory = (
+                window,
+                panel,
+                self._sums.prefetch_address(code, panel, v.binary("add", "i64", before, tile)),
+            )
+            at = v.binary("add", "i64", position, column), channel
+            inner = v.binary("add", "i64", offset, column)
+            self._write_tile(memory, at, inner, group)
+
+    def _write_ragged(
+        self, memory: tuple[str, str], at: tuple[str, str], of_unit: tuple[str, str, str], group: str
+    ) -> None:
+        """Writes a unit in tiles of full length, and what is left in shorter ones.
+
+        Args:
+            memory: addresses of its first window and of its panel.
+            at: its first position and channel.
+            of_unit: its row, its offset in the block, and the number of tiles before it.
+            group: the channel group.
+        """
+        plan, code, v, longest = self._plan, self.code, self._single, self._plan.pixels
+        start, panel = memory
+        row, offset, before = of_unit
+        position, channel = at
+        step = self._product.columns.stride * plan.layout.pixel_bytes
+        whole, left = str(plan.width // longest), str(plan.width % longest)
+        if not isinstance(plan.width, Extent):
+            # A unit of single pixels, each of which is a row.
+            step = self._product.rows.stride * plan.layout.row_bytes
+            left = v.call("llvm.smin", "i64", v.binary("sub", "i64", str(plan.height), row), str(longest))
+            whole = v.binary("udiv", "i64", left, str(longest))
+            left = v.binary("urem", "i64", left, str(longest))
+
+        def write(length: int, index: str) -> None:
+            sums = self._sums if length == longest else self._shorter[length]
+            window = address(code, start, multiple(code, index, step))
+            ahead = sums.prefetch_address(code, panel, before)
+            place = v.binary("add", "i64", position, index), channel
+            inner = v.binary("add", "i64", offset, index)
+            self._write_tile((window, panel, ahead), place, inner, group, sums, length)
+
+        with code.loop("0", whole, may_be_empty=True) as loop:
+            write(longest, multiple(code, loop.index, longest))
+        first = code.value(f"mul i64 {whole}, {longest}")
+        short = min(longest - 1, _SHORT_TILE)
+        if not short:
+            return
+        if short == _SHORT_TILE:
+            shorter = v.binary("udiv", "i64", left, str(short))
+            with code.loop("0", shorter, may_be_empty=True) as loop:
+                write(short, v.binary("add", "i64", first, multiple(code, loop.index, short)))
+            first = v.binary("add", "i64", first, multiple(code, shorter, short))
+            left = v.binary("urem", "i64", left, str(short))
+            short -= 1
+        for length in range(short, 0, -1):
+            with code.when(code.fresh(f"icmp eq i64 {left}, {length}")):
+                write(length, first)
+
+    @contextmanager
+    def _tiles(self, count: int) -> Iterator[str]:
+        if is_one(count):
+            yield "0"
+            return
+        with self.code.loop("0", str(count)) as loop:
+            yield loop.index
+
+    def _write_tile(
+        self,
+        memory: tuple[str, str, str],
+        at: tuple[str, str],
+        offset: str,
+        group: str,
+        sums: QuantizedMicroKernel | None = None,
+        length: int | None = None,
+    ) -> None:
+        """Writes a tile.
+
+        Args:
+            memory: addresses of its first window, its panel, and the prefetched part.
+            at: its first position and channel.
+            offset: its offset in the block.
+            group: the channel group.
+            sums, length: micro-kernel and number of positions, of a tile of another length.
+        """
+        plan, code = self._plan, self.code
+        if length is not None:
+            plan = plan.shortened(length)
+        sums, window_sums = sums or self._sums, None
+        if self._has_sums:
+            window_sums = address(
+                code,
+                "%scratch",
+                str(plan.layout.packed_bytes),
+                multiple(code, offset, WORD_BYTES),
+                multiple(code, group, plan.positions * WORD_BYTES),
+            )
+        # A unit of several rows is as wide as the output, so its positions are contiguous.
+        _, panel, _ = memory
+        if self._tile_kernel is not None:
+            source, _, _ = memory
+            self._tile_kernel.call(code, source, panel, self._totals)
+            self._write_rows(self._rows_of(panel), at)
+        elif plan.spills_accumulators:
+            sums.call(code, *memory, window_sums, self._totals)
+            self._results.write_spilled(self._totals, self._rows_of(panel), *at, count=length)
+        else:
+            totals = sums.write(code, *memory, window_sums)
+            self._results.write(totals, self._rows_of(panel), *at)
+
+    def _write_rows(self, rows: list[list[str]], at: tuple[str, str]) -> None:
+        """Writes the results of a tile with spilled sums, without those between its rows."""
+        plan, code = self._plan, self.code
+        if same_length(plan.span, plan.pixels):
+            self._results.write_spilled(self._totals, rows, *at)
+            return
+        position, channel = at
+        with code.loop("0", str(plan.rows)) as loop:
+            line = plan.pitch * plan.vectors * self._register
+            totals = address(code, self._totals, multiple(code, loop.index, line))
+            first = self._single.binary("add", "i64", position, multiple(code, loop.index, plan.width))
+            self._results.write_spilled(totals, rows, first, channel, count=plan.width)
+
+    def _rows_of(self, panel: str) -> list[list[str]]:
+        """Loads the epilogue constants of a panel."""
+        return [self._sums.load_row(self.code, panel, 1 + row) for row in range(self._epilogue.rows)]
+
+    @property
+    def _totals(self) -> str:
+        """Address of a tile's spilled sums."""
+        return address(self.code, "%scratch", str(self._before_totals))

@@ -1,0 +1,166 @@
+"""The Protocol of devices, and the optional interfaces that a device may implement besides."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from neurald.hal.device.capabilities import Capabilities, Link, Verdict
+from neurald.hal.device.preparation import Artifact, CacheFilesNeeded, PrepareOptions
+from neurald.hal.device.prepared_model import PreparedModel
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.extension import Extension
+from neurald.hal.model.types import DeviceType, Dimensions, FeatureLevel, Model
+
+
+class BufferRole(Struct, frozen=True, kw_only=True):
+    """A use of a buffer: input or output `index` of a prepared model.
+
+    Attributes:
+        prepared_model: the prepared model.
+        index: of its input or output.
+        probability: how likely the buffer is used so, in (0, 1].
+    """
+
+    prepared_model: PreparedModel
+    index: int
+    probability: float = 1.0
+
+
+class BufferDescription(Struct, frozen=True, kw_only=True):
+    """The uses of a device buffer. All roles have the same operand type and quantisation."""
+
+    dimensions: Dimensions
+    input_roles: tuple[BufferRole, ...] = ()
+    output_roles: tuple[BufferRole, ...] = ()
+
+
+class Device(Protocol):
+    """An accelerator. Thread-safe; it outlives the models that it prepared."""
+
+    @property
+    def name(self) -> str:
+        """Unique among the devices of a process."""
+        ...
+
+    @property
+    def type(self) -> DeviceType:
+        """The kind of hardware."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """A version that differs between drivers whose artifacts or results differ."""
+        ...
+
+    @property
+    def is_remote(self) -> bool:
+        """True if the device is in another process, which can use only shared memory uncopied."""
+        ...
+
+    @property
+    def feature_level(self) -> FeatureLevel:
+        """The feature level of the newest operations that it may be asked to run."""
+        ...
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Names of the extensions whose operations it may be asked to run.
+
+        `neurald.tflite` is part of this package. A vendor's extension is declared, see
+        `DeclaresExtensions`.
+        """
+        ...
+
+    @property
+    def cache_files_needed(self) -> CacheFilesNeeded:
+        """How many cache files a prepared model needs."""
+        ...
+
+    def capabilities(self) -> Capabilities:
+        """Returns performance figures, measured relative to the CPU device."""
+        ...
+
+    def supported_operations(self, model: Model) -> Sequence[Verdict]:
+        """Returns a verdict for each operation of the main graph, without compiling anything.
+
+        An IF or WHILE is supported only if every operation of the graphs that it refers to is.
+        """
+        ...
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+        """Compiles a model. The device supports each of its operations.
+
+        Raises:
+            BadData: the device does not support an operation.
+            MissedDeadlineTransient, MissedDeadlinePersistent: it was not ready before
+                `options.deadline_s`.
+            DeadObject: the driver is gone.
+        """
+        ...
+
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:
+        """Restores the prepared model that `artifact` was taken from, without compiling.
+
+        The caller has checked the integrity: these are the bytes that a device of this name and
+        version returned for `options.cache_key`. The driver checks their meaning nevertheless.
+
+        Raises:
+            BadData, OpFailed: it is not an artifact of this device.
+            DeadObject: the driver is gone.
+        """
+        ...
+
+    def allocate(self, description: BufferDescription) -> Memory:
+        """Allocates memory of the device for the described roles, for use in requests.
+
+        Raises:
+            BadData: the description contradicts itself, or a prepared model belongs to another
+                device.
+            OpFailed: the device offers no such memory.
+        """
+        ...
+
+
+class HasLink(Protocol):
+    """An optional interface of a `Device` that may be on another host."""
+
+    def link(self) -> Link | None:
+        """Returns its link; None if there is none, or if it cannot be measured now."""
+        ...
+
+
+class DeclaresExtensions(Protocol):
+    """An optional interface of a device that supports vendor extensions."""
+
+    @property
+    def declared_extensions(self) -> tuple[Extension, ...]:
+        """The vendor extensions that `Device.extensions` names, as their vendors declare them."""
+        ...
+
+
+class KnowsLoss(Protocol):
+    """An optional interface of a device that can be lost, such as one that was unplugged."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if this process can never use it again. A supervised daemon is then replaced."""
+        ...
+
+
+class OpensAhead(Protocol):
+    """An optional interface of a device that takes long to open, and is opened for its first model."""
+
+    def open_ahead(self) -> None:
+        """Opens the device, if it is not open. A daemon calls this while its first client connects.
+
+        Raises:
+            Error: it cannot be opened, as the next call will find out, too.
+        """
+        ...
+
+
+def declared_extensions(device: "Device") -> tuple[Extension, ...]:
+    """Returns the declared extensions that the device also lists; none if it declares none."""
+    declared: tuple[Extension, ...] = getattr(device, "declared_extensions", ())
+    return tuple(extension for extension in declared if extension.name in device.extensions)

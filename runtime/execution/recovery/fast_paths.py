@@ -1,0 +1,103 @@
+"""Notes the times of a device's fast paths, and closes them while they must not be used.
+
+A fast path repeats an execution without the checks of `RecoveringStep.execute`. If the device may
+become slow, or is verified, its runs must be noted all the same, and the next one goes through
+`execute` if the CPU is to verify it or to run it instead.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from neurald.hal.errors import OpFailed
+from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.runtime.execution.recovery.slow_device import SlowDevice
+from neurald.runtime.execution.recovery.step_health import StepHealth
+
+if TYPE_CHECKING:
+    from neurald.runtime.execution.verification.step_verification import StepVerification
+
+_Options = TypeVar("_Options")
+
+
+class FastPaths:
+    """The fast paths of one step on its device.
+
+    Args:
+        device: name of the device.
+        health: of the device.
+        slow_device: notes the times of runs; None if slowness is not watched.
+        verification: of the step; None if nothing is verified.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        health: StepHealth,
+        slow_device: SlowDevice | None,
+        verification: "StepVerification | None",
+    ) -> None:
+        self._device = device
+        self._health = health
+        self._slow_device = slow_device
+        self._verification = verification
+        self._are_watched = slow_device is not None or verification is not None
+
+    @property
+    def are_closed(self) -> bool:
+        """True if a fast path of the device must not be used now."""
+        verification = self._verification
+        if verification is not None and (verification.is_refuted or verification.is_due):
+            return True
+        return self._slow_device is not None and self._health.failures > 0
+
+    def _ran(self, seconds: float) -> None:
+        """Notes how long a fast path took."""
+        if self._slow_device is not None:
+            self._slow_device.ran(seconds)
+        if self._verification is not None:
+            self._verification.ran(seconds)
+
+    def repeating(self, run: Callable[[_Options], None] | None) -> Callable[[_Options], None] | None:
+        """Returns a fast path that notes its times, and raises OpFailed while it must not be used."""
+        if run is None or not self._are_watched:
+            return run
+
+        def timed(options: _Options) -> None:
+            if self.are_closed:
+                raise OpFailed(f"{self._device}: {self._health.reason}")
+            started = time.perf_counter()
+            run(options)
+            self._ran(time.perf_counter() - started)
+
+        return timed
+
+    def short(self, run: Callable[[], bool] | None) -> Callable[[], bool] | None:
+        """Returns a short execution that notes its times, and returns False while it must not be used."""
+        if run is None or not self._are_watched:
+            return run
+
+        def timed() -> bool:
+            if self.are_closed:
+                return False
+            started = time.perf_counter()
+            is_right = run()
+            self._ran(time.perf_counter() - started)
+            return is_right
+
+        return timed
+
+    def on_arrays(self, run: ArrayFunction | None) -> ArrayFunction | None:
+        """Returns a function of arrays that notes its times, and returns None while it must not be used."""
+        if run is None or not self._are_watched:
+            return run
+
+        def timed(*arrays: Any) -> Any:
+            if self.are_closed:
+                return None
+            started = time.perf_counter()
+            outputs = run(*arrays)
+            self._ran(time.perf_counter() - started)
+            return outputs
+
+        return timed

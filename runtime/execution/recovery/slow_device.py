@@ -1,0 +1,58 @@
+"""Lets the CPU stand in for the device of a step while the device is slow."""
+
+from functools import partial
+
+from neurald.runtime.execution.recovery.drift import DriftWatch
+from neurald.runtime.execution.recovery.stand_in import StandIn
+from neurald.runtime.execution.recovery.step_health import StepHealth
+
+
+class SlowDevice:
+    """The times of a step's device, and what follows if it has become slow.
+
+    Args:
+        drift: the times of the step on the device.
+        health: of the device; slowness counts as a failure, so that the device is retried.
+        stand_in: what the CPU runs meanwhile. The CPU takes over when it has compiled the step.
+    """
+
+    def __init__(self, drift: DriftWatch, health: StepHealth, stand_in: StandIn) -> None:
+        self._drift = drift
+        self._health = health
+        self._stand_in = stand_in
+
+    @property
+    def is_slow(self) -> bool:
+        """True if the device has become slow, and has not been found usual again."""
+        return self._drift.is_slow
+
+    def ran(self, seconds: float, *, is_retry: bool = False) -> None:
+        """Notes a run on the device.
+
+        Args:
+            seconds: how long it took.
+            is_retry: whether this was the run after a pause.
+        """
+        drift = self._drift
+        if drift.is_slow and is_retry:
+            if drift.is_back(seconds):
+                self._health.forget()
+            else:
+                self._health.record_slowness(drift.reason)
+        elif drift.add(seconds):
+            record = partial(_record_slowness, drift, self._health)
+            if self._stand_in.is_optimized:
+                record()
+            else:
+                self._stand_in.optimize_in_background(record)
+
+    def stood_in(self, seconds: float) -> None:
+        """Notes a run of the CPU in place of the device, which goes on if the CPU is slower still."""
+        if self._drift.is_slow and self._drift.stood_in(seconds):
+            self._health.forget()
+
+
+def _record_slowness(drift: DriftWatch, health: StepHealth) -> None:
+    """Records that the device is slow, unless it is fast again by now."""
+    if drift.is_slow:
+        health.record_slowness(drift.reason)

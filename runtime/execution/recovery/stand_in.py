@@ -1,0 +1,97 @@
+"""What the CPU runs in place of the device of a step: code that is ready at once, then better code."""
+
+import logging
+import weakref
+from collections.abc import Callable
+from functools import partial
+
+from neurald.hal.device import PreparedModel
+from neurald.hal.errors import Error
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.execution.background.lanes import lane
+from neurald.runtime.plan.plan import ExecutionStep
+from neurald.runtime.plan.preparer import Preparer
+
+logger = logging.getLogger(__name__)
+
+
+class StandIn:
+    """A step as the CPU device has prepared it, in place of its own device. Thread-safe.
+
+    It stays prepared, so that the next failure of the device costs no compilation.
+
+    Args:
+        step: of a device other than the CPU device.
+        preparer: prepares it.
+    """
+
+    def __init__(self, step: ExecutionStep, preparer: Preparer) -> None:
+        self._step = step
+        self._preparer = preparer
+        self._lock = forkable_lock()
+        self._optimized: PreparedModel | None = None
+        #: What the CPU runs until it has compiled the step.
+        self._first_tier: PreparedModel | None = None
+
+    @property
+    def is_optimized(self) -> bool:
+        """True if the CPU has compiled the step."""
+        return self._optimized is not None
+
+    def at_once(self) -> PreparedModel:
+        """Returns the step's first tier until the CPU has compiled the step in the background.
+
+        Raises:
+            Error: the CPU cannot prepare it.
+        """
+        known = self._optimized or self._first_tier
+        if known is not None:
+            return known
+        with self._lock:
+            known = self._optimized or self._first_tier
+            if known is not None:
+                return known
+            prepared = self._preparer.at_once().prepare(cpu_device(), self._step.model)
+            if not prepared.is_first_tier:
+                self._optimized = prepared.prepared_model
+                return self._optimized
+            self._first_tier = prepared.prepared_model
+        self.optimize_in_background()
+        return prepared.prepared_model
+
+    def optimized(self) -> PreparedModel:
+        """Returns the compiled step, and compiles it if necessary.
+
+        Raises:
+            Error: the CPU cannot compile it.
+        """
+        with self._lock:
+            if self._optimized is None:
+                self._optimized = self._preparer.prepare(cpu_device(), self._step.model).prepared_model
+                self._first_tier = None
+            return self._optimized
+
+    def optimize_in_background(self, then: Callable[[], None] | None = None) -> None:
+        """Compiles the step in the background, unless this object is gone by then.
+
+        Args:
+            then: called when it is compiled; must not refer to this object.
+        """
+        lane("stand-ins").submit(partial(_optimize, weakref.ref(self), then))
+
+    def _optimize_quietly(self) -> bool:
+        """Compiles the step; returns False if that fails."""
+        try:
+            self.optimized()
+        except Error as error:
+            logger.warning("the CPU cannot stand in for %s: %s", self._step.device.name, error)
+            return False
+        return True
+
+
+def _optimize(reference: "weakref.ref[StandIn]", then: Callable[[], None] | None, _: Cancellation) -> None:
+    stand_in = reference()
+    if stand_in is not None and stand_in._optimize_quietly() and then is not None:
+        then()

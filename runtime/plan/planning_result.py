@@ -1,0 +1,40 @@
+"""A plan with its report, and the plan of a model that one device runs as a whole."""
+
+from msgspec import Struct
+
+from neurald.hal.device import Device
+from neurald.hal.model.numbering import operation_numbers
+from neurald.hal.model.types import Model
+from neurald.runtime.plan.plan import ExecutionPlan, ExecutionStep, SimpleBody
+from neurald.runtime.plan.prepared_step import PreparedStep
+from neurald.runtime.plan.report import CompilationReport
+
+
+class PlanningResult(Struct, frozen=True, kw_only=True):
+    """A plan and its report."""
+
+    plan: ExecutionPlan
+    report: CompilationReport
+
+
+def whole_plan(model: Model, device: Device, prepared: PreparedStep, fallback: str = "") -> PlanningResult:
+    """Returns the plan of a single step on one device: the application's own model, unchanged.
+
+    Args:
+        model: a valid model.
+        device: the device.
+        prepared: what it has prepared.
+        fallback: why the CPU device runs it, if it took over.
+    """
+    graph = model.main
+    step = ExecutionStep(
+        device=device,
+        operations=operation_numbers(graph),
+        model=model,
+        prepared_model=prepared.prepared_model,
+        is_first_tier=prepared.is_first_tier,
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+    )
+    report = CompilationReport(steps=(prepared.report,), fallback=fallback)
+    return PlanningResult(plan=ExecutionPlan(model, SimpleBody(step=step)), report=report)

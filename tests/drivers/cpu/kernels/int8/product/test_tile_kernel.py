@@ -1,0 +1,157 @@
+"""Products with tile registers give the results of the interpreted graph."""
+
+from typing import Any
+
+import pytest
+from support.cpu.quantized_sums import QuantizedSums, check
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
+from neurald.drivers.cpu.kernels.common.window import WindowDimension
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
+from neurald.drivers.cpu.kernels.int8.product.tile_kernel import TileMicroKernel
+from neurald.drivers.cpu.kernels.int8.scheme import Scheme
+from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.target.target import TARGETS, runs_here
+
+AMX = TARGETS["amx"]
+needs_amx = pytest.mark.skipif(
+    not runs_here(AMX), reason="this processor or kernel has no tile registers (amx_tile, amx_int8)"
+)
+
+#: Depth, channels, height and width of pixels that are multiplied as they are.
+PIXELS = [
+    (64, 32, 4, 8),
+    (256, 16, 1, 33),
+    (128, 96, 3, 7),
+    (100, 100, 5, 13),
+    (116, 50, 9, 9),
+    (68, 17, 1, 16),
+    (192, 8, 6, 8),
+    (1024, 48, 1, 15),
+    (960, 5, 7, 7),
+]
+
+#: Source, kernel, channels, stride, dilation and padding of windows.
+WINDOWS = [
+    ((1, 7, 7, 64), (3, 3), 64, (1, 1), (1, 1), 1),
+    ((2, 8, 8, 32), (3, 3), 40, (1, 1), (1, 1), 1),
+    ((1, 9, 33, 48), (3, 3), 20, (1, 1), (1, 1), 1),
+    ((1, 15, 15, 64), (3, 3), 48, (2, 2), (1, 1), 1),
+    ((1, 14, 14, 36), (5, 5), 33, (1, 1), (1, 1), 2),
+    ((1, 17, 17, 40), (3, 3), 32, (1, 1), (2, 2), 2),
+    ((2, 6, 40, 64), (1, 7), 32, (1, 1), (1, 1), 0),
+    ((1, 16, 5, 64), (3, 3), 32, (2, 1), (1, 1), 1),
+    ((1, 12, 12, 128), (2, 2), 64, (1, 1), (1, 1), 0),
+]
+
+
+def checked_label(case: Any, seed: int) -> str:
+    """Checks a case, and returns the label of its routine."""
+    check(case, AMX, seed)
+    routine = routine_for(case.kernel, AMX)
+    assert routine is not None
+    return routine.label
+
+
+@needs_amx
+@sweep("shape", PIXELS)
+@pytest.mark.parametrize("source", [Scalar.INT8, Scalar.UINT8])
+def test_pixels(shape: tuple[int, int, int, int], source: Scalar) -> None:
+    depth, channels, height, width = shape
+    sums = QuantizedSums(depth + channels, source=source, zeros=(9, 0), extreme=height % 2 == 0)
+    case = sums.convolution(
+        (1, height, width, depth), (channels, 1, 1, depth), (1, height, width, channels), sums.rescaled()
+    )
+    assert checked_label(case, width).startswith("int8 tiles")
+
+
+@needs_amx
+@sweep("number", range(len(WINDOWS)))
+@pytest.mark.parametrize("source", [Scalar.INT8, Scalar.UINT8])
+def test_windows(number: int, source: Scalar) -> None:
+    shape, kernel, channels, stride, dilation, pad = WINDOWS[number]
+    sums = QuantizedSums(number, source=source, zeros=(number, 0))
+    images, *sizes, depth = shape
+    lengths = [
+        (size + 2 * pad - (taps - 1) * gap - 1) // step + 1
+        for size, taps, step, gap in zip(sizes, kernel, stride, dilation, strict=True)
+    ]
+    case = sums.convolution(
+        shape,
+        (channels, *kernel, depth),
+        (images, *lengths, channels),
+        sums.rescaled(type=Scalar.UINT8 if number % 2 else Scalar.INT8),
+        stride=stride,
+        dilation=dilation,
+        padding=((pad, pad), (pad, pad)),
+    )
+    assert checked_label(case, number).startswith("int8 tiles")
+
+
+@needs_amx
+def test_matrix_products_and_sums_without_rescaling() -> None:
+    sums = QuantizedSums(1, zeros=(5, 0))
+    assert checked_label(sums.product((29, 320), (72, 320)), 0).startswith("int8 tiles")
+    plain = QuantizedSums(2, zeros=(-7, 0))
+    case = plain.product((40, 256), (64, 256), lambda builder, value: value)
+    assert checked_label(case, 1).startswith("int8 tiles")
+
+
+@needs_amx
+def test_unsigned_weights_and_shallow_windows_use_vectors() -> None:
+    unsigned = QuantizedSums(3, source=Scalar.UINT8, weights=Scalar.UINT8, zeros=(3, 200), extreme=True)
+    shallow = QuantizedSums(4)
+    for case in (
+        unsigned.convolution((1, 8, 8, 64), (32, 1, 1, 64), (1, 8, 8, 32)),
+        shallow.convolution((1, 9, 9, 4), (8, 1, 1, 4), (1, 9, 9, 8)),
+    ):
+        assert "tiles" not in checked_label(case, 0)
+
+
+def plan(width: int, depth: int, channels: int) -> ProductPlan:
+    """Returns the plan of a 3 × 3 convolution of a square image with padding."""
+    side = WindowDimension(length=width, positions=width, taps=3, padding_before=1)
+    source = Value((1, width, width, depth), Scalar.UINT8)
+    weights = Value((channels, 3, 3, depth), Scalar.INT8)
+    product = WindowedProduct(
+        source=source,
+        weights=WeightOperand(value=weights, sets=1, channel_step=9 * depth, term_step=1),
+        batches=(),
+        images=1,
+        rows=side,
+        columns=side,
+        depth=depth,
+        channels=channels,
+        image_bytes=width * width * depth,
+        row_bytes=width * depth,
+        pixel_bytes=depth,
+        element_bytes=1,
+        type=Scalar.UINT8,
+        width=channels,
+    )
+    return plan_of(product, Scheme(target=AMX, is_bytes=True, has_tiles=True), is_direct=True)
+
+
+def test_tiles_span_rows_and_divide_runs_evenly() -> None:
+    found = plan(7, 116, 32)
+    # Rows are padded to 9 pixels, and the words of a run of three pixels to a multiple of 15.
+    assert (found.pitch, found.rows, found.span) == (9, 3, 25)
+    assert (found.position_tiles, found.tile_rows) == (2, 13)
+    assert (found.tile_words, found.run_steps) == (15, 90)
+
+
+def test_the_configuration_has_the_shape_of_each_register() -> None:
+    code = Instructions(())
+    TileMicroKernel(plan(7, 64, 32), rows=0).configure(code)
+    stores = [line for line in code.lines if "store i64" in line]
+    words = [int(line.split("store i64 ")[1].split(",")[0]) for line in stores]
+    content = b"".join(word.to_bytes(8, "little", signed=True) for word in words)
+    columns, rows = memoryview(content[16:32]).cast("H").tolist(), list(content[48:56])
+    assert content[0] == 1
+    assert columns == [64] * 8
+    # Four tiles of sums and two of inputs have 13 positions each, two of weights 16 words.
+    assert rows == [13] * 6 + [16] * 2

@@ -1,0 +1,75 @@
+"""A slice of `tests/faults/run.py --matrix`: each phase once, and each fault at least once."""
+
+import pytest
+from faults.managed.matrix import FAULTS, PHASES, cells_of, play
+from faults.managed.matrix_jobs import part, play_in_jobs, suitable_jobs, warning
+from faults.managed.matrix_report import MatrixReport, PlayedCell
+
+#: Factor of the limits of time, since other tests keep the machine busy.
+_SLACK = 20.0
+
+
+@pytest.mark.timed
+@pytest.mark.slow
+def test_faults_in_some_phases() -> None:
+    cells = [(FAULTS[number % len(FAULTS)], phase) for number, phase in enumerate(PHASES)]
+    report = play(cells, slack=_SLACK)
+    assert not report.all_wrong, report.document()
+    assert report.played == len(cells)
+
+
+@pytest.mark.full
+@pytest.mark.timed
+@pytest.mark.slow
+def test_every_fault_in_every_phase() -> None:
+    report = play(cells_of(1), slack=_SLACK)
+    assert not report.all_wrong, report.document()
+    assert report.played == len(FAULTS) * len(PHASES)
+
+
+@pytest.mark.timed
+@pytest.mark.slow
+def test_jobs_play_cells_at_the_same_time() -> None:
+    report = play_in_jobs(1, 2, slack=_SLACK, seconds=0.001)
+    assert not report.all_wrong, report.document()
+    assert {(each.fault, each.phase) for each in report.cells} == {
+        next(part(1, 2, 0)),
+        next(part(1, 2, 1)),
+    }
+
+
+@pytest.mark.parametrize(("count", "jobs"), [(1, 1), (3, 7), (2, 100)])
+def test_jobs_play_every_cell_once(count: int, jobs: int) -> None:
+    parts = [list(part(count, jobs, job)) for job in range(jobs)]
+    assert [cell for each in parts for cell in each] == list(cells_of(count))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_more_jobs_than_cores_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
+    assert suitable_jobs() == 5
+    assert not warning(5)
+    assert "6 jobs share 16 processor cores" in warning(6)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    assert suitable_jobs() == 1
+
+
+def test_a_report_counts_each_cell_and_its_worst() -> None:
+    report = MatrixReport(
+        [
+            PlayedCell("kill", "burst", call_s=0.25, recovery_s=0.5),
+            PlayedCell("kill", "burst", call_s=0.75, recovery_s=0.25),
+            PlayedCell("kill", "drain", call_s=0.5, wrong=["kill, drain: the device is not used again"]),
+        ],
+        wrong=["the manager did not stop"],
+    )
+    assert report.document() == {
+        "cells": 2,
+        "call_s": {"kill": {"median": 0.5, "p95": 0.75, "max": 0.75}},
+        "recovery_s": {"kill": {"median": 0.375, "p95": 0.5, "max": 0.5}},
+        "each": {
+            "kill, burst": {"played": 2, "wrong": 0, "worst_call_s": 0.75, "worst_recovery_s": 0.5},
+            "kill, drain": {"played": 0, "wrong": 1, "worst_call_s": 0.5, "worst_recovery_s": 0.0},
+        },
+        "wrong": ["kill, drain: the device is not used again", "the manager did not stop"],
+    }

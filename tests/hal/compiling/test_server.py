@@ -1,0 +1,45 @@
+"""The process that forks the compiling processes leaves nothing behind if one cannot be started."""
+
+import subprocess
+import sys
+
+import pytest
+
+#: Starts a job in a process in which the system call of the first argument fails.
+_PROGRAM = """
+import os
+import socket
+import sys
+
+from neurald.hal.compiling import server
+from neurald.hal.compiling.job import CompileReply, receive_message
+from neurald.hal.rpc.transport.packet import rights
+
+
+def refused(*arguments):
+    raise OSError(24, "Too many open files")
+
+
+setattr(os, sys.argv[1], refused)
+own, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+own.sendmsg([b"j"], rights([theirs.fileno()]))
+theirs.close()
+before = set(os.listdir("/proc/self/fd"))
+assert server._ForkServer(control, lambda job, pools: None)._take()
+print(receive_message(ours, CompileReply))
+assert set(os.listdir("/proc/self/fd")) == before
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("no child is left")
+"""
+
+
+@pytest.mark.parametrize("name", ["pidfd_open", "fork", "memfd_create"])
+def test_a_job_that_cannot_be_started_is_reported(name: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, name], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Too many open files" in ran.stdout, ran.stderr
+    assert ran.stdout.endswith("no child is left\n"), ran.stderr
