@@ -4,12 +4,15 @@ It is as secure as SHA-256 and HMAC, and Python has it without OpenSSL, which ta
 to load: modules that a start from the cache imports use neither `hashlib` nor `hmac`.
 """
 
-import os
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from hashlib import blake2b, blake2s
+    from hmac import compare_digest
 else:
+    # What `hmac` takes from here without OpenSSL.
+    from _operator import _compare_digest as compare_digest
+
     try:
         from _blake2 import blake2b, blake2s
     except ImportError:  # An interpreter that is built without it has OpenSSL's.
@@ -45,5 +48,4 @@ def mac_of(key: bytes, content: bytes | memoryview) -> bytes:
 
 def are_equal(first: bytes | memoryview, second: bytes | memoryview) -> bool:
     """Returns whether two message authentication codes are equal, in a time that tells nothing about them."""
-    key = os.urandom(DIGEST_BYTES)
-    return mac_of(key, first) == mac_of(key, second)
+    return compare_digest(first, second)

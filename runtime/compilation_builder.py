@@ -11,6 +11,7 @@ from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Model, Preference, Priority
+from neurald.hal.process.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
 from neurald.runtime.devices.discovery import check_devices, cpu_device, devices
@@ -19,8 +20,14 @@ from neurald.runtime.execution.background.optimization import Optimization
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
 from neurald.runtime.partitioning.groups import StepGroup
-from neurald.runtime.partitioning.options import ANDROID, MIN_COST, Partitioning, PartitioningMode
-from neurald.runtime.plan.planning_result import whole_plan
+from neurald.runtime.partitioning.options import (
+    ANDROID,
+    MIN_COST,
+    Partitioning,
+    PartitioningMode,
+    default_partitioning,
+)
+from neurald.runtime.plan.planning_result import PlanningResult, whole_plan
 from neurald.runtime.plan.preparer import Caching, Preparer
 from neurald.runtime.plan.progress import ProgressCallback, ProgressMonitor
 from neurald.runtime.plan.startup import Startup, default_startup
@@ -84,7 +91,7 @@ class CompilationBuilder:
         self._attributes: tuple[AttributeValue, ...] = ()
         self._caching: Caching | None = None
         self._caches_by_default = True
-        self._partitioning = Partitioning()
+        self._partitioning = default_partitioning()
         self._shared: State | None = None
         self._startup: Startup | None = None
         self._monitor: ProgressMonitor | None = None
@@ -303,16 +310,15 @@ class CompilationBuilder:
             Error: a device of an explicit list failed.
         """
         self._require_open()
-        options = PrepareOptions(
-            preference=self._preference,
-            priority=self._priority,
-            deadline_s=deadline_in(self._timeout_s),
-            threads=self._threads,
-            attributes=self._attributes,
-        )
         startup = self._startup or default_startup(has_explicit_devices=self._devices is not None)
         preparer = Preparer(
-            options,
+            PrepareOptions(
+                preference=self._preference,
+                priority=self._priority,
+                deadline_s=deadline_in(self._timeout_s),
+                threads=self._threads,
+                attributes=self._attributes,
+            ),
             Caching.by_default() if self._caches_by_default else self._caching,
             startup=startup,
             monitor=self._monitor,
@@ -324,8 +330,6 @@ class CompilationBuilder:
         chosen = self._devices
         if chosen is None:
             chosen = devices() if query_deadline_s is None else devices(query_deadline_s)
-        mode = self._partitioning.mode
-        may_fall_back = self._devices is None and mode is not PartitioningMode.WITHOUT_FALLBACK
         split = partial(
             _split,
             self._model,
@@ -334,51 +338,71 @@ class CompilationBuilder:
             self._preference,
             has_explicit_devices=self._devices is not None,
         )
-        guard: CpuGuard | None = None
-        note = ""
-        loaded = preparer.load(chosen[0], self._model) if self._has_no_choice(chosen) else None
-        if loaded is not None:
-            planned = whole_plan(self._model, chosen[0], loaded)
-            find_split: Callable[[], PartitionedModel] = lambda: split()[0]  # noqa: E731
-        else:
-            from neurald.runtime.plan.planner import make_plan  # Not needed for a warm start.
+        if self._has_no_choice(chosen):
+            # What a start from the cache creates lasts, so that collections would find nothing.
+            with paused_gc():
+                loaded = preparer.load(chosen[0], self._model)
+                if loaded is not None:
+                    planned = whole_plan(self._model, chosen[0], loaded)
+                    return self._compilation(planned, lambda: split()[0], preparer, startup)
+        from neurald.runtime.plan.planner import make_plan  # Not needed for a warm start.
 
-            partitioned, note = split(query_deadline_s, self._plan)
-            guard = None if self._plan is not None else self._cpu_guard(partitioned, chosen)
-            if guard is not None and guard.is_cpu:
-                result = partitioned.on_cpu(self._model, guard.reason)
-                partitioned = replace(partitioned, result=result)
-            groups = partitioned.result.groups
-            planned = make_plan(self._model, groups, chosen, preparer, may_fall_back=may_fall_back)
-            find_split = lambda: partitioned  # noqa: E731
+        partitioned, unfit = split(query_deadline_s, self._plan)
+        guard = None if self._plan is not None else self._cpu_guard(partitioned, chosen)
+        if guard is not None and guard.is_cpu:
+            result = partitioned.on_cpu(self._model, guard.reason)
+            partitioned = replace(partitioned, result=result)
+        groups = partitioned.result.groups
+        planned = make_plan(self._model, groups, chosen, preparer, may_fall_back=self._may_fall_back)
+        compilation = self._compilation(planned, lambda: partitioned, preparer, startup)
+        if self._plan is not None:
+            compilation.add_note(f"planned again: {unfit}" if unfit else self._plan_note)
+        if guard is not None and guard.is_open and not planned.report.fallback:
+            compilation.compare_with_cpu(preparer.without_deadline(), guard.key)
+        return compilation
+
+    @property
+    def _may_fall_back(self) -> bool:
+        """True if the CPU device may take over from others."""
+        return self._devices is None and self._partitioning.mode is not PartitioningMode.WITHOUT_FALLBACK
+
+    def _compilation(
+        self,
+        planned: PlanningResult,
+        split: "Callable[[], PartitionedModel]",
+        preparer: Preparer,
+        startup: Startup,
+    ) -> "Compilation":
+        """Returns the compilation with a plan.
+
+        Args:
+            planned: the plan.
+            split: returns how the model was split.
+            preparer, startup: that the plan was made with.
+        """
         self._finished = True
         steps = planned.plan.steps
         recovery = Recovery(
             self._model,
             steps,
             preparer.without_deadline(),
-            may_fall_back=may_fall_back,
+            may_fall_back=self._may_fall_back,
             watches_drift=self._partitioning.policy == MIN_COST
             and self._preference is not Preference.LOW_POWER,
             verified_share=self._verified_share,
         )
         if startup is Startup.OPTIMIZED and self._timeout_s is None:
             recovery.get_ready_to_verify()
-        compilation = Compilation(
+        return Compilation(
             self._model,
             planned,
-            find_split,
+            split,
             recovery,
             State(self._model.state, self._shared),
             Optimization(startup, steps, recovery, preparer),
             explicit_devices=self._devices,
             strict=self._strict,
         )
-        if self._plan is not None:
-            compilation.add_note(f"planned again: {note}" if note else self._plan_note)
-        if guard is not None and guard.is_open and not planned.report.fallback:
-            compilation.compare_with_cpu(preparer.without_deadline(), guard.key)
-        return compilation
 
     def _has_no_choice(self, chosen: Sequence[Device]) -> bool:
         """Returns True if the CPU device runs the whole model, provided that it has prepared it before.

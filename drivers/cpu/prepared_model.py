@@ -21,6 +21,7 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
 from neurald.hal.process.fork import forkable_lock
@@ -126,6 +127,13 @@ class CpuPreparedModel(InProcessModel):
         if known is None or known[0]() is not request:
             return None
         return partial(self.native.run, known[1], None)
+
+    def create_native_call(self, request: Request) -> NativeCall | None:
+        """See `CallsNatively.create_native_call`."""
+        known = self._bindings.get(id(request))
+        if known is None or known[0]() is not request:
+            return None
+        return self.native.native_call(known[1], request)
 
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """See `CallsDirectly.create_short_execution`."""

@@ -222,14 +222,14 @@ class PaddingScheme(IntEnum):
     VALID = 2
 
 
-class ChannelQuant(Struct, frozen=True, kw_only=True, array_like=True):
+class ChannelQuant(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """Scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand, one for each index along `dimension`."""
 
     dimension: int
     scales: tuple[float, ...]
 
 
-class Location(Struct, frozen=True, kw_only=True, array_like=True):
+class Location(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A byte range in one of a model's pools."""
 
     pool: int
@@ -237,7 +237,7 @@ class Location(Struct, frozen=True, kw_only=True, array_like=True):
     length: int
 
 
-class Operand(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
+class Operand(Struct, frozen=True, kw_only=True, array_like=True, eq=False, gc=False):
     """A value of a model: its type, shape and quantisation, and the bytes of a constant.
 
     Attributes:
@@ -303,7 +303,7 @@ def value_size(operand_type: OperandType, dimensions: Dimensions) -> int | None:
     return byte_size(operand_type, dimensions)
 
 
-class Operation(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
+class Operation(Struct, frozen=True, kw_only=True, array_like=True, eq=False, gc=False):
     """One operation of a subgraph: the operands that it reads and writes, by index.
 
     Attributes:

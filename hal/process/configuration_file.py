@@ -5,6 +5,7 @@ whether they may start a manager, and which drivers that would supervise.
 """
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,9 +33,14 @@ def configuration_path(chosen: Path | None = None, *, is_system: bool = False) -
         return Path(named), True
     if is_system:
         return _SYSTEM_FILE, False
-    own = configuration_directory() / "neurald.toml"
+    own = _in(configuration_directory())
     # With sudo, XDG_CONFIG_HOME may still be another user's folder, which this one cannot enter.
     return (own if os.path.exists(own) else _SYSTEM_FILE), False  # noqa: PTH110 - never raises
+
+
+@lru_cache(maxsize=8)
+def _in(directory: Path) -> Path:
+    return directory / "neurald.toml"
 
 
 def read_configuration(path: Path, *, must_exist: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -34,10 +35,15 @@ def runtime_directory() -> Path:
         return _kept
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if base.startswith("/"):
-        return Path(base) / "neurald"
+        return _below(base)
     import tempfile  # slow to import
 
     return Path(tempfile.gettempdir()) / f"neurald-{os.getuid()}"
+
+
+@lru_cache(maxsize=8)
+def _below(base: str) -> Path:
+    return Path(base) / "neurald"
 
 
 def serve_machine() -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -25,6 +26,16 @@ POLICY_NAMES = (MIN_COST, ANDROID, TENGINE)
 
 #: Environment variable: the policy of compilations that set none.
 POLICY_VARIABLE = "NEURALD_POLICY"
+
+
+def default_partitioning() -> "Partitioning":
+    """Returns the partitioning of a compilation that sets none."""
+    return _of_policy(default_policy())
+
+
+@lru_cache(maxsize=8)
+def _of_policy(policy: str) -> "Partitioning":
+    return Partitioning(policy=policy)
 
 
 def default_policy() -> str:

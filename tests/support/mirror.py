@@ -33,6 +33,10 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "drivers/cpu/native/ring_serving.py": "tests/hal/rpc/server/test_native_ring.py",
+    "hal/execution/native_serving.py": "tests/hal/rpc/server/test_native_ring.py",
+    "hal/rpc/server/received_request.py": "tests/hal/rpc/test_ring.py",
+    "hal/rpc/transport/ring_layout.py": "tests/hal/rpc/transport/test_ring_end.py",
     "runtime/plan/planning_result.py": "tests/runtime/plan/test_planner.py",
     "drivers/cpu/first_tier/assembly.py": "tests/drivers/cpu/first_tier/test_preparation.py",
     "drivers/cpu/first_tier/bound_call.py": "tests/drivers/cpu/first_tier/test_preparation.py",

@@ -23,14 +23,14 @@ class Base(IntEnum):
     STRINGS = 4
 
 
-class BufferLocation(msgspec.Struct, frozen=True, array_like=True):
+class BufferLocation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Offset of a value in its buffer, in bytes."""
 
     base: Base
     offset: int
 
 
-class Port(msgspec.Struct, frozen=True, array_like=True):
+class Port(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An input or output of the model.
 
     Attributes:

@@ -201,7 +201,7 @@ class GrowingInstance:
         self._enlarge(words[self._symbols : 2 * self._symbols].tolist())
         after = self._instance
         after.extents[:] = words
-        ctypes.memmove(after.loop_deadlines, before.loop_deadlines, ctypes.sizeof(before.loop_deadlines))
+        after.loop_deadlines[:] = before.loop_deadlines
         for value, (offset, size), (new, new_size) in zip(
             self._opened.values, old.places, self._grown.places, strict=True
         ):

@@ -1,7 +1,6 @@
 """Instance of a step: the arena, scratch memory and call records of one execution at a time."""
 
 import array
-import ctypes
 import itertools
 import math
 import mmap
@@ -33,7 +32,7 @@ from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory
 from neurald.hal.lazy_numpy import np
-from neurald.hal.memory.pool import anonymous
+from neurald.hal.memory.pool import anonymous, buffer_address
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
@@ -68,6 +67,9 @@ _LOOP_TIMEOUT_NS: Final = nanoseconds(DEFAULT_LOOP_TIMEOUT_S)
 #: The type of the words of a step: signed, with 64 bits.
 _WORD: Final = "q"
 _WORD_BYTES: Final = 8
+#: The type of the status of a call.
+_STATUS: Final = "i"
+_STATUS_BYTES: Final = 4
 
 
 class ArgumentBinding:
@@ -140,12 +142,20 @@ class Instance:
     ) -> None:
         self._executable = executable
         self._code = code
-        self._arena = _Block(executable.arena_bytes)
-        self._stride = _aligned(executable.scratch_bytes)
-        self._scratch = _Block(self._stride * team.threads)
         calls = executable.calls
-        self._statuses = (ctypes.c_int32 * max(1, len(calls)))()
-        self._loop_deadlines = (ctypes.c_int64 * max(1, executable.loops))()
+        self._stride = _aligned(executable.scratch_bytes)
+        # Scratch memory, the deadlines of loops and the statuses of calls follow the values.
+        scratch = _aligned(executable.arena_bytes)
+        deadlines = scratch + self._stride * team.threads
+        statuses = deadlines + _WORD_BYTES * executable.loops
+        self._memory = memory = _Memory(statuses + _STATUS_BYTES * len(calls))
+        self._arena, self._scratch = memory.address, memory.address + scratch
+        self._deadlines_address, self._statuses_address = (
+            memory.address + deadlines,
+            memory.address + statuses,
+        )
+        self._loop_deadlines = memory.words(deadlines, executable.loops, _WORD)
+        self._statuses = memory.words(statuses, len(calls), _STATUS)
         self._count = len(executable.instructions or calls)
         self._team = team
         self._forks = process.forks
@@ -174,7 +184,7 @@ class Instance:
     def _ports(self) -> StepPorts:
         if not self._has_ports:
             return StepPorts()
-        executable, arena = self._executable, self._arena.address
+        executable, arena = self._executable, self._arena
         table = self._own_address + _WORD_BYTES * self._table
 
         def port(described: Port, cells: Sequence[int], *, is_used: bool) -> StepPort:
@@ -247,7 +257,7 @@ class Instance:
         step.extend(executable.extents)
         begin, _ = step.buffer_info()
         addresses = {
-            Base.ARENA: self._arena.address,
+            Base.ARENA: self._arena,
             Base.CONSTANTS: constants,
             # All copies of the step refer to the extents in this one.
             Base.EXTENTS: begin + _WORD_BYTES * end,
@@ -259,14 +269,14 @@ class Instance:
         words = [
             begin + _WORD_BYTES * STEP_WORDS,
             self._count,
-            self._scratch.address,
+            self._scratch,
             self._stride,
             team.threads - 1,
             team.pool(),
             NEVER_CANCELLED.address,
             0,
             _LOOP_TIMEOUT_NS,
-            ctypes.addressof(self._loop_deadlines) if executable.loops else 0,
+            self._deadlines_address if executable.loops else 0,
             0,
         ]
         arguments = begin + _WORD_BYTES * self._table
@@ -305,7 +315,7 @@ class Instance:
             [callers[count] for count in calls.counts],
             [code[name] for name in calls.functions],
             accumulate([_WORD_BYTES * count for count in calls.counts], initial=arguments),
-            itertools.count(ctypes.addressof(self._statuses), ctypes.sizeof(ctypes.c_int32)),
+            itertools.count(self._statuses_address, _STATUS_BYTES),
             items,
             shares,
             [1 if cost <= _PIECE_NS else pieces(each, cost) for each, cost in zip(items, costs, strict=True)],
@@ -343,7 +353,7 @@ class Instance:
     @property
     def arena(self) -> int:
         """The address of the arena."""
-        return self._arena.address
+        return self._arena
 
     @property
     def extents(self) -> Words:
@@ -352,7 +362,7 @@ class Instance:
         return np.frombuffer(self._own, np.int64)[len(self._own) - count :]
 
     @property
-    def loop_deadlines(self) -> ctypes.Array[ctypes.c_int64]:
+    def loop_deadlines(self) -> memoryview:
         """The time until which each loop may run."""
         return self._loop_deadlines
 
@@ -439,6 +449,10 @@ class Instance:
     def short_array_call(self, binding: ArgumentBinding, keep: object) -> ArrayFunction:
         """Returns a function that runs the step on arrays and keeps the GIL; see `short_call`."""
         return self._short(binding.words.copy(), keep).on_arrays(*binding.arrays)
+
+    def served_call(self) -> StepCall:
+        """Returns a call for native code that serves clients, and has the instance for itself."""
+        return self._new_call(releases_gil=False)
 
     def _short(self, binding: Words, keep: object) -> StepCall:
         self._own[_POOL] = 0
@@ -539,8 +553,12 @@ def pieces(work_items: int, cost_ns: float) -> int:
     return max(1, min(work_items, math.ceil(cost_ns / _PIECE_NS), _MAX_PIECES))
 
 
-class _Block:
-    """Zeroed, page-aligned memory."""
+class _Memory:
+    """Zeroed, page-aligned memory.
+
+    Attributes:
+        address: of its first byte.
+    """
 
     def __init__(self, size_bytes: int) -> None:
         self._reservation = reserve(size_bytes, "values of a compiled step")
@@ -548,8 +566,12 @@ class _Block:
             self._memory = anonymous(max(mmap.PAGESIZE, size_bytes))
         except OSError as error:
             raise OutOfMemory(f"cannot map {size_bytes} bytes for values: {error}") from None
-        self._view = (ctypes.c_char * len(self._memory)).from_buffer(self._memory)
-        self.address = ctypes.addressof(self._view)
+        self._content = memoryview(self._memory)
+        self.address = buffer_address(self._content)
+
+    def words(self, offset: int, count: int, kind: str) -> memoryview:
+        """Returns words of a type of the module `array`."""
+        return self._content[offset : offset + count * array.array(kind).itemsize].cast(kind)
 
 
 def _aligned(size_bytes: int) -> int:
