@@ -66,8 +66,7 @@ def _load(driver: str) -> None:
     """Imports what a daemon needs, and a driver that is part of neurald."""
     import neurald.service.daemon.admitted_users
     import neurald.service.daemon.daemon
-    import neurald.service.daemon.start_signal
-    import neurald.service.logs.setup  # noqa: F401
+    import neurald.service.daemon.start_signal  # noqa: F401
 
     if driver in BUILT_IN:
         with contextlib.suppress(Exception):  # creating the device reports it
