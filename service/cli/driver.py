@@ -185,7 +185,7 @@ def driver(
     import sys
 
     if fork:
-        import neurald.service.logs.setup  # for the processes that are forked
+        import neurald.service.logs.setup  # noqa: F401 - for the processes that are forked
         from neurald.service.daemon.forking import is_forked
 
         if not is_forked(name):
