@@ -64,13 +64,15 @@ def _servers(managed: Managed) -> list[int]:
 def test_processes_of_a_driver_are_forked(folder: Path) -> None:
     with Managed(folder) as managed:
         process = _served(managed)
+        # A process that is just being forked still looks like its server.
+        wait_until(lambda: managed.status().spare is not None and len(_servers(managed)) == 1)
         (server,) = _servers(managed)
         assert process != server
         assert b"--fork" in _arguments(process)
         assert _parent(process) == managed.process.pid
         os.kill(process, signal.SIGKILL)
         assert b"--fork" in _arguments(_served(managed, other_than=process))
-        assert _servers(managed) == [server]
+        wait_until(lambda: _servers(managed) == [server])
         managed.command("restart", "adder")
         wait_until(lambda: not is_alive(server))
         wait_until(lambda: len(_servers(managed)) == 1)
