@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.preparation import Preparation
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
     from neurald.drivers.cpu.variants import Prepare
+    from neurald.hal.cache.store import CacheLocation
+    from neurald.hal.compiling.job import Keep
     from neurald.hal.execution.reference_model import ReferenceModel
     from neurald.hal.operations.machinery.call import Shape
 
@@ -170,7 +172,14 @@ class CpuDevice:
 
         # Without the path of an interpreter, as in an application that embeds one, no process can
         # start.
-        return FirstTierLibrary(self._target, self._compile_library_apart if sys.executable else None)
+        if not sys.executable:
+            return FirstTierLibrary(self._target)
+        return FirstTierLibrary(self._target, self._compile_library_apart, self._leave_library)
+
+    def _leave_library(self, keep: "Keep", location: "CacheLocation") -> None:
+        from neurald.hal.compiling.background import leave_to_process
+
+        leave_to_process(self.name, self, None, keep, location)
 
     def _compile_library_apart(self, cancellation: Cancellation) -> Artifact:
         from neurald.hal.compiling.background import compile_common

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from neurald.runtime.cache_warming import warm as warm
     from neurald.runtime.compilation import Compilation as Compilation
     from neurald.runtime.compilation_builder import CompilationBuilder as CompilationBuilder
+    from neurald.runtime.devices.asking import supported_operations as supported_operations
     from neurald.runtime.devices.discovery import connect as connect
-    from neurald.runtime.devices.discovery import open_device as open_device
-    from neurald.runtime.devices.discovery import supported_operations as supported_operations
     from neurald.runtime.devices.listing import devices as devices
+    from neurald.runtime.devices.local import open_device as open_device
     from neurald.runtime.execution.background.event import Event as Event
     from neurald.runtime.execution.burst import Burst as Burst
     from neurald.runtime.execution.execution import Execution as Execution
@@ -134,11 +134,11 @@ _HOMES = {
     "load_plan": "runtime.plan_files.plan_file",
     "load_tflite": "runtime.tflite",
     "metrics": "runtime.metrics",
-    "open_device": "runtime.devices.discovery",
+    "open_device": "runtime.devices.local",
     "pin": "runtime.partitioning.overrides",
     "prefer": "runtime.partitioning.overrides",
     "save_plan": "runtime.plan_files.plan_file",
-    "supported_operations": "runtime.devices.discovery",
+    "supported_operations": "runtime.devices.asking",
     "trace": "runtime.tracing.trace",
     "warm": "runtime.cache_warming",
 }

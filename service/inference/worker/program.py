@@ -83,7 +83,7 @@ class Worker:
 
     def __init__(self, control: socket.socket) -> None:
         # Imported here, in the sandbox and before the first order.
-        from neurald.runtime.devices.discovery import cpu_device
+        from neurald.runtime.devices.local import cpu_device
         from neurald.service.inference.worker import lane_server, leavers, loaded_model
 
         cpu_device()
