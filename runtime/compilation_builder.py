@@ -11,7 +11,7 @@ from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Model, Preference, Priority
-from neurald.hal.process.gc_pause import paused_gc
+from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
 from neurald.runtime.devices.asking import check_devices

@@ -243,7 +243,7 @@ class CpuDevice:
 
             return ReferenceModel(model)
         from neurald.drivers.cpu.first_tier.preparation import prepare
-        from neurald.hal.process.gc_pause import paused_gc
+        from neurald.hal.process.memory.gc_pause import paused_gc
 
         with paused_gc():
             return prepare(model, self._target, codes, self.first_tier_library.team(threads))
@@ -355,7 +355,7 @@ class CpuDevice:
         self, model: Model, threads: int, shared: Variants | None, *, keeps_artifact: bool
     ) -> "Iterator[Preparation]":
         from neurald.drivers.cpu.native.compile_helper import start_ahead
-        from neurald.hal.process.gc_pause import paused_gc
+        from neurald.hal.process.memory.gc_pause import paused_gc
 
         helper = start_ahead(self._target, len(model.main.operations))
         try:

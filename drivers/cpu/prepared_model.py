@@ -130,17 +130,20 @@ class CpuPreparedModel(InProcessModel):
 
     def create_native_call(self, request: Request) -> NativeCall | None:
         """See `CallsNatively.create_native_call`."""
-        known = self._bindings.get(id(request))
-        if known is None or known[0]() is not request:
+        if not self._is_complete(request):
             return None
-        return self.native.native_call(known[1], request)
+        return self.native.native_call(self._binding(request), request)
 
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """See `CallsDirectly.create_short_execution`."""
-        sizes = zip((*self._sizes, *self._output_sizes), (*request.inputs, *request.outputs), strict=True)
-        if any(argument.pool is None or argument.length < size for size, argument in sizes):
+        if not self._is_complete(request):
             return None
         return self.native.short_call(self._binding(request), request)
+
+    def _is_complete(self, request: Request) -> bool:
+        """Returns True if a request has all inputs, and enough memory for all outputs."""
+        sizes = zip((*self._sizes, *self._output_sizes), (*request.inputs, *request.outputs), strict=True)
+        return all(argument.pool is not None and argument.length >= size for size, argument in sizes)
 
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]

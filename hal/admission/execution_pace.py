@@ -11,8 +11,6 @@ _DEVIATION: Final = 0.25
 _DEVIATIONS: Final = 2.0
 #: Each refusal shrinks the estimate, so that one which is too large does not last.
 _SHRINKING: Final = 0.98
-#: How much the least time grows with each execution, so that an exception does not last.
-_RISE: Final = 1.02
 
 
 class ExecutionPace:
@@ -22,12 +20,6 @@ class ExecutionPace:
         self._lock = forkable_lock()
         self._mean_s = 0.0
         self._deviation_s = 0.0
-        self._least_s = 0.0
-
-    @property
-    def least_s(self) -> float:
-        """The time that an execution takes if nothing disturbs it; 0 if nothing is known."""
-        return self._least_s
 
     @property
     def expected_s(self) -> float:
@@ -37,7 +29,6 @@ class ExecutionPace:
     def add(self, seconds: float) -> None:
         """Adds an execution that has ended."""
         with self._lock:
-            self._least_s = min(seconds, self._least_s * _RISE or seconds)
             if not self._mean_s:
                 self._mean_s = seconds
                 return

@@ -1,4 +1,4 @@
-"""Attestations of large files of an entry, which are then mapped without hashing.
+"""Attestations of large files of an entry, which are then used without hashing.
 
 A process that has verified or written a file records its state (`neurald.hal.memory.mapped_file`).
 While the file is in that state, it holds the verified content. The attestations are authenticated

@@ -133,7 +133,7 @@ class CallsNatively(Protocol):
     """An optional interface of prepared models that native code can run."""
 
     def create_native_call(self, request: Request) -> NativeCall | None:
-        """Returns the call of a request that was run before; None if native code cannot run it."""
+        """Returns the call of a valid request; None if native code cannot run it."""
         ...
 
 

@@ -343,15 +343,22 @@ class Preparer:
         by_device: dict[str, list[int]] = {}
         for number, (device, _) in enumerate(wanted):
             by_device.setdefault(device.name, []).append(number)
-        # This thread prepares the models of one device, preferably of one in this process.
+        # This thread prepares the models of one device, preferably of one in this process, and of
+        # those for which there is no other thread.
         names = sorted(by_device, key=lambda name: wanted[by_device[name][0]][0].is_remote)
-        threads = [
-            threading.Thread(target=run, args=(by_device[name],), name=f"neurald-prepare-{name}", daemon=True)
-            for name in names[1:]
-        ]
-        for thread in threads:
-            thread.start()
-        run(by_device[names[0]] if names else ())
+        own, threads = names[:1], []
+        for name in names[1:]:
+            thread = threading.Thread(
+                target=run, args=(by_device[name],), name=f"neurald-prepare-{name}", daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError:
+                own.append(name)
+            else:
+                threads.append(thread)
+        for name in own:
+            run(by_device[name])
         for thread in threads:
             thread.join()
         return outcomes

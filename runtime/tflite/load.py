@@ -8,7 +8,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
-from neurald.hal.process.gc_pause import paused_gc
+from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.runtime.tflite.content import file_content
 from neurald.runtime.tflite.converted import ConvertedFile
 from neurald.runtime.tflite.stored_model import restored_model, stored_model

@@ -41,6 +41,7 @@ class ReceivedRequest(Struct, kw_only=True, eq=False):
         shapes: the last ones of its outputs that the client was sent.
         output_copies: the copies to make for these shapes.
         entry: what breadcrumbs say while it runs.
+        processor_s: how long the last execution by Python used a processor, workers aside.
         may_be_native: False if native code cannot run it.
     """
 
@@ -52,4 +53,5 @@ class ReceivedRequest(Struct, kw_only=True, eq=False):
     shapes: tuple[OutputShape, ...] | None = None
     output_copies: list[ByteCopy] | None = None
     entry: bytes = b""
+    processor_s: float = 0.0
     may_be_native: bool = True

@@ -70,7 +70,7 @@ from neurald.hal.validation.request_rules import validate_request
 
 logger = logging.getLogger(__name__)
 
-#: Native code only runs executions that take less if nothing disturbs them. With longer ones, Python takes a small
+#: Native code only runs executions that use a processor for less. With longer ones, Python takes a small
 #: part of the time, and they wait in the same queue as all others.
 _MAX_NATIVE_S: Final = 0.01
 
@@ -380,13 +380,12 @@ class RingServer:
         if not has_result:
             self._forget_native(number)
             return
-        is_short = 0 < registered.pace.least_s <= _MAX_NATIVE_S
         staged, shapes = received.staged, received.shapes
         if (
             not received.may_be_native
             or measure
             or not STORES_IN_ORDER
-            or not is_short
+            or received.processor_s > _MAX_NATIVE_S
             or staged is None
             or shapes is None
             or registered.priority is not Priority.MEDIUM
@@ -497,7 +496,9 @@ class RingServer:
         self._activity.begin(received.entry)
         try:
             with charging(registered.account):
+                began_s = time.thread_time()
                 result = registered.prepared_model.execute(staged.request, options)
+                received.processor_s = time.thread_time() - began_s
         finally:
             self._activity.end()
         if staged.arenas and result.is_sufficient:

@@ -59,7 +59,7 @@ _NUMBERS = 1 << 32
 #: When to look for an entry again after the flag was set: its writer may not have seen the flag
 #: yet, and so wake nobody. A system call orders the accesses of this end, and takes longer than
 #: stores of the other core take to become visible. The second time is a safety net.
-_STORE_SEEN_MS = (0, 20.0)
+_STORE_SEEN_MS = (0, 100.0)
 #: On these machines, an end that sees a number also sees the entry that was written before it. On
 #: others the number is sent in a packet, since system calls order the accesses around them.
 STORES_IN_ORDER = platform.machine() in {"x86_64", "AMD64", "i386", "i586", "i686"}
@@ -204,9 +204,9 @@ class RingEnd:
         words, index, taken = self._words, self._take_index, self._taken_number
         usual_s = self._usual_wait_s
         now = time.perf_counter()
-        if PROCESSORS.are_crowded(now):
+        if usual_s > _SHORT_WAIT_S or PROCESSORS.are_crowded(now):
             return self.has_entry
-        end = now if usual_s > _SHORT_WAIT_S else now + usual_s + SPIN_S
+        end = now + usual_s + SPIN_S
         packets = words[PACKETS]
         if packets != self._packets:
             self._packets = packets

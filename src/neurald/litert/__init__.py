@@ -67,7 +67,7 @@ __all__ = [
 def _imported(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'neurald.litert' has no attribute {name!r}")
-    from neurald.hal.process.gc_pause import paused_gc
+    from neurald.hal.process.memory.gc_pause import paused_gc
 
     # Nothing that an import creates is garbage, but looking for some takes a tenth of its time.
     with paused_gc():

@@ -83,14 +83,3 @@ def answered_in_time(load: float, seconds: float, pace: ExecutionPace | None) ->
 def test_at_twice_the_load_most_of_the_goodput_stays() -> None:
     # It is 0.9 and more on a machine that has nothing else to do.
     assert answered_in_time(2.0, 1.5, ExecutionPace()) >= 0.7
-
-
-def test_the_least_time_falls_at_once_and_rises_slowly() -> None:
-    pace = ExecutionPace()
-    assert pace.least_s == 0
-    for seconds in (4.0, 1.0, 9.0):
-        pace.add(seconds)
-    assert 1.0 <= pace.least_s < 1.1
-    for _ in range(200):
-        pace.add(9.0)
-    assert pace.least_s == 9.0

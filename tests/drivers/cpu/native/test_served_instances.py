@@ -11,6 +11,8 @@ from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.execution.native_serving import INSTANCE_BYTES, NativeCall
+from neurald.hal.model.types import Argument
+from neurald.hal.records import replace
 
 
 @pytest.fixture
@@ -26,9 +28,13 @@ def instances(call: NativeCall) -> list[int]:
     return [ctypes.c_int64.from_address(first + INSTANCE_BYTES * n).value for n in range(count)]
 
 
-def test_a_request_that_was_not_run_has_no_call(prepared: CpuPreparedModel) -> None:
-    wanted = request(np.zeros(3, np.float32), np.zeros(3, np.float32))
-    assert prepared.create_native_call(wanted) is None
+def test_requests_that_lack_an_argument_have_no_call(prepared: CpuPreparedModel) -> None:
+    values, result = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    assert prepared.create_native_call(request(values, result)) is not None
+    assert prepared.create_native_call(request(values, result[:2])) is None
+    complete = request(values, result)
+    omitted = replace(complete, inputs=(Argument(pool=None),))
+    assert prepared.create_native_call(omitted) is None
 
 
 def test_requests_share_instances(prepared: CpuPreparedModel, monkeypatch: pytest.MonkeyPatch) -> None:
