@@ -62,7 +62,7 @@ def _servers(managed: Managed) -> list[int]:
 
 
 def test_processes_of_a_driver_are_forked(folder: Path) -> None:
-    with Managed(folder) as managed:
+    with Managed(folder, settings={"spare": True}) as managed:
         process = _served(managed)
         # A process that is just being forked still looks like its server.
         wait_until(lambda: managed.status().spare is not None and len(_servers(managed)) == 1)
@@ -79,13 +79,13 @@ def test_processes_of_a_driver_are_forked(folder: Path) -> None:
 
 
 def test_without_spare_processes_none_is_forked(folder: Path) -> None:
-    with Managed(folder, settings={"spare": False}) as managed:
+    with Managed(folder) as managed:
         assert b"--fork" not in _arguments(_served(managed))
         assert not _servers(managed)
 
 
 def test_a_server_that_is_killed_is_replaced_when_it_is_needed(folder: Path) -> None:
-    with Managed(folder) as managed:
+    with Managed(folder, settings={"spare": True}) as managed:
         process = _served(managed)
         for server in _servers(managed):
             os.kill(server, signal.SIGKILL)
