@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
-from neurald.hal.process.gc_pause import paused_gc
+from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 
 if TYPE_CHECKING:

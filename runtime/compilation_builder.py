@@ -11,16 +11,12 @@ from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Model, Preference, Priority
-from neurald.hal.process.gc_pause import paused_gc
+from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
-from neurald.runtime.devices.discovery import (
-    check_devices,
-    cpu_device,
-    devices,
-    verdicts_in_execution_order,
-)
+from neurald.runtime.devices.asking import check_devices, verdicts_in_execution_order
 from neurald.runtime.devices.extensions import with_attribute
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.optimization import Optimization
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
@@ -51,6 +47,14 @@ CACHE_TOKEN_BYTES = 32
 #: Maximum share of the compile timeout that querying devices may take. Devices that have not
 #: answered by then are not used.
 _MAX_QUERY_SHARE = 0.5
+
+
+def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
+    """Returns the devices that are ready; see `neurald.runtime.devices.discovery.devices`."""
+    # With a list of devices, nothing that finds daemons is imported.
+    from neurald.runtime.devices import discovery
+
+    return discovery.devices(deadline_s)
 
 
 class CompilationBuilder:

@@ -114,6 +114,14 @@ def _optimized() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _leaves_nothing() -> Iterator[None]:
+    """Lets processes leave no work to others when they exit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEURALD_COMPILE_AFTER_EXIT", "0")
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _android() -> Iterator[None]:
     """Lets compilations choose devices by Android's rule, so that small models use several devices."""
     with pytest.MonkeyPatch.context() as patch:

@@ -93,7 +93,7 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
         opened = _decoded_open(stored.opened)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
     constants = artifact.data[0].view()
     sets_lengths = opened is not None and bool(opened.sizings)

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.preparation import Preparation
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
     from neurald.drivers.cpu.variants import Prepare
+    from neurald.hal.cache.store import CacheLocation
+    from neurald.hal.compiling.job import Keep
     from neurald.hal.execution.reference_model import ReferenceModel
     from neurald.hal.operations.machinery.call import Shape
 
@@ -170,7 +172,14 @@ class CpuDevice:
 
         # Without the path of an interpreter, as in an application that embeds one, no process can
         # start.
-        return FirstTierLibrary(self._target, self._compile_library_apart if sys.executable else None)
+        if not sys.executable:
+            return FirstTierLibrary(self._target)
+        return FirstTierLibrary(self._target, self._compile_library_apart, self._leave_library)
+
+    def _leave_library(self, keep: "Keep", location: "CacheLocation") -> None:
+        from neurald.hal.compiling.background import leave_to_process
+
+        leave_to_process(self.name, self, None, keep, location)
 
     def _compile_library_apart(self, cancellation: Cancellation) -> Artifact:
         from neurald.hal.compiling.background import compile_common
@@ -234,7 +243,7 @@ class CpuDevice:
 
             return ReferenceModel(model)
         from neurald.drivers.cpu.first_tier.preparation import prepare
-        from neurald.hal.process.gc_pause import paused_gc
+        from neurald.hal.process.memory.gc_pause import paused_gc
 
         with paused_gc():
             return prepare(model, self._target, codes, self.first_tier_library.team(threads))
@@ -346,7 +355,7 @@ class CpuDevice:
         self, model: Model, threads: int, shared: Variants | None, *, keeps_artifact: bool
     ) -> "Iterator[Preparation]":
         from neurald.drivers.cpu.native.compile_helper import start_ahead
-        from neurald.hal.process.gc_pause import paused_gc
+        from neurald.hal.process.memory.gc_pause import paused_gc
 
         helper = start_ahead(self._target, len(model.main.operations))
         try:

@@ -21,6 +21,7 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
 from neurald.hal.process.fork import forkable_lock
@@ -127,12 +128,22 @@ class CpuPreparedModel(InProcessModel):
             return None
         return partial(self.native.run, known[1], None)
 
+    def create_native_call(self, request: Request) -> NativeCall | None:
+        """See `CallsNatively.create_native_call`."""
+        if not self._is_complete(request):
+            return None
+        return self.native.native_call(self._binding(request), request)
+
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """See `CallsDirectly.create_short_execution`."""
-        sizes = zip((*self._sizes, *self._output_sizes), (*request.inputs, *request.outputs), strict=True)
-        if any(argument.pool is None or argument.length < size for size, argument in sizes):
+        if not self._is_complete(request):
             return None
         return self.native.short_call(self._binding(request), request)
+
+    def _is_complete(self, request: Request) -> bool:
+        """Returns True if a request has all inputs, and enough memory for all outputs."""
+        sizes = zip((*self._sizes, *self._output_sizes), (*request.inputs, *request.outputs), strict=True)
+        return all(argument.pool is not None and argument.length >= size for size, argument in sizes)
 
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]

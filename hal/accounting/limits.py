@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from neurald.hal.errors import BadData, ResourceExhaustedTransient
-from neurald.hal.process import machine
+from neurald.hal.process.memory import machine
 from neurald.hal.records import replace
 
 _NUMBER = re.compile(r"([0-9]{1,15})(|Ki|Mi|Gi|Ti)B?", re.ASCII)

@@ -3,7 +3,8 @@
 Calls and executions are counted while they are under way. A daemon that is to stop refuses new ones
 and waits for the others (`Admission.drain`). The threads that serve them, whatever carried the
 call, take turns (`Admission.serving`) until the device's part begins, for which executions wait in
-an `AdmissionQueue`. An execution that does not end is given up by a watchdog: its slot goes to
+an `AdmissionQueue`. Short ones that native code runs pass a `NativeGate` instead. An execution that
+does not end is given up by a watchdog: its slot goes to
 others, its session ends, and no new models are taken while it hangs.
 """
 
@@ -20,9 +21,10 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import Interpreter
 from neurald.hal.admission.admission_queue import AdmissionQueue, Ticket, executions_at_once
 from neurald.hal.admission.execution_pace import ExecutionPace
+from neurald.hal.admission.native_gate import NativeGate
 from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
 from neurald.hal.admission.session import Session, Sessions
-from neurald.hal.admission.watchdog import Watchdog
+from neurald.hal.admission.watchdog import NativeRuns, Watchdog
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     TAKES_NO_MORE_WORK,
@@ -55,6 +57,7 @@ class Admission:
     Attributes:
         interpreter: paces what clients have the interpreter do.
         turns: of the threads that serve clients.
+        gate: of the executions that native code runs.
         weights: of users, whose share is that many times the share of others.
         report: is called when the device has begun to hang.
         on_hang: are called with a session that ends because its execution hangs, and with the error
@@ -79,39 +82,40 @@ class Admission:
         slots = executions_at_once(device)
         self._queue = AdmissionQueue(slots, guests=slots, weights=self.weights)
         self._large_models = AdmissionQueue(1, long_s=math.inf, what="large models", weights=self.weights)
-        self._watchdog: Watchdog[tuple[Session, Ticket]] = Watchdog(
+        self.gate = NativeGate(slots, self.weights)
+        self._watchdog: Watchdog[tuple[Session, Ticket | None]] = Watchdog(
             limits.execution_s, limits.grace_s, self._give_up
         )
 
     @property
     def calls(self) -> int:
         """How many calls and executions are under way."""
-        return self._calls
+        return self._calls + self.gate.running + self.gate.waiting
 
     @property
     def waiting(self) -> int:
         """How many executions wait in the queue."""
-        return self._queue.waiting
+        return self._queue.waiting + self.gate.waiting
 
     @property
     def executions(self) -> int:
         """How many executions have ended."""
-        return self._executions
+        return self._executions + self.gate.executions
 
     @property
     def busy_s(self) -> float:
         """The time of executions on the device, all together, in seconds."""
-        return self._busy_s
+        return self._busy_s + self.gate.busy_s
 
     @property
     def queue_s(self) -> float:
         """The time that executions waited for the device, all together, in seconds."""
-        return self._queue_s
+        return self._queue_s + self.gate.queue_s
 
     @property
     def is_busy(self) -> bool:
         """True if the device has anything to do."""
-        return self._calls > 0
+        return self.calls > 0
 
     @property
     def is_draining(self) -> bool:
@@ -296,14 +300,24 @@ class Admission:
         finally:
             self._end()
 
-    def _give_up(self, execution: tuple[Session, Ticket], taken_s: float, thread: int) -> None:
+    @contextlib.contextmanager
+    def native_runs(self, session: Session, runs: NativeRuns) -> Iterator[None]:
+        """Watches the executions that native code runs for a session in the calling thread."""
+        self._watchdog.begin_native((session, None), runs)
+        try:
+            yield
+        finally:
+            self._watchdog.end_native()
+
+    def _give_up(self, execution: tuple[Session, Ticket | None], taken_s: float, thread: int) -> None:
         """Gives up an execution that does not end: releases its slot, and ends its session."""
         session, ticket = execution
         self.mark_hanging(thread)
         count_event(CountedEvent.HANG)
         logger.error("an execution has not ended within %.1f s; the driver hangs", taken_s)
-        self._queue.release(ticket)
-        self._end()
+        if ticket is not None:  # the gate has let the next one run
+            self._queue.release(ticket)
+            self._end()
         for tell in self.on_hang:
             tell(session, DeadObject(f"hangs: an execution has not ended within {taken_s:.1f} s"))
         self._sessions.close(session)
@@ -328,7 +342,8 @@ class Admission:
         end = time.monotonic() + timeout_s
         with self._idle:
             self._is_draining = True
-            while self._calls and time.monotonic() < end and not is_forced():
+            self.gate.close()
+            while self.calls and time.monotonic() < end and not is_forced():
                 self._idle.wait(_DRAIN_POLL_S)
             # A client that wants its results reads them at once.
             end = min(end, time.monotonic() + _LAST_WAIT_S)
@@ -337,7 +352,7 @@ class Admission:
             return not self._has_work()
 
     def _has_work(self) -> bool:
-        return self._calls > 0 or any(
+        return self.calls > 0 or any(
             session.has_unread or session.is_opening for session in self._sessions.all()
         )
 

@@ -23,6 +23,7 @@ from neurald.hal.accounting.holdings import Holdings, SessionAccounts
 from neurald.hal.accounting.limits import Limits, UserCalls
 from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.admission.handle_table import HandleTable
+from neurald.hal.admission.native_gate import NativeShare
 from neurald.hal.admission.session_buffers import SessionBuffers
 from neurald.hal.buffers.staging import ArenaPool
 from neurald.hal.crashes.breadcrumbs import Crumb, session_number
@@ -107,6 +108,7 @@ class Session:
         number: identifies it in breadcrumbs.
         user: of the client.
         buffers: its device buffers.
+        share: its part of the time of executions that native code runs.
         accounts: charged for what it holds.
         is_watched: whether its client is told of its end.
     """
@@ -148,6 +150,7 @@ class Session:
         )
         self._rings: HandleTable[int, _OpenRing] = HandleTable("ring", next_handle, limits.bursts)
         self.buffers = SessionBuffers()
+        self.share = NativeShare()
 
     # Memories
 

@@ -95,7 +95,8 @@ class StreamLimiter:
             context: of the call.
 
         Raises:
-            ResourceExhaustedTransient: there are too many, and none of them stalls.
+            ResourceExhaustedTransient: there are too many, and none of them stalls; or there is no
+                thread that can watch it.
         """
         stream = Stream(owner, context)
         with self._changed:
@@ -103,11 +104,15 @@ class StreamLimiter:
                 self._make_room(owner)
             if owner is not None and self._owners[owner] >= self._owner_limit:
                 raise self._too_many()
+            if self._watch is None:
+                watch = threading.Thread(target=self._cut, name="neurald streams", daemon=True)
+                try:
+                    watch.start()
+                except RuntimeError as error:
+                    raise ResourceExhaustedTransient(f"the stream cannot be watched: {error}") from None
+                self._watch = watch
             self._streams.add(stream)
             self._owners[owner] += 1
-            if self._watch is None:
-                self._watch = threading.Thread(target=self._cut, name="neurald streams", daemon=True)
-                self._watch.start()
         return stream
 
     def has_room(self) -> bool:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 _T = TypeVar("_T")
 
@@ -33,6 +33,19 @@ class _WatchedRun(Generic[_T]):
     end_s: float
 
 
+class NativeRuns(Protocol):
+    """The executions of a thread that are begun and ended by native code."""
+
+    @property
+    def started_ns(self) -> int:
+        """Since when one runs, on the clock of `time.monotonic_ns()`; 0 if none does."""
+        ...
+
+    def give_up(self, started_ns: int) -> bool:
+        """Gives up the one that has run since then; returns False if it has ended."""
+        ...
+
+
 class Watchdog(Generic[_T]):
     """Watches executions; each thread runs one at a time. Thread-safe.
 
@@ -52,7 +65,8 @@ class Watchdog(Generic[_T]):
         # Both by thread identifier. One atomic `pop` removes an entry from the first: the thread
         # that gets it decides whether the execution has ended or hangs.
         self._under_way: dict[int, _WatchedRun[_T]] = {}
-        self._hanging: dict[int, _WatchedRun[_T]] = {}
+        self._hanging: dict[int, _T] = {}
+        self._native: dict[int, tuple[_T, NativeRuns]] = {}
         self._wake = threading.Event()
         self._sleeps = False
         self._start = threading.Lock()
@@ -70,9 +84,7 @@ class Watchdog(Generic[_T]):
         if deadline_s is not None:
             end_s = min(end_s, deadline_s + self._grace_s)
         self._under_way[threading.get_ident()] = _WatchedRun(owner=owner, started_s=now, end_s=end_s)
-        if self._sleeps or self._thread is None:
-            self._wake.set()
-            self._ensure_thread()
+        self._look()
 
     def end(self) -> bool:
         """Ends the execution of the calling thread; returns False if it was given up before."""
@@ -82,6 +94,23 @@ class Watchdog(Generic[_T]):
         self._hanging.pop(number, None)
         return False
 
+    def begin_native(self, owner: _T, runs: NativeRuns) -> None:
+        """Begins to watch the executions of native code in the calling thread; `end_native` follows."""
+        self._native[threading.get_ident()] = owner, runs
+        self._look()
+
+    def end_native(self) -> None:
+        """Ends `begin_native`."""
+        number = threading.get_ident()
+        self._native.pop(number, None)
+        self._hanging.pop(number, None)
+
+    def _look(self) -> None:
+        """Has the thread of the watchdog look at what has begun."""
+        if self._sleeps or self._thread is None:
+            self._wake.set()
+            self._ensure_thread()
+
     def _ensure_thread(self) -> None:
         with self._start:
             if self._thread is None:
@@ -90,10 +119,12 @@ class Watchdog(Generic[_T]):
 
     def _run(self) -> None:
         while True:
-            if not self._under_way:
+            if not (self._under_way or self._native):
                 self._wake.clear()
                 self._sleeps = True
-                if not self._under_way:  # one that began meanwhile may not have seen `_sleeps`
+                if not (
+                    self._under_way or self._native
+                ):  # one that began meanwhile may not have seen `_sleeps`
                     self._wake.wait()
                 self._sleeps = False
             time.sleep(self._interval_s)
@@ -104,9 +135,20 @@ class Watchdog(Generic[_T]):
         for number, run in tuple(self._under_way.items()):
             if now < run.end_s:
                 continue
-            self._hanging[number] = run
+            self._hanging[number] = run.owner
             if self._under_way.pop(number, None) is not run:
                 # It has just ended, and its thread may have begun the next one.
                 self._hanging.pop(number, None)
                 continue
             self._on_hang(run.owner, now - run.started_s, number)
+        now_ns = time.monotonic_ns()
+        for number, (owner, runs) in tuple(self._native.items()):
+            started_ns = runs.started_ns
+            taken_s = (now_ns - started_ns) / 1e9
+            if started_ns <= 0 or taken_s < self._limit_s:
+                continue
+            self._hanging[number] = owner
+            if runs.give_up(started_ns):
+                self._on_hang(owner, taken_s, number)
+            else:
+                self._hanging.pop(number, None)

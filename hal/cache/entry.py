@@ -2,15 +2,14 @@
 
     head                the installation's authentication code, the manifest, and the memories of
                         the artifact and its seal, except for large data
-    data0, data1, …     `Artifact.data` of at least 32 KiB, which are mapped
+    data0, data1, …     `Artifact.data` of at least 64 KiB, in files of their own
     witness             attestations of large data files (`neurald.hal.cache.file_attestation`)
 
 The manifest holds digests of all other content, the sizes of the memories, and the key of the
 entry. So any change, exchange, truncation or relocation is detected before use.
 
-The head is read to memory of this process and verified there. Large data are mapped, as the files
-of models are: nothing of this project ever writes to them again, and whoever removes an entry
-leaves the mapping as it is.
+Both are copied to memory that nobody else can change, and verified there. Large data are copied to
+shared memory, which the process of a driver maps.
 """
 
 import contextlib
@@ -21,7 +20,7 @@ from collections import Counter
 import msgspec
 from msgspec import Struct
 
-from neurald.hal.cache.file import Fingerprint, map_verified, open_file, write_file
+from neurald.hal.cache.file import Fingerprint, copy_verified, open_file, write_file
 from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
@@ -41,7 +40,7 @@ _MAX_MANIFEST_BYTES = 1 << 16
 _MAX_SEAL_BYTES = 1 << 24
 #: Data of at least this size are files of their own, which are attested by their state; smaller
 #: ones are hashed as fast as an attestation is read.
-_LARGE_BYTES = 1 << 15
+_LARGE_BYTES = 1 << 16
 #: The authentication code, and the size of the manifest that follows it.
 _START = struct.Struct(f"<{MAC_BYTES}sI")
 #: How much of a head is read at first: at least the whole manifest.
@@ -219,7 +218,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
         raise BadData(_DAMAGED)
     try:
         manifest = msgspec.msgpack.decode(encoded, type=Manifest)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise BadData("its manifest is of another version of neurald") from None
     if manifest.format != FORMAT:
         raise BadData(f"its format is {manifest.format}; {FORMAT} is expected")
@@ -283,7 +282,7 @@ def read_entry(
         return head[begin : begin + size]
 
     model = tuple([HostMemory(take(size)) for size in manifest.model])
-    files = _mapped(directory, manifest, secret, is_thorough=is_thorough) if manifest.large else {}
+    files = _copied(directory, manifest, secret, is_thorough=is_thorough) if manifest.large else {}
     data = tuple(
         [files.get(f"data{index}") or HostMemory(take(size)) for index, size in enumerate(manifest.data)]
     )
@@ -300,14 +299,14 @@ def _check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
         )
 
 
-def _mapped(directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool) -> dict[str, Memory]:
-    """Maps the large data of an entry, by name."""
+def _copied(directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool) -> dict[str, Memory]:
+    """Copies the large data of an entry, and verifies them; by name."""
     files = manifest.files
     known = {} if is_thorough else read_attestations(directory, secret, manifest.key, files)
     learned: dict[str, FileState] = {}
     found: dict[str, Memory] = {}
     for name, expected in files.items():
-        found[name], state = map_verified(directory, name, expected, known.get(name))
+        found[name], state = copy_verified(directory, name, expected, known.get(name))
         if state is not None:
             learned[name] = state
     if learned and not is_thorough:

@@ -1,10 +1,11 @@
 """Files of the cache: opened by name in an open directory, and never through a link.
 
-Nothing is synced to disk: a digest detects data lost in a crash.
+Content to be verified is first copied to memory that nobody else can change and hashed there, so
+that the verified bytes are the used ones, whatever happens to the file meanwhile. Nothing is synced to disk: a digest detects data lost in a crash.
 """
 
 import contextlib
-import mmap
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -15,7 +16,7 @@ from msgspec import Struct
 from neurald.hal.digests import hex_digest_of, new_digest
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
-from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -83,10 +84,13 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
     return content
 
 
-def map_verified(
+def copy_verified(
     directory: int, name: str, expected: Fingerprint, known: FileState | None
 ) -> tuple[Memory, FileState | None]:
-    """Maps a file whose content is verified, unless it is in a state in which that was done before.
+    """Copies a file to sealed memory, and verifies the content of the copy.
+
+    A mapped file could be overwritten or truncated while it is used. So it is copied even if it is
+    in a state in which its content was verified before; then the copy is not hashed.
 
     Args:
         directory: descriptor of its directory.
@@ -106,20 +110,32 @@ def map_verified(
     try:
         if status.st_size != expected.size_bytes:
             raise BadData(f"{name} has {status.st_size} bytes; {expected.size_bytes} are expected")
-        content = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
-        memory = HostMemory(content)
         before = FileState.of(status)
-        if known is not None and before == known:
-            return memory, None
-        digest = new_digest()
-        for part in memory.parts():
-            digest.update(part)
-        is_same = before == FileState.of(os.fstat(descriptor))
+        memory = _sealed_copy(descriptor, status.st_size)
+        is_same = before is not None and before == FileState.of(os.fstat(descriptor))
     finally:
         os.close(descriptor)
-    if digest.hexdigest() != expected.digest:
+    if is_same and before == known:
+        return memory, None
+    if Fingerprint.of(memory.view()) != expected:
         raise BadData(f"{name} has changed since it was written")
     return memory, before if is_same and before is not None and before.is_at_rest else None
+
+
+def _sealed_copy(source: int, size: int) -> SharedMemory:
+    """Copies the beginning of a file to memory that nobody can change; what lacks is zero."""
+    target = os.memfd_create("neurald artifact", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.truncate(target, size)
+        copied = 0
+        while copied < size and (count := os.sendfile(target, source, copied, size - copied)):
+            copied += count
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(target, fcntl.F_ADD_SEALS, seals)
+    except OSError:
+        os.close(target)
+        raise
+    return SharedMemory.received(target, size, constant=True)
 
 
 def write_file(directory: int, name: str, content: Memory) -> Fingerprint:

@@ -1,4 +1,4 @@
-"""Attestations of large files of an entry, which are then mapped without hashing.
+"""Attestations of large files of an entry, which are then used without hashing.
 
 A process that has verified or written a file records its state (`neurald.hal.memory.mapped_file`).
 While the file is in that state, it holds the verified content. The attestations are authenticated
@@ -61,7 +61,7 @@ def read_attestations(
         if not are_equal(code, authentication_code(secret, _PURPOSE, content)):
             return {}
         found = msgspec.msgpack.decode(content, type=_Attestations)
-    except (OSError, BadData, msgspec.DecodeError):
+    except (OSError, BadData, msgspec.DecodeError, RecursionError):
         return {}
     if found.key != key:
         return {}

@@ -165,8 +165,8 @@ class Cache:
     def load(self, key: bytes, needed: CacheFilesNeeded) -> Loaded | Miss:
         """Loads and verifies the artifact of a key.
 
-        Large data, which affect only values, are mapped, and not hashed again if their files are
-        unchanged since they were verified. All else is in memory that nobody else can change.
+        The artifact is in memory that nobody else can change. Large data, which affect only values,
+        are not hashed again if their files are unchanged since they were verified.
 
         Args:
             key: see `neurald.hal.cache.key`.

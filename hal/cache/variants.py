@@ -56,9 +56,13 @@ class VariantCache:
     def _parts(self) -> KeyParts:
         return self._find_parts()
 
+    def parts_of(self, name: bytes) -> KeyParts:
+        """Returns the key parts of a variant."""
+        return self._parts.for_variant(name)
+
     def load(self, name: bytes) -> Artifact | None:
         """See `Variants.load`."""
-        found = self._cache.load(self._parts.for_variant(name).key(), self._needed)
+        found = self._cache.load(self.parts_of(name).key(), self._needed)
         if isinstance(found, Miss):
             return None
         origin = found.manifest.origin
@@ -70,7 +74,7 @@ class VariantCache:
         self.record = None
         if self._why_not_stored():
             return
-        parts = self._parts.for_variant(name)
+        parts = self.parts_of(name)
         origin = Origin(model=self._model, compile_ms=compile_ms, created_s=time.time())
         try:
             self._cache.store(parts, artifact, origin)

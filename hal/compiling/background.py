@@ -7,12 +7,14 @@ executes models has a low priority.
 import atexit
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.cache.store import CacheLocation
 from neurald.hal.cache.variants import SharedCache
-from neurald.hal.compiling.job import CompileJob, LocalModel
+from neurald.hal.compiling.job import CompileJob, Keep, LocalModel, shareable
+from neurald.hal.compiling.leaving import leave
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, Variants
 from neurald.hal.errors import OpFailed
@@ -127,6 +129,35 @@ def start_ahead(driver: str, device: Device, *, is_awaited: bool) -> None:
     _pool(driver, device, is_awaited=is_awaited).start()
 
 
+def leave_to_process(
+    driver: str,
+    device: Device,
+    model: Model | None,
+    keep: Keep,
+    location: CacheLocation,
+    is_unchanged: Callable[[], bool] = lambda: True,
+) -> None:
+    """Leaves a model to another process, which compiles it when this process has exited.
+
+    Args:
+        driver, device: see `BackgroundCompiler`.
+        model: all inputs have known shapes; no types are of vendors' extensions. None for the code
+            that all models need.
+        keep: where the result is kept.
+        location: of the cache.
+        is_unchanged: called after the constants were copied; False if they are not those of the key.
+
+    Raises:
+        Error: no process takes it.
+    """
+    memories = [] if model is None else [shareable(pool) for pool in model.pools]
+    if is_unchanged():
+        pool = _pool(driver, device, is_awaited=False)
+        sent = None if model is None else LocalModel.of(model)
+        job = pool.job(sent, memories, None, b"", is_open=False, shared_cache=location, keep=keep)
+        pool.leave(job, memories)
+
+
 def _pool(driver: str, device: Device, *, is_awaited: bool) -> CompilePool:
     with _lock:
         key = driver, is_awaited
@@ -164,6 +195,18 @@ def end_processes() -> None:
         pool.close()
 
 
+def _exit() -> None:
+    """Leaves to later processes what they need, and ends the rest without waiting for it."""
+    leave()
+    for stop in list(_running):
+        stop.cancel()
+    with _lock:
+        pools = list(_pools.values())
+        _pools.clear()
+    for pool in pools:
+        pool.end_now()
+
+
 def _forget() -> None:
     """Leaves the compiling processes to the parent, after a fork."""
     for pool in _pools.values():
@@ -172,5 +215,5 @@ def _forget() -> None:
     _running.clear()
 
 
-atexit.register(end_processes)
+atexit.register(_exit)
 os.register_at_fork(after_in_child=_forget)

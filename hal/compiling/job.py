@@ -8,7 +8,8 @@ any size:
     child -> daemon:     before that, any number of `CompileProgress`
     parent -> daemon:    a `ProcessExit`, if the child ended without a reply
 
-A daemon that closes its end no longer wants an answer.
+A daemon that closes its end no longer wants an answer. Jobs that an application leaves when it
+exits have no answer: they say where the result is kept (`Keep`).
 """
 
 import os
@@ -19,6 +20,7 @@ from typing import TypeVar
 
 import msgspec
 
+from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.store import CacheLocation
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory, SharedMemory
@@ -34,6 +36,10 @@ _PROGRESS_KIND = 3
 #: In one packet; the kernel's limit is 253.
 _MAX_DESCRIPTORS = 200
 _PACKET_BYTES = 8192
+#: The packets by which a process gets the socket of a job: one that is wanted now, and one that is
+#: done when the process that sends it has exited.
+NOW = b"j"
+LEFT = b"l"
 #: How long the other end may take to read or send a message, apart from compiling.
 EXCHANGE_S = 30.0
 
@@ -62,6 +68,18 @@ class LocalModel(msgspec.Struct, frozen=True, array_like=True):
         return Model(main=self.main, referenced=self.referenced, pools=tuple(pools), relaxed=self.relaxed)
 
 
+class Keep(msgspec.Struct, frozen=True):
+    """Where the result of a job is kept: in the shared cache.
+
+    Attributes:
+        parts: of its key.
+        model: short description of the model.
+    """
+
+    parts: KeyParts
+    model: str
+
+
 class CompileJob(msgspec.Struct, frozen=True, array_like=True):
     """A model to compile, or the code that all models of a device need.
 
@@ -78,6 +96,7 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
         shared_cache: the cache of what models share; None for the models of a daemon's clients,
             which must not affect each other.
         log_level: records below this level are not wanted.
+        keep: where the result is kept, of a job without an answer.
     """
 
     model: bytes | LocalModel | None
@@ -90,6 +109,7 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
     is_open: bool
     shared_cache: CacheLocation | None
     log_level: int
+    keep: Keep | None = None
 
 
 class CompileReply(msgspec.Struct, frozen=True, array_like=True):
@@ -261,5 +281,5 @@ def _wait_readable(connection: socket.socket) -> None:
 def _decoded(data: bytes | memoryview, kind: type[_T]) -> _T:
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadData(f"a message of a compilation is not a valid {kind.__name__}: {error}") from None

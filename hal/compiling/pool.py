@@ -24,9 +24,12 @@ from neurald.hal.cache.store import CacheLocation
 from neurald.hal.compiling.contract import spares_imports
 from neurald.hal.compiling.job import (
     EXCHANGE_S,
+    LEFT,
+    NOW,
     CompileJob,
     CompileProgress,
     CompileReply,
+    Keep,
     LocalModel,
     ProcessExit,
     memory_exceeded,
@@ -104,10 +107,26 @@ class CompilePool:
         self._lock = threading.Lock()
         self._server: _ForkServerProcess | None = None
         self._is_closed = False
+        self._has_left = False
         #: Jobs that run, and the time at which the last one ended.
         self._jobs = 0
         self._idle_since_s = 0.0
         self._timer: threading.Timer | None = None
+
+    def end_now(self) -> None:
+        """Ends all processes without waiting for them, since this process exits.
+
+        Jobs that were left are done first.
+        """
+        with self._lock:
+            self._is_closed = True
+            server, self._server = self._server, None
+            if self._timer is not None:
+                self._timer.cancel()
+        if server is not None:
+            if not self._has_left:
+                server.kill()
+            server.forget()
 
     @property
     def process(self) -> int | None:
@@ -181,6 +200,7 @@ class CompilePool:
         *,
         is_open: bool,
         shared_cache: CacheLocation | None = None,
+        keep: Keep | None = None,
     ) -> CompileJob:
         """Creates a job with the limits of the daemon; see `CompileJob`."""
         return CompileJob(
@@ -194,6 +214,7 @@ class CompilePool:
             is_open=is_open,
             shared_cache=shared_cache,
             log_level=logging.getLogger("neurald").getEffectiveLevel(),
+            keep=keep,
         )
 
     def run(
@@ -218,7 +239,7 @@ class CompilePool:
             Error: see `Compiler.compile`.
         """
         end_s = time.monotonic() + job.compile_s
-        with self._working(), self.begin() as connection:
+        with self._working(), self.begin() as connection, _ending(connection, stop):
             try:
                 send_message(connection, job, memories)
                 while True:
@@ -249,6 +270,28 @@ class CompilePool:
             on_crash(received.signal, name)
         raise OpFailed(f"the compiler crashed on the model: {name}")
 
+    def leave(self, job: CompileJob, memories: Sequence[Memory]) -> None:
+        """Leaves a job to the process, which does it when this process has exited.
+
+        Args:
+            job: says where its result is kept.
+            memories: of the model's constants.
+
+        Raises:
+            OpFailed: no process can be started, or it does not take the job.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            # What was sent stays readable when this end is closed.
+            with ours, theirs:
+                send_message(ours, job, memories)
+                if not self._running_process().take(theirs, LEFT):
+                    raise OpFailed("the compiler process has ended")
+        except OSError as error:
+            raise OpFailed(f"the compiler process takes no jobs: {error}") from None
+        with self._lock:
+            self._has_left = True
+
     def begin(self) -> socket.socket:
         """Begins a new job, and returns the daemon's end of its socket.
 
@@ -260,7 +303,7 @@ class CompilePool:
             cleanup.enter_context(ours)
             with theirs:
                 for _ in range(2):
-                    if self._running_process().take(theirs):
+                    if self._running_process().take(theirs, NOW):
                         cleanup.pop_all()
                         return ours
         raise OpFailed("the compiler process has ended, and could not be restarted")
@@ -285,6 +328,21 @@ class CompilePool:
                     spares=spares_imports(self._device),
                 )
             return self._server
+
+
+@contextlib.contextmanager
+def _ending(connection: socket.socket, stop: Cancellation) -> Iterator[None]:
+    """Wakes a thread that waits for a reply, if it is cancelled during the block."""
+
+    def wake() -> None:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    stop.call_on_cancel(wake)
+    try:
+        yield
+    finally:
+        stop.forget(wake)
 
 
 def _await_reply(
@@ -392,10 +450,10 @@ class _ForkServerProcess:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    def take(self, theirs: socket.socket) -> bool:
+    def take(self, theirs: socket.socket, kind: bytes) -> bool:
         """Passes the other end of a job to the process; returns whether that succeeded."""
         try:
-            self._control.sendmsg([b"j"], rights([theirs.fileno()]), socket.MSG_NOSIGNAL)
+            self._control.sendmsg([kind], rights([theirs.fileno()]), socket.MSG_NOSIGNAL)
         except OSError:
             # The process is about to end, if it has not ended yet.
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -406,6 +464,10 @@ class _ForkServerProcess:
     def forget(self) -> None:
         """Closes this process's end of the control socket, without waiting for the process."""
         self._control.close()
+
+    def kill(self) -> None:
+        """Kills the process. The kernel ends those that it has forked with it."""
+        self._process.kill()
 
     def close(self) -> None:
         """Ends the process, and all processes that it has forked."""

@@ -5,6 +5,9 @@ ends, can be killed at any moment, and leaves nothing behind that could affect t
 kernel enforces the limits of its time and memory.
 
 Executions have precedence: this process and its children usually run at a lower priority.
+
+An application that exits may leave jobs. This process then finishes them, one after another, within
+a limit of time, and ends. It has nothing of the application open.
 """
 
 import contextlib
@@ -28,6 +31,7 @@ from msgspec import Struct
 from neurald.hal.cache.store import Cache
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import (
+    LEFT,
     CompileJob,
     CompileReply,
     LocalModel,
@@ -40,6 +44,7 @@ from neurald.hal.compiling.job import (
     send_progress,
     shareable,
 )
+from neurald.hal.compiling.keeping import compile_and_keep
 from neurald.hal.device import CompileResult, PrepareOptions, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
@@ -50,6 +55,9 @@ from neurald.hal.records import replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.transport.packet import receive_packet
 from neurald.hal.sync.progress import progress_to
+
+#: How long this process continues at most after its owner has exited, in seconds.
+_LEFT_S: Final = 120.0
 
 #: How many log records of a child are kept, and how many characters of each and of its standard
 #: error.
@@ -108,9 +116,13 @@ def _compiler_of(device: Any) -> _Compile:
                 f"the driver's files have changed since the daemon was started (from {job.device_version} to "
                 f"{version}); restart the daemon"
             )
-        if job.model is None:
+        model = None if job.model is None else _model_of(job.model, pools, device)
+        if job.keep is not None and job.shared_cache is not None:
+            compile_and_keep(device, model, job.keep, job.shared_cache)
+            return CompileResult()
+        if model is None:
             return CompileResult(artifact=device.compile_common())
-        model, options = _model_of(job.model, pools, device), _options_of(job)
+        options = _options_of(job)
         if job.shared_cache is not None:
             cache = Cache.at(job.shared_cache)
             shared = SharedCache(cache, device, logging.getLogger(__name__).warning)
@@ -163,9 +175,11 @@ class _ForkServer:
         self._poll.register(control, select.POLLIN)
         #: By both of the descriptors that are polled.
         self._children: dict[int, _ChildProcess] = {}
+        #: Jobs for later.
+        self._left: list[socket.socket] = []
 
     def serve(self) -> None:
-        """Returns when the daemon has closed its end of the control socket."""
+        """Returns when the daemon has closed its end of the control socket, and nothing is left."""
         while True:
             for descriptor, _ in self._poll.poll():
                 if descriptor in self._children:
@@ -173,7 +187,26 @@ class _ForkServer:
                 elif descriptor == self._control.fileno() and not self._take():
                     for child in set(self._children.values()):
                         self._end(child)
+                    self._finish()
                     return
+
+    def _finish(self) -> None:
+        """Does the jobs that an application has left, one after another."""
+        if not self._left:
+            return
+        with Path(os.devnull).open("wb") as nothing:
+            # Whoever reads what the application writes does not wait for this process.
+            os.dup2(nothing.fileno(), 2)
+        os.chdir("/")
+        end_s = time.monotonic() + _LEFT_S
+        for connection in self._left:
+            try:
+                self._fork(connection)
+            except OSError:
+                return
+            (child,) = set(self._children.values())
+            select.select([child.descriptor], [], [], max(0.0, end_s - time.monotonic()))
+            self._end(child)
 
     def _take(self) -> bool:
         """Starts a job; returns False if there will be no more."""
@@ -189,6 +222,9 @@ class _ForkServer:
             packet.close_descriptors()
             return True
         connection = socket.socket(fileno=packet.descriptors[0])
+        if packet.data == LEFT:
+            self._left.append(connection)
+            return True
         try:
             self._fork(connection)
         except OSError as error:
@@ -235,6 +271,9 @@ class _ForkServer:
         self._control.close()
         for child in set(self._children.values()):
             child.connection.close()
+        for other in self._left:
+            if other is not connection:
+                other.close()
         _run(connection, self._compile_job)
 
     def _end(self, child: _ChildProcess) -> None:
@@ -290,7 +329,8 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
         memories = ()
         failure = _failure(error, job)
         reply = CompileReply(code=failure.code, text=str(failure)[:_MAX_CHARACTERS], log=log.records)
-    send_message(connection, reply, memories)
+    if job.keep is None:
+        send_message(connection, reply, memories)
 
 
 class _Percent:

@@ -28,6 +28,7 @@ from typing import Final, Self
 import msgspec
 
 from neurald.hal.crashes.pattern import CrashPattern
+from neurald.hal.memory.pool import buffer_address
 
 #: The environment variable with the descriptor of the memory.
 VARIABLE: Final = "NEURALD_BREADCRUMBS"
@@ -135,13 +136,18 @@ class Crumb:
 class ActivitySlot:
     """The slot of one thread. `begin` and `end` are fast."""
 
-    __slots__ = ("_end", "_memory", "_start", "_view", "number")
+    __slots__ = ("_end", "_start", "_view", "number")
 
     def __init__(self, view: memoryview, number: int) -> None:
         self.number = number
         self._view = view
         self._start = SLOTS_AT + number * SLOT.size
         self._end = self._start + SLOT.size
+
+    @property
+    def address(self) -> int:
+        """The address of the slot, for native code that writes entries to it."""
+        return buffer_address(self._view) + self._start
 
     def begin(self, entry: bytes) -> None:
         """Says what begins; see `Crumb.entry`."""

@@ -66,7 +66,8 @@ class BackgroundWorker:
         """Adds a piece of work.
 
         Returns:
-            What cancels it; None if too much is waiting, or if the process is about to exit.
+            What cancels it; None if too much is waiting, if no thread can be started, or if the
+                process is about to exit.
         """
         piece = _Piece(work, Cancellation(), copy_context())
         with self._lock:
@@ -76,10 +77,22 @@ class BackgroundWorker:
                 self._pieces.put_nowait(piece)
             except queue.Full:
                 return None
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="neurald background", daemon=True)
-                self._thread.start()
+            if self._thread is None and not self._started():
+                # Without a thread nothing else is waiting.
+                self._pieces.get_nowait()
+                return None
         return piece.cancellation
+
+    def _started(self) -> bool:
+        """Starts the thread; returns False if that fails. The caller holds the lock."""
+        thread = threading.Thread(target=self._run, name="neurald background", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            _LOG.info("work in the background is left out: %s", error)
+            return False
+        self._thread = thread
+        return True
 
     def _run(self) -> None:
         while True:

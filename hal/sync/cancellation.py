@@ -1,6 +1,5 @@
 """Cancellation: one thread asks the execution of another one to stop."""
 
-import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
@@ -69,8 +68,9 @@ class Cancellation:
 
     def forget(self, callback: Callable[[], object]) -> None:
         """Removes a callback that has not been called; does nothing if it has."""
-        with self._lock, contextlib.suppress(ValueError):
-            self._callbacks.remove(callback)
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
 
     def require_not_cancelled(self, where: str) -> None:
         """Raises Cancelled if it is cancelled; the message says `where` that was noticed."""

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from neurald.hal.device import Device
-from neurald.hal.errors import AnotherDevice, DeadObject, DriverUnable, Error, UnavailableDevice
+from neurald.hal.errors import (
+    AnotherDevice,
+    DeadObject,
+    DriverUnable,
+    Error,
+    ResourceExhaustedTransient,
+    UnavailableDevice,
+)
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served, is_standing_by
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import ensure_manager
@@ -288,7 +295,8 @@ def run_concurrently(
 
     Returns:
         One result per call; None for a call that has not returned by the deadline. Such a call
-            continues, but its result is dropped.
+            continues, but its result is dropped. ResourceExhaustedTransient for a call for which no
+            thread can be started.
     """
     results: list[_T | Error | None] = [None] * len(calls)
 
@@ -301,12 +309,15 @@ def run_concurrently(
     if len(calls) == 1 and deadline_s is None:
         run(0)
         return results
-    threads = [
-        threading.Thread(target=run, args=(number,), name="neurald device query", daemon=True)
-        for number in range(len(calls))
-    ]
-    for thread in threads:
-        thread.start()
+    threads = []
+    for number in range(len(calls)):
+        thread = threading.Thread(target=run, args=(number,), name="neurald device query", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            results[number] = ResourceExhaustedTransient(f"a device cannot be asked: {error}")
+        else:
+            threads.append(thread)
     for thread in threads:
         thread.join(remaining_s(deadline_s))
     return list(results)

@@ -9,7 +9,8 @@ import numpy as np
 
 from neurald.hal.device import Device
 from neurald.hal.model.types import DeviceType
-from neurald.runtime.devices.discovery import devices, open_device
+from neurald.runtime.devices.discovery import devices
+from neurald.runtime.devices.local import open_device
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.environment import Environment
 from neurald.runtime.litert.model_source import Content, ModelSource
@@ -42,9 +43,12 @@ class CompiledModel:
         self._environment = environment
         self._options = options
         self._source = source
-        cpu = options.cpu_options
+        cpu, wanted = options.cpu_options, options.hardware_accelerators
         self._runners: RunnerTable | None = RunnerTable(
-            source, lambda: _devices(options.hardware_accelerators, cpu), cpu.num_threads or 1
+            source,
+            lambda: _devices(wanted, cpu),
+            cpu.num_threads or 1,
+            starts_at_once=wanted == HardwareAccelerator.CPU and not self._is_reference,
         )
         self._signatures = dict(source.signatures) or {_PLACEHOLDER: _whole(source)}
 

@@ -1,16 +1,15 @@
 """Element types of tensors by the names and NumPy types that LiteRT's API shows."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.runtime.tflite.schema import INT2, UINT4
 from neurald.runtime.tflite.schema_enums import TensorType
 
 
-@dataclass(frozen=True, slots=True)
-class ElementType:
+class ElementType(Struct, frozen=True):
     """An element type.
 
     Attributes:

@@ -4,12 +4,11 @@ import enum
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurald.runtime.devices.discovery import open_device
-from neurald.runtime.litert.custom_device import CustomDevice
+from neurald.runtime.devices.local import open_device
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.model_source import Content, ModelSource
 from neurald.runtime.litert.native_interpreter import NativeInterpreter, signature_tables
@@ -17,9 +16,13 @@ from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.signature_runner import SignatureRunner
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner, tensor_number
 from neurald.runtime.litert.tensor_details import Details
-from neurald.runtime.tflite.custom_operators import CustomOperators
 from neurald.runtime.tflite.schema import OMITTED, OPERATOR_NAMES, Operator, TfliteSignature, TfliteSubgraph
 from neurald.runtime.tflite.schema_enums import BuiltinOperator
+
+if TYPE_CHECKING:
+    # Most programs have no custom operators.
+    from neurald.hal.device import Device
+    from neurald.runtime.tflite.custom_operators import CustomOperators
 
 _REFERENCES = (
     "There is at least 1 reference to internal data\n      in the interpreter in the form of a numpy array "
@@ -62,7 +65,7 @@ class Interpreter:
     """
 
     #: Functions of custom operators, which `InterpreterWithCustomOps` has.
-    _custom_operators: CustomOperators | None = None
+    _custom_operators: "CustomOperators | None" = None
 
     def __init__(
         self,
@@ -103,19 +106,27 @@ class Interpreter:
                 "and keeps operators from being computed together. It is meant for debugging.",
                 stacklevel=2,
             )
-        driver = "reference" if is_reference else "cpu"
+        self._driver = "reference" if is_reference else "cpu"
         self._compresses = experimental_compress_quantization_zero_points
-        operators = self._custom_operators
         # As bytes, a path is a path, too.
-        self._source = ModelSource(model_content or os.fsdecode(model_path or ""), operators)
+        self._source = ModelSource(model_content or os.fsdecode(model_path or ""), self._custom_operators)
         self._runners = RunnerTable(
             self._source,
-            lambda: [open_device(driver), *([CustomDevice(operators)] if operators else [])],
+            self._devices,
             int(num_threads or 1),
             keeps_all=experimental_preserve_all_tensors,
+            starts_at_once=not is_reference,
         )
         self._main = self._runners.runner(0)
         self._interpreter = NativeInterpreter(self._source, self._runners, self._get_op_details)
+
+    def _devices(self) -> "list[Device]":
+        found = [open_device(self._driver)]
+        if self._custom_operators:
+            from neurald.runtime.litert.custom_device import CustomDevice
+
+            found.append(CustomDevice(self._custom_operators))
+        return found
 
     # Tensors.
 
@@ -305,9 +316,11 @@ class InterpreterWithCustomOps(Interpreter):
 
     def __init__(
         self,
-        custom_op_registerers: Iterable[str | Callable[[CustomOperators], object]] | None = None,
+        custom_op_registerers: "Iterable[str | Callable[[CustomOperators], object]] | None" = None,
         **kwargs: Any,
     ) -> None:
+        from neurald.runtime.tflite.custom_operators import CustomOperators
+
         self._custom_operators = CustomOperators()
         for each in custom_op_registerers or ():
             if not callable(each):

@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite.content import file_content
-from neurald.runtime.tflite.custom_operators import CustomOperators
-from neurald.runtime.tflite.entry import Entry, load_entry
+from neurald.runtime.tflite.entry import load_entry
 from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph
+from neurald.runtime.tflite.stored_entry import Entry
+
+if TYPE_CHECKING:
+    from neurald.runtime.tflite.custom_operators import CustomOperators
 
 Content: TypeAlias = bytes | bytearray | memoryview
 
@@ -25,7 +28,7 @@ class ModelSource:
     """
 
     def __init__(
-        self, content: str | os.PathLike[str] | Content, custom_operators: CustomOperators | None = None
+        self, content: str | os.PathLike[str] | Content, custom_operators: "CustomOperators | None" = None
     ) -> None:
         self._custom_operators = custom_operators
         try:

@@ -72,11 +72,24 @@ def _add_package(name: str, modules: Mapping[str, tuple[str, ...]]) -> None:
     package.__path__ = list(installed.submodule_search_locations or ()) if installed else []
     sys.modules[name] = package
     for module_name, names in modules.items():
-        module = ModuleType(f"{name}.{module_name}")
-        for each in names:
-            setattr(module, each, getattr(replacement, each))
+        module = _module(f"{name}.{module_name}", names)
         setattr(package, module_name, module)
         sys.modules[module.__name__] = module
+
+
+def _module(name: str, names: Sequence[str]) -> ModuleType:
+    """Returns a module with neurald's classes, which are imported when they are first used."""
+    module = ModuleType(name)
+
+    def read(attribute: str) -> Any:
+        if attribute not in names:
+            raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+        value = getattr(replacement, attribute)
+        setattr(module, attribute, value)
+        return value
+
+    vars(module).update(__getattr__=read, __all__=list(names), __dir__=lambda: sorted(names))
+    return module
 
 
 def _lite() -> SimpleNamespace:

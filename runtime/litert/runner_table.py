@@ -11,6 +11,7 @@ from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.litert.model_source import ModelSource
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
+from neurald.runtime.plan.startup import default_startup
 
 
 class RunnerTable:
@@ -21,6 +22,8 @@ class RunnerTable:
         devices: returns the devices to use, when the first subgraph is compiled.
         threads: number of CPU threads; None to let the driver choose.
         keeps_all: keeps the results of all operators.
+        starts_at_once: runs the first tier until there is optimised code, unless the environment
+            says otherwise.
     """
 
     def __init__(
@@ -30,7 +33,9 @@ class RunnerTable:
         threads: int | None,
         *,
         keeps_all: bool = False,
+        starts_at_once: bool = False,
     ) -> None:
+        self._starts_at_once = starts_at_once
         self._source = source
         self._get_devices = devices
         self._devices: Sequence[Device] = ()
@@ -71,7 +76,13 @@ class RunnerTable:
         if self._keeps_all:
             return self
         if self._keeping is None:
-            self._keeping = RunnerTable(self._source, self._get_devices, self._threads, keeps_all=True)
+            self._keeping = RunnerTable(
+                self._source,
+                self._get_devices,
+                self._threads,
+                keeps_all=True,
+                starts_at_once=self._starts_at_once,
+            )
         return self._keeping
 
     @property
@@ -87,6 +98,8 @@ class RunnerTable:
     def _compiled(self, model: Model, earlier: Compilation | None) -> Compilation:
         self._devices = self._devices or self._get_devices()
         builder = CompilationBuilder(model, self._devices, self._threads)
+        if self._starts_at_once:
+            builder.set_startup(default_startup(has_explicit_devices=False))
         others = (runner.compilation for runner in self._runners.values())
         shared = earlier or next((each for each in others if each is not None), None)
         if shared is not None and model.state:

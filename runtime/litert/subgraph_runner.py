@@ -1,4 +1,8 @@
-"""Runs one subgraph of a file, whose tensors are addressed by their numbers."""
+"""Runs one subgraph of a file, whose tensors are addressed by their numbers.
+
+A program may give the inputs ever other shapes. What was prepared for the latest ones is kept, and
+if there are many, the lengths that differ are left open, so that what is prepared takes them all.
+"""
 
 import operator
 import weakref
@@ -6,28 +10,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.errors import BadData, Error
 from neurald.hal.model.strings import as_strings, decode_strings
 from neurald.hal.model.types import Model, OperandType
-from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.litert.element_types import ElementType, element_type, name_of
 from neurald.runtime.litert.tensor_details import Details, DetailTable
-from neurald.runtime.tflite.entry import Entry
 from neurald.runtime.tflite.schema import Tensor, TfliteSubgraph
 from neurald.runtime.tflite.state import shown_key, tensor_key
-from neurald.runtime.tflite.unpacking import stored_values
+from neurald.runtime.tflite.stored_entry import Entry
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-#: Loads the subgraph with other shapes of its inputs, by tensor.
+#: Loads the subgraph with other shapes of its inputs, by tensor. A length of 0 leaves a dimension
+#: open.
 Load: TypeAlias = Callable[[Mapping[int, Sequence[int]]], Entry]
 #: Compiles a model; variables are shared with the other compilation, if there is one.
 Compile: TypeAlias = Callable[[Model, Compilation | None], Compilation]
 
 #: Largest length of a dimension.
 _MAX_LENGTH: Final = 2**31 - 1
+#: Number of sets of shapes for which something is prepared before lengths are left open, and number
+#: of those for which it is kept. Code for any lengths is slower, so that few sets have their own.
+_OWN_SHAPES: Final = 2
+_MAX_PREPARED: Final = 4
 
 
 class _Lease:
@@ -43,6 +51,13 @@ class _Lease:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         return self._array.__array_interface__
+
+
+class _Prepared(Struct, frozen=True):
+    """The subgraph as a model, and its compilation."""
+
+    entry: Entry
+    compilation: Compilation
 
 
 class SubgraphRunner:
@@ -74,8 +89,11 @@ class SubgraphRunner:
         self._table = DetailTable(source, data)
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._values: dict[int, Array] = {}
-        self._entry: Entry | None = None
-        self._compilation: Compilation | None = None
+        #: The one that is used last.
+        self._prepared: list[_Prepared] = []
+        #: The shapes that each was prepared for, whether it is still kept or not; none if no more
+        #: lengths can be left open.
+        self._earlier_shapes: list[Mapping[int, tuple[int, ...]]] | None = []
         self._leases: weakref.WeakSet[_Lease] = weakref.WeakSet()
         #: Why the declared shapes of open inputs, which stand for any others, cannot be computed.
         self._postponed: Error | None = None
@@ -97,9 +115,13 @@ class SubgraphRunner:
         return len(self._source.tensors)
 
     @property
+    def _entry(self) -> Entry | None:
+        return self._prepared[-1].entry if self._prepared else None
+
+    @property
     def compilation(self) -> Compilation | None:
         """The compilation of the subgraph; None before `allocate`."""
-        return self._compilation
+        return self._prepared[-1].compilation if self._prepared else None
 
     @property
     def has_views(self) -> bool:
@@ -195,22 +217,61 @@ class SubgraphRunner:
     def _prepare(self) -> Entry:
         """Loads and compiles the subgraph, unless what is there takes the shapes."""
         shapes = {index: self.shape(index) for index in self._source.inputs}
-        if self._entry is not None and all(
-            _fits(shape, self._entry, index) for index, shape in shapes.items()
-        ):
-            return self._entry
+        for prepared in reversed(self._prepared):
+            if all(_fits(shape, prepared.entry, index) for index, shape in shapes.items()):
+                self._use(prepared)
+                return prepared.entry
         changed = {
             index: shape
             for index, shape in shapes.items()
             if not _is_declared(shape, self._source.tensors[index])
         }
-        entry = self._load(changed)
+        entry = self._load_open(shapes, changed) or self._load(changed)
         try:
-            compilation = self._compile(entry.model, self._compilation)
+            compilation = self._compile(entry.model, self.compilation)
         except BadData:
             # Variables whose shapes follow from the inputs' cannot keep their values.
             compilation = self._compile(entry.model, None)
-        self._entry, self._compilation = entry, compilation
+        self._use(_Prepared(entry, compilation))
+        if self._earlier_shapes is not None:
+            self._earlier_shapes.append(shapes)
+        return entry
+
+    def _use(self, prepared: _Prepared) -> None:
+        kept = [each for each in self._prepared if each is not prepared]
+        self._prepared = [*kept[1 - _MAX_PREPARED :], prepared]
+
+    def _load_open(
+        self, shapes: Mapping[int, tuple[int, ...]], changed: Mapping[int, tuple[int, ...]]
+    ) -> Entry | None:
+        """Loads the subgraph with open lengths where they differed from one set of shapes to another.
+
+        Args:
+            shapes: the present ones of all inputs.
+            changed: those that the file does not declare.
+
+        Returns:
+            None if there were few sets of shapes, or if these lengths cannot be open.
+        """
+        earlier = self._earlier_shapes
+        if earlier is None or len(earlier) < _OWN_SHAPES:
+            return None
+        opened = {
+            index: tuple(
+                0 if any(other[index][position : position + 1] != (length,) for other in earlier) else length
+                for position, length in enumerate(shape)
+            )
+            for index, shape in changed.items()
+        }
+        try:
+            if all(shape == changed[index] for index, shape in opened.items()):
+                return None
+            entry = self._load(opened)
+            self._infer(entry)
+        except BadData:
+            # Other sets of shapes are not tried, since each attempt takes time.
+            self._earlier_shapes = None
+            return None
         return entry
 
     def _inferred(self, entry: Entry) -> list[tuple[int, ...] | None]:
@@ -219,17 +280,30 @@ class SubgraphRunner:
         Raises:
             BadData: the shapes of the inputs do not go together.
         """
+        model, operands = entry.model, entry.model.main.operands
+        found: Mapping[int, tuple[int, ...]] = {}
+        if not all(operands[index].is_fully_specified for index in (*model.inputs, *model.outputs)):
+            try:
+                found = self._infer(entry)
+            except BadData as error:
+                if not self._has_placeholders():
+                    raise
+                self._postponed = error
+        return [found.get(operand, operands[operand].dimensions) for operand in model.outputs]
+
+    def _infer(self, entry: Entry) -> Mapping[int, tuple[int, ...]]:
+        """Returns the shapes that follow from the present ones of the inputs, by operand.
+
+        Raises:
+            BadData: the shapes of the inputs do not go together.
+        """
+        from neurald.hal.validation.shape_inference import bind_operations, infer_shapes  # imports much
+
         model, graph = entry.model, entry.model.main
         given = {
             operand: self.shape(tensor) for operand, tensor in zip(model.inputs, entry.inputs, strict=True)
         }
-        try:
-            found = infer_shapes(model, graph, bind_operations(graph), given)
-        except BadData as error:
-            if not self._has_placeholders():
-                raise
-            self._postponed, found = error, {}
-        return [found.get(operand, graph.operands[operand].dimensions) for operand in model.outputs]
+        return infer_shapes(model, graph, bind_operations(graph), given)
 
     def _has_placeholders(self) -> bool:
         """Returns True if all inputs have the shapes in the file, and these leave lengths open."""
@@ -308,8 +382,9 @@ class SubgraphRunner:
 
     def _value(self, index: int) -> Array:
         tensor = self._tensor(index)
-        if tensor.is_variable and self._compilation is not None:
-            state, name = self._compilation.state, shown_key(tensor_key(self._source.index, index))
+        compilation = self.compilation
+        if tensor.is_variable and compilation is not None:
+            state, name = compilation.state, shown_key(tensor_key(self._source.index, index))
             if name in state.names:
                 return state.value(name)
         if index in self._values and (self.is_ready or tensor.data is not None):
@@ -320,6 +395,8 @@ class SubgraphRunner:
         return self._values[index]
 
     def _constant(self, tensor: Tensor, offset: int, length: int) -> Array:
+        from neurald.runtime.tflite.unpacking import stored_values  # imports much
+
         stored = self._data[offset : offset + length]
         element = self._element(tensor.index)
         try:
@@ -337,15 +414,16 @@ class SubgraphRunner:
         """
         if not self.is_ready:
             raise RuntimeError("Invoke called on model that is not ready.")
-        if self._entry is None or self._compilation is None:
+        if not self._prepared:
             return  # There are no operators: every output is an input or a constant.
         if self._postponed is not None:
             raise RuntimeError(str(self._postponed)) from self._postponed
+        entry = self._prepared[-1].entry
         try:
-            results = self._compilation.run(*(self._values[index] for index in self._entry.inputs))
+            results = self._prepared[-1].compilation.run(*[self._values[index] for index in entry.inputs])
         except Error as error:
             raise RuntimeError(str(error)) from error
-        for index, result in zip(self._entry.outputs, results, strict=True):
+        for index, result in zip(entry.outputs, results, strict=True):
             if index >= self.tensor_count or self._is_result(index):
                 self._values[index] = result
 
@@ -371,8 +449,8 @@ class SubgraphRunner:
 
     def reset_variables(self) -> None:
         """Gives all variables their initial values."""
-        if self._compilation is not None:
-            self._compilation.state.reset()
+        if self.compilation is not None:
+            self.compilation.state.reset()
 
     def _tensor(self, index: int) -> Tensor:
         if not 0 <= index < len(self._source.tensors):

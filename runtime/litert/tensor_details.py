@@ -9,7 +9,6 @@ from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.tflite.flatbuffer import INT8, INT32, Table
 from neurald.runtime.tflite.schema import BlockQuantization, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.schema_enums import DimensionType
-from neurald.runtime.tflite.unpacking import index_vector
 
 Details = dict[str, Any]
 
@@ -106,6 +105,8 @@ def _sparsity(table: Table) -> Details:
 
 
 def _dimension(table: Table) -> Details:
+    from neurald.runtime.tflite.unpacking import index_vector  # imports much
+
     kind = table.integer(0, INT8)
     if kind == DimensionType.DENSE:
         return {"format": kind, "dense_size": table.integer(1, INT32)}

@@ -6,8 +6,9 @@ from typing import cast
 from neurald.hal.device import Capabilities, Device, HasLink, Link, Performance, Verdict, declared_extensions
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model, Preference
-from neurald.runtime.devices.discovery import check_devices, cpu_device, verdicts_in_execution_order
+from neurald.runtime.devices.asking import check_devices, verdicts_in_execution_order
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, model_of
 from neurald.runtime.partitioning.options import PartitioningMode
 from neurald.runtime.partitioning.placement import Candidate, DeviceScores

@@ -146,6 +146,20 @@ class CachedPreparation:
             is_stored=True,
         )
 
+    def leave(self) -> None:
+        """Leaves the model to another process; see `Preparer.leave`."""
+        from neurald.hal.compiling.background import leave_to_process
+        from neurald.hal.compiling.job import Keep
+
+        leave_to_process(
+            self._device.name,
+            self._device,
+            self._model,
+            Keep(parts=self._parts, model=describe(self._model)),
+            self.cache.location,
+            lambda: not self._reason_not_storable(),
+        )
+
     def _reason_not_storable(self) -> str:
         """Returns why nothing may be stored under this key; empty if storing is allowed."""
         if self._device.version != self._version:

@@ -9,8 +9,8 @@ from neurald.hal.device import Device, PreparedModel, PrepareOptions
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
-from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults
+from neurald.runtime.devices.local import cpu_device
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
 from neurald.hal.model.numbering import operation_name, operation_numbers
 from neurald.hal.model.types import Model
-from neurald.runtime.devices.discovery import cpu_device, verdicts_in_execution_order
+from neurald.runtime.devices.asking import verdicts_in_execution_order
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.boundary import Boundary, boundaries
 from neurald.runtime.model.branches import graph_of
 from neurald.runtime.model.step_model import StepModel, step_model

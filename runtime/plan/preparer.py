@@ -31,8 +31,8 @@ from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
-from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.plan.cached_preparation import CachedPreparation
 from neurald.runtime.plan.compiling import (
     checked_model,
@@ -139,6 +139,25 @@ class Preparer:
             is_background=True,
             monitor=self._monitor,
         )
+
+    @property
+    def keeps(self) -> bool:
+        """True if what is compiled is kept for later processes."""
+        return self._caching is not None and not self._options.attributes
+
+    def leave(self, device: Device, model: Model) -> None:
+        """Leaves a model to another process, which compiles it when this process has exited.
+
+        Args:
+            device: compiles in a process of its own.
+            model: of a step, with known shapes of the inputs.
+
+        Raises:
+            Error: no process takes it.
+        """
+        preparation = self._preparation(device, model)
+        if not isinstance(preparation, str):
+            preparation.leave()
 
     def load(self, device: Device, model: Model) -> PreparedStep | None:
         """Returns what the cache has for a model; None if it has nothing that can be used.
@@ -324,15 +343,22 @@ class Preparer:
         by_device: dict[str, list[int]] = {}
         for number, (device, _) in enumerate(wanted):
             by_device.setdefault(device.name, []).append(number)
-        # This thread prepares the models of one device, preferably of one in this process.
+        # This thread prepares the models of one device, preferably of one in this process, and of
+        # those for which there is no other thread.
         names = sorted(by_device, key=lambda name: wanted[by_device[name][0]][0].is_remote)
-        threads = [
-            threading.Thread(target=run, args=(by_device[name],), name=f"neurald-prepare-{name}", daemon=True)
-            for name in names[1:]
-        ]
-        for thread in threads:
-            thread.start()
-        run(by_device[names[0]] if names else ())
+        own, threads = names[:1], []
+        for name in names[1:]:
+            thread = threading.Thread(
+                target=run, args=(by_device[name],), name=f"neurald-prepare-{name}", daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError:
+                own.append(name)
+            else:
+                threads.append(thread)
+        for name in own:
+            run(by_device[name])
         for thread in threads:
             thread.join()
         return outcomes

@@ -95,8 +95,10 @@ class ProgressMonitor:
         with self._changed:
             self._running.append(running)
             if not self._has_thread:
-                self._has_thread = True
-                threading.Thread(target=self._watch, name="neurald progress", daemon=True).start()
+                # Without a thread the preparation is not shown.
+                with contextlib.suppress(RuntimeError):
+                    threading.Thread(target=self._watch, name="neurald progress", daemon=True).start()
+                    self._has_thread = True
         try:
             yield running.reached
         finally:

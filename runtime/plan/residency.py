@@ -14,8 +14,8 @@ from neurald.hal.errors import Error
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import OperandType
-from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.plan.plan import ExecutionStep, IfStep, PlanStep, PlanValue, StepRole, WhileStep
 
 

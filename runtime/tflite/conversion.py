@@ -8,8 +8,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, SignatureNames
 from neurald.hal.validation.model_rules import validate_accepted, validate_model
-from neurald.runtime.tflite.entry import with_input_shapes
 from neurald.runtime.tflite.importer import Importer
+from neurald.runtime.tflite.input_shapes import with_input_shapes
 from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
 
 

@@ -2,14 +2,16 @@
 
 An entry holds the graphs of a model, the values of its variables and the memories that the
 conversion added, but not the file, which is mapped. It is found by the state of the file
-(`neurald.hal.memory.mapped_file`) and the digest of the sources that convert. Like every entry of
-the cache it is authenticated with the installation's secret before anything is read from it: it
-holds what this installation has validated.
+(`neurald.hal.memory.mapped_file`), or the digest of bytes that are no file, and the digest of the
+sources that convert. Like every entry of the cache it is authenticated with the installation's
+secret before anything is read from it: it holds what this installation has validated.
 
 Without a usable cache, files are converted each time.
 """
 
 import time
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,12 +23,9 @@ from neurald.hal.cache.store import Cache, Miss, default_directory
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.digests import hex_digest_of
 from neurald.hal.errors import Error
-from neurald.hal.memory.mapped_file import FileMemory, FileState
-from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import (
-    Model,
-)
-from neurald.runtime.tflite.stored_model import restored_model, stored_model
+from neurald.hal.memory.mapped_file import FileMemory
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.model.types import Model
 
 #: Folders whose sources affect the conversion.
 CONVERSION_SOURCES = ("runtime/tflite", "hal/cache", "hal/model", "hal/operations", "hal/validation")
@@ -35,45 +34,61 @@ _FILES = CacheFilesNeeded(model=1, data=1)
 _MAX_ADDED_BYTES = 1 << 28
 
 
+#: Bytes that are no file are only identified, by a digest, if they are at most as many.
+_MAX_DIGESTED_BYTES = 16 << 20
+
+_T = TypeVar("_T")
+
+#: Returns what was converted, from its bytes, the file, and the joined memories that the conversion
+#: added; None if it is of another version.
+Restore: TypeAlias = Callable[[bytes | memoryview, Memory, Memory], _T | None]
+
+
 class ConvertedFile:
     """The place of a file's converted model in the default cache.
 
     Args:
-        memory: the mapped file.
-        signature: the entry point to load, as for `load_tflite`.
+        memory: the mapped file, or its bytes.
+        what: tells apart what is converted from a file: a value for MessagePack.
     """
 
-    def __init__(self, memory: FileMemory, signature: str | None) -> None:
+    def __init__(self, memory: Memory, what: object) -> None:
         self._memory = memory
-        self._state = memory.state()
+        self._identity = _identity(memory)
         self._cache: Cache | None = None
-        if self._state is not None:
+        if self._identity is not None:
             try:
                 self._cache = Cache(default_directory())
             except Error:
                 return
-            self._parts = _parts(self._state, signature)
+            self._parts = _parts(self._identity, what)
 
-    def load(self) -> Model | None:
-        """Returns the converted model; None if it is not in the cache."""
+    def load(self, restore: Restore[_T]) -> _T | None:
+        """Returns what was converted; None if it is not in the cache."""
         if self._cache is None:
             return None
         found = self._cache.load(self._parts.key(), _FILES)
         if isinstance(found, Miss):
             return None
         artifact = found.artifact
-        return restored_model(artifact.model[0].view(), self._memory, artifact.data[0])
+        return restore(artifact.model[0].view(), self._memory, artifact.data[0])
 
-    def store(self, model: Model) -> None:
-        """Stores a model that was converted from the file, unless that is not possible."""
+    def store(self, model: Model, stored: Callable[[], tuple[bytes, bytes] | None]) -> None:
+        """Stores what was converted from the file, unless that is not possible.
+
+        Args:
+            model: the model in it.
+            stored: returns it as bytes, and the joined memories besides the file; None if it cannot
+                be stored.
+        """
         if self._cache is None or sum(pool.size for pool in model.pools[1:]) > _MAX_ADDED_BYTES:
             return
-        stored = stored_model(model)
-        if stored is None:
+        encoded = stored()
+        if encoded is None:
             return
-        content, added = stored
+        content, added = encoded
         # The model was read from the file in this state if the state is still the same.
-        if self._memory.state() != self._state:
+        if _identity(self._memory) != self._identity:
             return
         artifact = Artifact(model=(HostMemory(content),), data=(HostMemory(added),))
         origin = Origin(model=describe(model), compile_ms=0.0, created_s=time.time())
@@ -83,8 +98,18 @@ class ConvertedFile:
             return  # A cache that is full or cannot be written is no reason to fail.
 
 
-def _parts(state: FileState, signature: str | None) -> KeyParts:
-    content = msgspec.msgpack.encode((msgspec.structs.astuple(state), signature))
+def _identity(memory: Memory) -> tuple[object, ...] | None:
+    """Returns what identifies a file or bytes; None if nothing does without reading much."""
+    if isinstance(memory, FileMemory):
+        state = memory.state()
+        return None if state is None else msgspec.structs.astuple(state)
+    if isinstance(memory, SharedMemory) and memory.readonly and memory.size <= _MAX_DIGESTED_BYTES:
+        return (hex_digest_of(memory.view()),)
+    return None
+
+
+def _parts(identity: tuple[object, ...], what: object) -> KeyParts:
+    content = msgspec.msgpack.encode((identity, what))
     return KeyParts(
         token="",
         graphs=hex_digest_of(b"neurald converted file 1\0" + content),

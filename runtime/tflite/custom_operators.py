@@ -5,10 +5,10 @@ input is the number of the call, which only the device of the application's proc
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension, ExtensionOperation
@@ -24,8 +24,7 @@ EXTENSION = Extension(name="org.neurald.python", operations=(ExtensionOperation(
 CALL = EXTENSION.operation_type(0)
 
 
-@dataclass(frozen=True, slots=True)
-class CustomCall:
+class CustomCall(Struct, frozen=True):
     """An operator of a file, and what computes it.
 
     Attributes:

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
-from neurald.hal.process.gc_pause import paused_gc
+from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.runtime.tflite.content import file_content
 from neurald.runtime.tflite.converted import ConvertedFile
+from neurald.runtime.tflite.stored_model import restored_model, stored_model
 
 
 def load_tflite(
@@ -52,10 +54,10 @@ def _load(
     if shapes or not isinstance(memory, FileMemory):
         return _convert(name, memory, signature, shapes or {})
     converted = ConvertedFile(memory, signature)
-    model = converted.load()
+    model = converted.load(restored_model)
     if model is None:
         model = _convert(name, memory, signature, {})
-        converted.store(model)
+        converted.store(model, partial(stored_model, model))
     return model
 
 

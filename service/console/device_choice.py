@@ -14,7 +14,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.types import OperandType
 from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.hal.registry import driver_names
-from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.local import cpu_device
 
 _ADDRESS = re.compile(r"unix:.+|.+:[0-9]{1,5}")
 _FACTORY = re.compile(r"[\w.]+:[A-Za-z_][\w.]*")

@@ -42,7 +42,9 @@ def unit_files(configuration: Configuration, *, is_system: bool, file: Path | No
         command=command,
         directory=str(MACHINE_DIRECTORY) if is_system else "%t/neurald",
         drivers=tuple(configuration.drivers),
-        drain_s=max(configuration.drain_s, *(each.drain_s or 0.0 for each in configuration.drivers.values())),
+        drain_s=max(
+            (configuration.drain_s, *(each.drain_s or 0.0 for each in configuration.drivers.values()))
+        ),
         serves_models=configuration.service.is_wanted,
         is_system=is_system,
         group=configuration.group,
@@ -77,9 +79,10 @@ def install(
     Raises:
         BadState: a file cannot be written, is somebody else's, or systemd refuses.
     """
-    for path, text in files.items():
-        target = _within(root, path)
+    targets = {_within(root, path): text for path, text in files.items()}
+    for target in targets:
         _require_ours(target)
+    for target, text in targets.items():
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             staging = target.with_name(f".{target.name}.new")

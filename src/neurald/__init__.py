@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from neurald.runtime.cache_warming import warm as warm
     from neurald.runtime.compilation import Compilation as Compilation
     from neurald.runtime.compilation_builder import CompilationBuilder as CompilationBuilder
+    from neurald.runtime.devices.asking import supported_operations as supported_operations
     from neurald.runtime.devices.discovery import connect as connect
-    from neurald.runtime.devices.discovery import open_device as open_device
-    from neurald.runtime.devices.discovery import supported_operations as supported_operations
     from neurald.runtime.devices.listing import devices as devices
+    from neurald.runtime.devices.local import open_device as open_device
     from neurald.runtime.execution.background.event import Event as Event
     from neurald.runtime.execution.burst import Burst as Burst
     from neurald.runtime.execution.execution import Execution as Execution
@@ -134,11 +134,11 @@ _HOMES = {
     "load_plan": "runtime.plan_files.plan_file",
     "load_tflite": "runtime.tflite",
     "metrics": "runtime.metrics",
-    "open_device": "runtime.devices.discovery",
+    "open_device": "runtime.devices.local",
     "pin": "runtime.partitioning.overrides",
     "prefer": "runtime.partitioning.overrides",
     "save_plan": "runtime.plan_files.plan_file",
-    "supported_operations": "runtime.devices.discovery",
+    "supported_operations": "runtime.devices.asking",
     "trace": "runtime.tracing.trace",
     "warm": "runtime.cache_warming",
 }
@@ -150,7 +150,7 @@ def _imported(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'neurald' has no attribute {name!r}")
     try:
-        from neurald.hal.process.gc_pause import paused_gc
+        from neurald.hal.process.memory.gc_pause import paused_gc
 
         # Nothing that an import creates is garbage, but looking for some takes a tenth of its time.
         with paused_gc():

@@ -18,7 +18,7 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.operations.machinery.call import Array
-from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.local import cpu_device
 
 #: Graphs are small; an execution that takes longer hangs.
 _EXECUTION_S = 60.0

@@ -51,7 +51,32 @@ _UNUSED = (
 )
 
 
-def started(path: Path, folder: Path) -> tuple[str, set[str]]:
+#: What a program that only uses the CPU device in its process needs none of.
+_UNUSED_BY_LITERT = (
+    "neurald.runtime.devices.daemons",
+    "neurald.runtime.litert.compiled_model",
+    "neurald.runtime.litert.custom_device",
+    "statistics",
+)
+
+#: A program of LiteRT, which uses NumPy itself.
+_LITERT_PROGRAM = """
+import sys
+import numpy as np
+known = set(sys.modules)
+from neurald.litert import Interpreter
+
+interpreter = Interpreter(sys.argv[1])
+interpreter.allocate_tensors()
+print(interpreter._main.compilation.report.steps[0].cache.name)
+(details,) = interpreter.get_input_details()
+interpreter.set_tensor(details["index"], np.ones((2, 3), np.float32))
+interpreter.invoke()
+print(*sorted(set(sys.modules) - known))
+"""
+
+
+def started(path: Path, folder: Path, program: str = _PROGRAM) -> tuple[str, set[str]]:
     """Returns what the cache did for a new process, and the modules that it has imported."""
     environment = {
         **os.environ,
@@ -61,7 +86,7 @@ def started(path: Path, folder: Path) -> tuple[str, set[str]]:
         "NEURALD_AUTOSTART": "0",
     }
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(path)],
+        [sys.executable, "-c", program, str(path)],
         capture_output=True,
         text=True,
         env=environment,
@@ -87,3 +112,9 @@ def test_what_a_start_from_the_cache_imports(tmp_path: Path) -> None:
     outcome, modules = started(path, folder)
     assert outcome == "HIT"
     assert modules.isdisjoint(_UNUSED), modules.intersection(_UNUSED)
+    outcome, modules = started(path, folder, _LITERT_PROGRAM)
+    assert outcome == "MISS", "the interpreter uses one thread"
+    outcome, modules = started(path, folder, _LITERT_PROGRAM)
+    assert outcome == "HIT"
+    unused = {*_UNUSED, *_UNUSED_BY_LITERT} - {"neurald.runtime.tflite.schema"}
+    assert modules.isdisjoint(unused), modules.intersection(unused)

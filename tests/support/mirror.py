@@ -33,6 +33,10 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "drivers/cpu/native/ring_serving.py": "tests/hal/rpc/server/test_native_ring.py",
+    "hal/execution/native_serving.py": "tests/hal/rpc/server/test_native_ring.py",
+    "hal/rpc/server/received_request.py": "tests/hal/rpc/test_ring.py",
+    "hal/rpc/transport/ring_layout.py": "tests/hal/rpc/transport/test_ring_end.py",
     "runtime/plan/planning_result.py": "tests/runtime/plan/test_planner.py",
     "drivers/cpu/first_tier/assembly.py": "tests/drivers/cpu/first_tier/test_preparation.py",
     "drivers/cpu/first_tier/bound_call.py": "tests/drivers/cpu/first_tier/test_preparation.py",
@@ -311,7 +315,9 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tracing/trace_points.py": "tests/runtime/tracing/test_trace.py",
     "runtime/devices/listing.py": "tests/runtime/devices/test_measuring.py",
     "runtime/devices/daemons.py": "tests/runtime/devices/test_introspection.py",
+    "runtime/devices/asking.py": "tests/runtime/devices/test_introspection.py",
     "runtime/devices/discovery.py": "tests/runtime/devices/test_introspection.py",
+    "runtime/devices/local.py": "tests/runtime/devices/test_introspection.py",
     "runtime/execution/binding/arguments.py": "tests/runtime/execution/test_execution.py",
     "runtime/execution/compiled_model.py": "tests/runtime/execution/variables/test_state_matrix.py",
     "runtime/execution/program/compound_executor.py": "tests/runtime/execution/program/test_executor.py",
@@ -372,7 +378,10 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/litert/options.py": "tests/runtime/litert/test_compiled_model.py",
     "runtime/litert/runner_table.py": "tests/runtime/litert/test_interpreter.py",
     "runtime/litert/subgraph_runner.py": "tests/runtime/litert/test_interpreter.py",
-    "runtime/tflite/entry.py": "tests/runtime/litert/test_interpreter.py",
+    "runtime/tflite/entry_conversion.py": "tests/runtime/tflite/test_entry.py",
+    "runtime/tflite/input_shapes.py": "tests/runtime/tflite/test_entry.py",
+    "runtime/tflite/stored_entry.py": "tests/runtime/tflite/test_entry.py",
+    "hal/compiling/keeping.py": "tests/hal/compiling/test_leaving.py",
     "runtime/tflite/content.py": "tests/runtime/tflite/test_load.py",
     "runtime/tflite/callees.py": "tests/runtime/tflite/test_importer.py",
     "runtime/tflite/composite.py": "tests/runtime/tflite/legalization/machinery/test_stablehlo.py",

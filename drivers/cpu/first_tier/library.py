@@ -5,6 +5,7 @@ process, and kept in the cache. Models use it as soon as it is there. Nothing of
 imported for that in the process of an application.
 """
 
+import contextlib
 import logging
 import os
 import threading
@@ -17,6 +18,10 @@ import msgspec
 
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.cache.store import CacheLocation
+from neurald.hal.cache.variants import SharedCache
+from neurald.hal.compiling.job import Keep
+from neurald.hal.compiling.leaving import call_at_exit
 from neurald.hal.device import Artifact, Variants
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData, Cancelled, Error
@@ -43,12 +48,17 @@ class FirstTierLibrary:
         target: the target of its code.
         compile_apart: compiles it in another process, and returns the artifact; None to compile it
             in this process.
+        leave: leaves it to another process when this process exits, see `leave_to_process`.
     """
 
     def __init__(
-        self, target: Target, compile_apart: Callable[[Cancellation], Artifact] | None = None
+        self,
+        target: Target,
+        compile_apart: Callable[[Cancellation], Artifact] | None = None,
+        leave: Callable[[Keep, CacheLocation], None] | None = None,
     ) -> None:
         self.target = target
+        self._leave = leave
         self._compile_apart = compile_apart
         self._lock = forkable_lock()
         self._codes: tuple[bytes, ...] | None = None
@@ -98,6 +108,8 @@ class FirstTierLibrary:
         self._ready.set()
 
     def _compile(self, variants: Variants | None, cancellation: Cancellation) -> None:
+        if self._leave is not None and isinstance(variants, SharedCache):
+            call_at_exit(partial(self._leave_unfinished, self._leave, variants))
         started = time.perf_counter()
         artifact = self._compiled(cancellation)
         stored = read_library(artifact, self.target)
@@ -106,6 +118,13 @@ class FirstTierLibrary:
         if variants is not None:
             variants.store(_NAME, artifact, (time.perf_counter() - started) * 1e3)
         self._ready.set()
+
+    def _leave_unfinished(self, leave: Callable[[Keep, CacheLocation], None], shared: SharedCache) -> None:
+        """Leaves the library to another process, if this process exits before it is compiled."""
+        if self._codes is None:
+            keep = Keep(parts=shared.parts_of(_NAME), model="kernels of the first tier")
+            with contextlib.suppress(Error, OSError):
+                leave(keep, shared.location)
 
     def _compiled(self, cancellation: Cancellation) -> Artifact:
         if self._compile_apart is not None:
@@ -155,7 +174,7 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
         raise BadData("the cache file is damaged or no library of the CPU driver")
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadData(f"the cache file is no library of the CPU driver: {error}") from None
     if stored.target != target.name:
         raise BadData(f"the library is for {stored.target}; {target.name} is expected")

@@ -450,6 +450,10 @@ class Instance:
         """Returns a function that runs the step on arrays and keeps the GIL; see `short_call`."""
         return self._short(binding.words.copy(), keep).on_arrays(*binding.arrays)
 
+    def served_call(self) -> StepCall:
+        """Returns a call for native code that serves clients, and has the instance for itself."""
+        return self._new_call(releases_gil=False)
+
     def _short(self, binding: Words, keep: object) -> StepCall:
         self._own[_POOL] = 0
         return self._new_call(binding=binding, releases_gil=False, keep=(self, keep))

@@ -12,6 +12,7 @@ from neurald.drivers.compiler.ir.string_references import is_string, stored_dtyp
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
+from neurald.drivers.cpu.native.served_instances import ServedInstances
 from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name
 from neurald.drivers.cpu.native.strings import resolved
 from neurald.drivers.cpu.native.thread_pool import Team
@@ -26,9 +27,11 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
 )
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import HostMemory, aligned_zeros, buffer_address
 from neurald.hal.process.exit import stop_at_exit
+from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 from neurald.hal.sync.lending_pool import LendingPool
@@ -107,6 +110,8 @@ class NativeModel:
             self._new_instance = partial(growing_instance.GrowingInstance, opened, *memory)
         self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
         self._short_instance: Instance | None = None
+        self._serving = forkable_lock()
+        self._served: ServedInstances | None = None
         self._is_measured = False
         #: Of steps whose lengths change: types of the outputs, and lengths for shapes of the
         #: inputs.
@@ -336,6 +341,34 @@ class NativeModel:
             return False
         works = zip(calls.work_items, calls.costs_ns, strict=True)
         return not any(division(*work, threads).parts > 1 for work in works)
+
+    def native_call(self, binding: ArgumentBinding, keep: object) -> NativeCall | None:
+        """Returns what native code runs to serve clients; None if the step needs Python.
+
+        Args:
+            binding: addresses of inputs and outputs.
+            keep: owner of this memory.
+        """
+        executable = self.executable
+        has_strings = any(is_string(port.operand.type) for port in (*executable.inputs, *executable.outputs))
+        if executable.loops or executable.strings or has_strings or self.opened is not None:
+            return None
+        with self._serving:
+            if self._served is None:
+                self._served = ServedInstances(self._new_served, _MAX_INSTANCES)
+                self._served.grow()
+        return NativeCall(
+            functions=self.team.program.addresses,
+            instances=self._served.address,
+            binding=int(binding.words.ctypes.data),
+            grow=self._served.grow,
+            keep=(self, binding, keep),
+        )
+
+    def _new_served(self) -> Instance:
+        instance = self._new_instance()
+        assert isinstance(instance, Instance)  # noqa: S101 - its lengths do not change
+        return instance
 
     def stop(self, deadline_s: float) -> None:
         """See `Stoppable.stop`. The model is left to the calling thread."""

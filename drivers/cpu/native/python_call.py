@@ -22,7 +22,7 @@ copies.
 Layouts (in 64-bit words):
 
     table     see `_TABLE`
-    call      see `_CALL`; an array, which is the function's `__self__`
+    call      see `CALL_WORDS`; an array, which is the function's `__self__`
     binding   for each input and then each output: its address, and 1 if it must be copied
     port      see `_PORT`
 """
@@ -82,7 +82,7 @@ _TABLE: Final = (
 #: Step, its result if it finishes, result of the last run, table, whether the GIL is released;
 #: ports, numbers of inputs and outputs; numbers of those that are arrays, and the call's own
 #: binding.
-_CALL: Final = (
+CALL_WORDS: Final = (
     "STEP",
     "FINISHED",
     "RESULT",
@@ -95,7 +95,7 @@ _CALL: Final = (
     "NEW_COUNT",
     "BINDING",
 )
-_RESULT: Final = _CALL.index("RESULT")
+_RESULT: Final = CALL_WORDS.index("RESULT")
 #: Type of the elements, rank, address of the shape, size in bytes; address in the arena (0 if the
 #: step does not use it), address that the arguments have now, addresses of these arguments and
 #: their number; where to copy an output to (null if it is written in place). With strings: the
@@ -149,7 +149,7 @@ def python_call_text() -> str:
 
     words = {
         name: _WORD_BYTES * position
-        for names in (_TABLE, _CALL, _PORT)
+        for names in (_TABLE, CALL_WORDS, _PORT)
         for position, name in enumerate(names)
     }
     return string_access_text("neurald") + kernel_text(
@@ -404,6 +404,11 @@ class StepCall:
         )
 
     @property
+    def address(self) -> int:
+        """The address of the call for native code, which runs it by `neurald_run_call`."""
+        return int(self._call.ctypes.data)
+
+    @property
     def result(self) -> int:
         """The result of the last run."""
         return int(self._call[_RESULT])
@@ -434,8 +439,8 @@ class StepCall:
         Args:
             inputs, outputs: their numbers.
         """
-        self._call[_CALL.index("ARRAY_COUNT")] = inputs
-        self._call[_CALL.index("NEW_COUNT")] = outputs
+        self._call[CALL_WORDS.index("ARRAY_COUNT")] = inputs
+        self._call[CALL_WORDS.index("NEW_COUNT")] = outputs
         return self._function(_CALL_ARRAYS, _FAST_ARGUMENTS)
 
     def _function(self, name: str, flags: int) -> Callable[..., Any]:
@@ -450,4 +455,4 @@ class StepCall:
 def _run(run: Any, call: Words, _: object, binding: Words) -> bool:
     """Does what `neurald_call_with` does."""
     finished: int = run(call.ctypes.data, binding.ctypes.data)
-    return finished == int(call[_CALL.index("FINISHED")])
+    return finished == int(call[CALL_WORDS.index("FINISHED")])

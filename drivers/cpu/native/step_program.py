@@ -68,6 +68,7 @@ import os
 from typing import Final
 
 from neurald.drivers.cpu.native.python_call import python_call_text
+from neurald.drivers.cpu.native.ring_serving import ring_serving_text
 from neurald.drivers.cpu.target.executable import RECORD_WORDS, Opcode
 
 #: The step program has the callers of functions with up to this many arguments.
@@ -144,7 +145,8 @@ def step_program_text(machine: str = "") -> str:
     the number of records; if it was stopped, the position of the unfinished record plus `STOPPED`;
     if a loop ran too long, the position of its test plus `TIMED_OUT`.
     `neurald_work` runs a worker; it returns when the worker has to quit. The functions of
-    `python_call` run a step, too. It has the callers of functions with few arguments.
+    `python_call` run a step, too, and those of `ring_serving` run steps for clients. It has the
+    callers of functions with few arguments.
 
     Args:
         machine: the architecture; that of this machine by default.
@@ -187,7 +189,8 @@ def step_program_text(machine: str = "") -> str:
         YIELD=_YIELD.get(machine or os.uname().machine, -1),
     )
     callers = "\n".join(caller_text(count) for count in range(1, COMMON_ARGUMENTS + 1))
-    return program + sharing + python_call_text() + callers
+    serving = ring_serving_text(futex_number(machine), pause)
+    return program + sharing + python_call_text() + serving + callers
 
 
 def caller_name(count: int) -> str:

@@ -31,6 +31,7 @@ from neurald.drivers.cpu.native.step_program import (
 from neurald.drivers.cpu.target.target import Target
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
+from neurald.hal.execution.native_serving import RING_FUNCTIONS
 from neurald.hal.memory.pool import anonymous
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class StepProgram:
     def __init__(self, code: bytes) -> None:
         (code,) = link_image((code,))
         callers = (caller_name(count) for count in range(1, COMMON_ARGUMENTS + 1))
-        loaded = LoadedCode((code,), ("neurald_run", "neurald_work", *PYTHON_FUNCTIONS, *callers))
+        names = ("neurald_run", "neurald_work", *PYTHON_FUNCTIONS, *RING_FUNCTIONS, *callers)
+        loaded = LoadedCode((code,), names)
         # Workers still run the code when the process exits.
         loaded.keep_forever()
         self._loaded = loaded

@@ -14,16 +14,14 @@ import threading
 import time
 import weakref
 from contextlib import ExitStack
-from typing import Self
-
-from msgspec import Struct
+from typing import Final, Self
 
 from neurald.hal.accounting.account import charging
 from neurald.hal.accounting.events import count_failure
 from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import Ticket, with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
-from neurald.hal.buffers.staging import ByteCopy, Staged, copy, output_types, stage
+from neurald.hal.buffers.staging import Staged, copy, output_types, stage
 from neurald.hal.crashes.breadcrumbs import ActivitySlot, CrashPhase
 from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import (
@@ -31,16 +29,26 @@ from neurald.hal.device import (
     MAX_LOOP_TIMEOUT_S,
     ExecuteOptions,
     ExecutionResult,
-    OutputShape,
     PreparedModel,
 )
 from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
+from neurald.hal.execution.native_serving import (
+    GIVEN_UP,
+    IDLE,
+    NEEDS_INSTANCE,
+    PYTHON,
+    REPORT,
+    NativeCall,
+    native_call,
+)
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.model.types import OperandType, Request
+from neurald.hal.model.types import Priority
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
 from neurald.hal.process.time_slices import AdaptiveSlices
+from neurald.hal.rpc.server.native_ring import NativeRing
+from neurald.hal.rpc.server.received_request import ReceivedRequest, RunCancellation
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide, Stamps
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, STORES_IN_ORDER, WAKE, RingEnd, RingSide, Stamps
 from neurald.hal.rpc.transport.ring_packet import (
     COMPLETION,
     MAX_SLOTS,
@@ -57,56 +65,18 @@ from neurald.hal.rpc.transport.ring_packet import (
     read_request,
     shapes_packet,
 )
-from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.validation.request_rules import validate_request
 
 logger = logging.getLogger(__name__)
 
+#: Native code only runs executions that use a processor for less. With longer ones, Python takes a small
+#: part of the time, and they wait in the same queue as all others.
+_MAX_NATIVE_S: Final = 0.01
+
 
 class _ClientGone(Exception):
     """The client closed its end of the ring's socket, or this end was shut down."""
-
-
-class _RunCancellation(Cancellation):
-    """A cancellation by the end of the session, or for one execution, by the client in the ring."""
-
-    def __init__(self, ring: RingEnd) -> None:
-        super().__init__()
-        self._ring = ring
-
-    def begin(self) -> None:
-        """Begins to watch the ring for a cancellation of the submission that was taken last."""
-        self.watch(self._ring.cancelled_address, self._ring.taken_number)
-
-    @property
-    def is_cancelled(self) -> bool:
-        """See `Cancellation.is_cancelled`."""
-        return self._is_cancelled or self._ring.is_cancelled
-
-
-class _ReceivedRequest(Struct, kw_only=True, eq=False):
-    """A request that the client sent.
-
-    Attributes:
-        registered: the prepared model to run; None once the client has released it.
-        types: of its outputs.
-        request: as sent, validated.
-        slots: the slots of its memories.
-        staged: what is run instead if arguments must be copied.
-        shapes: the last ones of its outputs that the client was sent.
-        output_copies: the copies to make for these shapes.
-        entry: what breadcrumbs say while it runs.
-    """
-
-    registered: weakref.ref[RegisteredModel]
-    types: tuple[OperandType, ...]
-    request: Request
-    slots: frozenset[int]
-    staged: Staged | None = None
-    shapes: tuple[OutputShape, ...] | None = None
-    output_copies: list[ByteCopy] | None = None
-    entry: bytes = b""
 
 
 class RingServer:
@@ -139,18 +109,19 @@ class RingServer:
         self._admission = admission
         self._watch = watch
         self._ring = RingEnd(memory, connection, RingSide.DAEMON)
-        self._cancellation = _RunCancellation(self._ring)
+        self._cancellation = RunCancellation(self._ring)
         self._place = admission.turns.place(session.user, session.token)
         self._polling = admission.turns.polling
         self._lock = threading.Lock()
         self._slots: dict[int, Memory] = {}
-        self._requests: dict[int, _ReceivedRequest] = {}
+        self._requests: dict[int, ReceivedRequest] = {}
         self._arena: Memory | None = None
         self._last = b""
         #: The beginning of the stamps of the execution under way, if its client wants them.
         self._traced: list[int] | None = None
-        self._last_run: tuple[_ReceivedRequest, ExecuteOptions] | None = None
+        self._last_run: tuple[ReceivedRequest, ExecuteOptions] | None = None
         self._activity: ActivitySlot
+        self._native: NativeRing | None = None
         self._handle_in_session = session.add_ring(self)
 
     @classmethod
@@ -208,15 +179,20 @@ class RingServer:
             self._serve_all()
 
     def _serve_all(self) -> None:
+        """Serves the ring: native code first, then Python what native code has left."""
         slices = AdaptiveSlices()
         try:
             while True:
+                reason = self._serve_natively(slices)
+                is_left = reason in (PYTHON, NEEDS_INSTANCE) and self._ring.has_entry
                 started = time.perf_counter()
-                self._wait()
+                self._wait(spins=reason != IDLE)
                 arrived = time.perf_counter()
                 self._ring.note_wait(arrived - started)
+                if not is_left and self._native is not None and self._native.is_useful:
+                    continue
                 self._place.take()
-                self._serve()
+                self._serve(needs_instance=reason == NEEDS_INSTANCE)
                 self._place.end()
                 slices.note_work(time.perf_counter() - arrived)
         except _ClientGone:
@@ -229,10 +205,24 @@ class RingServer:
             self._place.end()
             self._end()
 
-    def _wait(self) -> None:
+    def _serve_natively(self, slices: AdaptiveSlices) -> int:
+        """Has native code serve until Python is needed; returns why."""
+        native = self._native
+        if native is None or not native.is_useful:
+            return PYTHON
+        with self._admission.native_runs(self._session, native):
+            reason = REPORT
+            while reason == REPORT:
+                reason = native.serve()
+                slices.note_work(native.last_run_s)
+        if reason == GIVEN_UP:
+            raise _ClientGone  # its session is over
+        return reason
+
+    def _wait(self, *, spins: bool) -> None:
         """Waits for the next submission, and reads the packets that arrive before it."""
         # While others compute, a polling thread would take the interpreter from them.
-        if not self._admission.is_busy and self._polling.acquire(blocking=False):
+        if spins and not self._admission.is_busy and self._polling.acquire(blocking=False):
             try:
                 if self._ring.spin():
                     return
@@ -248,6 +238,8 @@ class RingServer:
             shut_down(self._connection)  # the client may hold a descriptor of this end
             self._connection.close()
         self._session.remove_ring(self._handle_in_session)
+        if self._native is not None:
+            self._native.clear()
         self._slots.clear()
         self._requests.clear()
         self._arena = self._last_run = None
@@ -328,6 +320,7 @@ class RingServer:
         _, slot = RELEASE_HEAD.unpack(data)
         self._slots.pop(slot, None)
         for number in [n for n, each in self._requests.items() if slot in each.slots]:
+            self._forget_native(number)
             del self._requests[number]
         self._forget_last()
 
@@ -335,7 +328,8 @@ class RingServer:
         numbered = read_request(data, self._slot)
         registered = self._session.model(numbered.handle)
         validate_request(registered.model, numbered.request)
-        self._requests[numbered.number] = _ReceivedRequest(
+        self._forget_native(numbered.number)
+        self._requests[numbered.number] = ReceivedRequest(
             registered=weakref.ref(registered),
             types=output_types(registered.model),
             request=numbered.request,
@@ -351,7 +345,7 @@ class RingServer:
 
     # Executions
 
-    def _serve(self) -> None:
+    def _serve(self, *, needs_instance: bool) -> None:
         wanted = self._ring.wanted_stamps
         self._traced = [wanted, os.getpid(), time.monotonic_ns()] if wanted else None
         received, options = self._submitted(self._ring.take())
@@ -363,31 +357,92 @@ class RingServer:
         try:
             self._session.begin_call()
             try:
-                self._admit(received, registered, options)
+                has_result = self._admit(received, registered, options)
             finally:
                 self._session.end_call()
         except Error as error:
             self._fail(error)
+            has_result = False
+        if self._last_run is not None and self._last_run[0] is received:
+            self._let_native(received, registered, has_result=has_result, needs_instance=needs_instance)
 
-    def _admit(
-        self, received: _ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions
+    def _let_native(
+        self,
+        received: ReceivedRequest,
+        registered: RegisteredModel,
+        *,
+        has_result: bool,
+        needs_instance: bool,
     ) -> None:
-        """Runs a request once the device can, and replies.
+        """Lets native code run the submission that was the last one, if it can and may."""
+        number, measure, *_ = SUBMISSION.unpack_from(self._last)
+        native = self._native
+        if not has_result:
+            self._forget_native(number)
+            return
+        staged, shapes = received.staged, received.shapes
+        if (
+            not received.may_be_native
+            or measure
+            or not STORES_IN_ORDER
+            or received.processor_s > _MAX_NATIVE_S
+            or staged is None
+            or shapes is None
+            or registered.priority is not Priority.MEDIUM
+        ):
+            return
+        try:
+            with charging(registered.account):
+                if native is not None and native.may_run(number):
+                    if needs_instance:
+                        native.grow(number)
+                    return
+                call = native_call(registered.prepared_model, staged.request)
+        except Error:  # there is no memory for an instance
+            call = None
+        if call is None:
+            received.may_be_native = False
+            self._forget_native(number)
+            return
+        if native is None:
+            native = self._native = self._new_native(call)
+        outputs = staged.output_copies(received.types, shapes) if staged.arenas else ()
+        native.add(number, self._last, call, staged.input_copies, outputs, received.entry, registered)
+
+    def _new_native(self, call: NativeCall) -> NativeRing:
+        gate = self._admission.gate
+        return NativeRing(
+            call.functions,
+            self._ring,
+            self._connection,
+            self._cancellation,
+            self._activity,
+            gate,
+            gate.share_of(self._session.user),
+            self._session.share,
+        )
+
+    def _forget_native(self, number: int) -> None:
+        if self._native is not None:
+            self._native.forget(number)
+
+    def _admit(self, received: ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions) -> bool:
+        """Runs a request once the device can, and replies; returns whether it has a result.
 
         Raises:
             Error: it was not run, and there was no reply.
         """
         ticket = self._admission.begin_execution(self._session, options, registered.priority, registered.pace)
         try:
-            self._run(received, registered, options, ticket)
+            return self._run(received, registered, options, ticket)
         finally:
             # After the reply to the client: a daemon that stops ends rings once nothing is under
             # way.
             self._admission.end_execution(ticket)
 
     def _run(
-        self, received: _ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions, ticket: Ticket
-    ) -> None:
+        self, received: ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions, ticket: Ticket
+    ) -> bool:
         traced = self._traced
         if traced is not None:
             traced.append(time.monotonic_ns())
@@ -404,8 +459,10 @@ class RingServer:
             if traced is not None:
                 traced.append(time.monotonic_ns())
             self._complete(received, result)
+            return result.is_sufficient
+        return False
 
-    def _submitted(self, entry: bytes) -> tuple[_ReceivedRequest, ExecuteOptions]:
+    def _submitted(self, entry: bytes) -> tuple[ReceivedRequest, ExecuteOptions]:
         if entry == self._last and self._last_run is not None:
             return self._last_run
         number, measure, left_s, loop_timeout_s = SUBMISSION.unpack_from(entry)
@@ -431,7 +488,7 @@ class RingServer:
         self._last_run = None
 
     def _execute(
-        self, received: _ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions
+        self, received: ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions
     ) -> ExecutionResult:
         staged = self._staged(received, registered.prepared_model)
         if not received.entry:
@@ -439,7 +496,9 @@ class RingServer:
         self._activity.begin(received.entry)
         try:
             with charging(registered.account):
+                began_s = time.thread_time()
                 result = registered.prepared_model.execute(staged.request, options)
+                received.processor_s = time.thread_time() - began_s
         finally:
             self._activity.end()
         if staged.arenas and result.is_sufficient:
@@ -449,7 +508,7 @@ class RingServer:
                 copy(received.output_copies)
         return result
 
-    def _staged(self, received: _ReceivedRequest, prepared_model: PreparedModel) -> Staged:
+    def _staged(self, received: ReceivedRequest, prepared_model: PreparedModel) -> Staged:
         """Returns the request to run, with its inputs copied where necessary."""
         staged = received.staged
         if staged is not None and (not staged.arenas or staged.arenas[0] is self._arena):
@@ -466,7 +525,8 @@ class RingServer:
         """Returns the arena of the ring; one request uses it at a time."""
         if self._arena is None or self._arena.size < size_bytes:
             self._arena = None
-            for each in self._requests.values():
+            for number, each in self._requests.items():
+                self._forget_native(number)
                 each.staged = None  # it uses the old arena
             self._arena = self._session.new_memory(size_bytes)
         return self._arena
@@ -478,7 +538,7 @@ class RingServer:
         self._send(error_packet(self._ring.next_number, error))
         self._ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
-    def _complete(self, received: _ReceivedRequest, result: ExecutionResult) -> None:
+    def _complete(self, received: ReceivedRequest, result: ExecutionResult) -> None:
         traced = self._traced
         if traced is not None:
             number, process, arrived, admitted, ended = traced

@@ -25,6 +25,16 @@ from msgspec.structs import astuple
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.processors import PROCESSORS
+from neurald.hal.rpc.transport.ring_layout import (
+    CANCELLED,
+    COMPLETION,
+    ENTRY_OFFSET,
+    PACKETS,
+    SUBMISSION,
+    WANTED_STAMPS,
+    WORD_BYTES,
+)
+from neurald.hal.rpc.transport.ring_layout import WAKE as WAKE
 
 RING_BYTES = 4096
 #: How long a waiting end polls before it sleeps, if a core is free for it. Waking from sleep costs
@@ -42,34 +52,18 @@ _YIELD_S = 1e-4
 _ALONE_S = 5e-5
 
 _ENTRY_BYTES = 32
-#: Indexes of 32-bit words, with separate cache lines for each direction: (number of the entry,
-#: whether its reader sleeps).
-_SUBMISSION = (0, 48)
-_COMPLETION = (16, 32)
-#: Index of the word with the number of the submission that its client has cancelled.
-_CANCELLED = 33
-#: Index of the word that counts the packets which the client has sent, other than those that wake
-#: the daemon.
-_PACKETS = 34
-#: Index of the word with the number of the call whose stamps the client wants; 0 for none.
-_WANTED_STAMPS = 512
 #: Offset of the stamps, in bytes: see `Stamps`.
 _STAMPS_OFFSET = 2112
 _STAMPS = struct.Struct("<6Q")
-#: Offset of an entry from its number, in bytes.
-_ENTRY_OFFSET = 8
-_WORD_BYTES = 4
 _NUMBERS = 1 << 32
 #: When to look for an entry again after the flag was set: its writer may not have seen the flag
 #: yet, and so wake nobody. A system call orders the accesses of this end, and takes longer than
 #: stores of the other core take to become visible. The second time is a safety net.
-_STORE_SEEN_MS = (0, 20.0)
+_STORE_SEEN_MS = (0, 100.0)
 #: On these machines, an end that sees a number also sees the entry that was written before it. On
 #: others the number is sent in a packet, since system calls order the accesses around them.
-_STORES_IN_ORDER = platform.machine() in {"x86_64", "AMD64", "i386", "i586", "i686"}
+STORES_IN_ORDER = platform.machine() in {"x86_64", "AMD64", "i386", "i586", "i686"}
 
-#: The packet that wakes the other end: its kind and the number of the entry.
-WAKE = 0
 _WAKE = struct.Struct("<BI")
 _WAKE_KIND = bytes([WAKE])
 # Plain numbers: combining flags takes longer than a system call.
@@ -101,8 +95,8 @@ class Stamps(Struct, frozen=True, array_like=True):
 class RingSide(Enum):
     """The two ends of a ring: (words that it writes, words that it reads)."""
 
-    CLIENT = (_SUBMISSION, _COMPLETION)
-    DAEMON = (_COMPLETION, _SUBMISSION)
+    CLIENT = (SUBMISSION, COMPLETION)
+    DAEMON = (COMPLETION, SUBMISSION)
 
 
 class RingEnd:
@@ -119,12 +113,14 @@ class RingEnd:
         view = memory.view()
         self._words = view.cast("I")
         self._stamps = view[_STAMPS_OFFSET : _STAMPS_OFFSET + _STAMPS.size]
-        #: The address of the number of the submission that its client has cancelled.
-        self.cancelled_address = memory.address + _CANCELLED * _WORD_BYTES
+        #: The address of the memory, and that of the number of the submission that its client has
+        #: cancelled.
+        self.address = memory.address
+        self.cancelled_address = memory.address + CANCELLED * WORD_BYTES
         (self._put_index, self._peer_sleeps), (self._take_index, self._sleeps) = side.value
-        start = self._put_index * _WORD_BYTES + _ENTRY_OFFSET
+        start = self._put_index * WORD_BYTES + ENTRY_OFFSET
         self._put_entry = view[start : start + _ENTRY_BYTES]
-        start = self._take_index * _WORD_BYTES + _ENTRY_OFFSET
+        start = self._take_index * WORD_BYTES + ENTRY_OFFSET
         self._take_entry = view[start : start + _ENTRY_BYTES]
         self._connection = connection
         self._poll, self._connection_poll = select.poll(), select.poll()
@@ -147,7 +143,7 @@ class RingEnd:
         self._put_entry[: len(entry)] = entry
         self._put_number = number = (self._put_number + 1) % _NUMBERS
         self._words[self._put_index] = number
-        if self._words[self._peer_sleeps] or not _STORES_IN_ORDER:
+        if self._words[self._peer_sleeps] or not STORES_IN_ORDER:
             self._wake_peer(number)
 
     def _wake_peer(self, number: int) -> None:
@@ -174,11 +170,11 @@ class RingEnd:
     def announce_packet(self) -> None:
         """Tells the daemon's end, if it polls, that the client is about to send a packet."""
         self._packets = (self._packets + 1) % _NUMBERS
-        self._words[_PACKETS] = self._packets
+        self._words[PACKETS] = self._packets
 
     def note_packets(self) -> None:
         """Records that the daemon's end reads the packets that were announced."""
-        self._packets = self._words[_PACKETS]
+        self._packets = self._words[PACKETS]
 
     @property
     def has_entry(self) -> bool:
@@ -187,7 +183,7 @@ class RingEnd:
         Raises:
             BadData: its number is not the next one.
         """
-        number = self._words[self._take_index] if _STORES_IN_ORDER else self._woken_number
+        number = self._words[self._take_index] if STORES_IN_ORDER else self._woken_number
         if number == self._taken_number:
             return False
         if number != (self._taken_number + 1) % _NUMBERS:
@@ -203,21 +199,21 @@ class RingEnd:
         Raises:
             BadData: see `has_entry`.
         """
-        if not _STORES_IN_ORDER:
+        if not STORES_IN_ORDER:
             return self.has_entry
         words, index, taken = self._words, self._take_index, self._taken_number
         usual_s = self._usual_wait_s
         now = time.perf_counter()
-        if PROCESSORS.are_crowded(now):
+        if usual_s > _SHORT_WAIT_S or PROCESSORS.are_crowded(now):
             return self.has_entry
-        end = now if usual_s > _SHORT_WAIT_S else now + usual_s + SPIN_S
-        packets = words[_PACKETS]
+        end = now + usual_s + SPIN_S
+        packets = words[PACKETS]
         if packets != self._packets:
             self._packets = packets
             return self.has_entry
         yields_at, shares_at = now, now + _ALONE_S
         while words[index] == taken:
-            if now >= end or words[_PACKETS] != packets or PROCESSORS.are_crowded(now):
+            if now >= end or words[PACKETS] != packets or PROCESSORS.are_crowded(now):
                 return False
             if now >= yields_at:
                 os.sched_yield()
@@ -265,7 +261,7 @@ class RingEnd:
                 while not self.has_entry:
                     if not self._poll.poll(wait_ms):
                         break
-                    if _STORES_IN_ORDER and self.has_entry:
+                    if STORES_IN_ORDER and self.has_entry:
                         # The packet that woke this end is taken before its next sleep, when nobody
                         # waits for it.
                         self._has_left_wake = True
@@ -303,6 +299,17 @@ class RingEnd:
         return bytes(self._take_entry)
 
     @property
+    def numbers(self) -> tuple[int, int, int]:
+        """The last entries that were taken and put, and the announced packets, for native code."""
+        return self._taken_number, self._put_number, self._packets
+
+    def resume(self, taken: int, put: int) -> None:
+        """Goes on after native code has taken and put entries."""
+        self._taken_number, self._put_number = taken, put
+        # It leaves no packet that woke this end without an entry.
+        self._has_left_wake = False
+
+    @property
     def put_number(self) -> int:
         """The number of the last entry that was put."""
         return self._put_number
@@ -310,11 +317,11 @@ class RingEnd:
     @property
     def wanted_stamps(self) -> int:
         """The number of the call whose stamps the client wants; 0 for none."""
-        return self._words[_WANTED_STAMPS]
+        return self._words[WANTED_STAMPS]
 
     def want_stamps(self, number: int) -> None:
         """Asks the daemon for the stamps of a call, before it is submitted; 0 asks for none."""
-        self._words[_WANTED_STAMPS] = number
+        self._words[WANTED_STAMPS] = number
 
     def put_stamps(self, stamps: Stamps) -> None:
         """Leaves the stamps of a call for the client, before its completion is put."""
@@ -326,7 +333,7 @@ class RingEnd:
 
     def cancel(self, number: int) -> None:
         """Tells the peer that a submission is cancelled. Any thread may call this."""
-        self._words[_CANCELLED] = number
+        self._words[CANCELLED] = number
 
     @property
     def taken_number(self) -> int:
@@ -336,4 +343,4 @@ class RingEnd:
     @property
     def is_cancelled(self) -> bool:
         """True if the client has cancelled the last submission that was taken."""
-        return self._words[_CANCELLED] == self._taken_number
+        return self._words[CANCELLED] == self._taken_number

@@ -24,11 +24,11 @@ from neurald.hal.errors import BadData, Error, OpFailed, ResultCode, error_for
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Dimensions, Request
 from neurald.hal.operations.machinery.signature import MAX_RANK
+from neurald.hal.rpc.transport.ring_layout import MAX_REQUESTS as MAX_REQUESTS
 
 PACKET_BYTES = 1 << 16
-#: How many slots and requests a ring keeps.
+#: How many slots a ring keeps.
 MAX_SLOTS = 128
-MAX_REQUESTS = 64
 #: Inputs and outputs of a request together; that many fit into a packet.
 MAX_ARGUMENTS = 256
 

@@ -2,8 +2,8 @@
 
 The work is done in lanes, one for each device: a lane is a thread that does one piece after
 another, for all compilations of the process. A piece refers to its compilation weakly. If the
-compilation is freed, the piece is cancelled; after a fork, the child begins again when it uses the
-compilation.
+compilation is freed, the piece is cancelled, unless later processes can use its result (see
+`unfinished`); after a fork, the child begins again when it uses the compilation.
 
 Where the device is another than the CPU device and takes long, the CPU device compiles the step,
 too. Its code runs until the device is ready, and stays if the device fails.
@@ -25,12 +25,14 @@ from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
-from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.devices.local import cpu_device
+from neurald.runtime.execution.background import unfinished
 from neurald.runtime.execution.background.lanes import lane
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.plan.compiling import has_known_inputs
 from neurald.runtime.plan.plan import ExecutionStep
+from neurald.runtime.plan.prepared_step import PreparedStep
 from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.startup import Startup
 from neurald.runtime.plan.status import CompilationStatus, StepStatus, StepTier
@@ -129,16 +131,16 @@ class Optimization:
             preparer=self.preparer,
         )
         reference = weakref.ref(self)
-        self._enqueue(step.device.name, partial(_prepare, reference, goal), number)
-        if step.device is not cpu_device():
-            self._enqueue(f"cpu beside {step.device.name}", partial(_improve, reference, goal), None)
-
-    def _enqueue(self, name: str, work: "partial[None]", number: int | None) -> None:
-        cancellation = lane(name).submit(work)
+        unfinished.begin(goal)
+        cancellation = lane(step.device.name).submit(partial(_prepare, reference, goal))
         if cancellation is not None:
-            weakref.finalize(self, cancellation.cancel).atexit = False
-        elif number is not None:
+            weakref.finalize(self, _free, goal, cancellation).atexit = False
+        else:
             self.end(number, "the process is about to exit")
+        if step.device is not cpu_device():
+            beside = lane(f"cpu beside {step.device.name}").submit(partial(_improve, reference, goal))
+            if beside is not None:
+                weakref.finalize(self, beside.cancel).atexit = False
 
     def call_when_replaced(self, callback: "weakref.WeakMethod[Callable[[], None]]") -> None:
         """Sets what is called after a first tier was replaced, unless its object is gone."""
@@ -220,6 +222,12 @@ class Optimization:
                 self._changed.wait(left_s)
 
 
+def _free(goal: _Goal, cancellation: Cancellation) -> None:
+    """Cancels the work for a compilation that is freed, unless it has another use."""
+    if not unfinished.free(goal):
+        cancellation.cancel()
+
+
 def _resume(reference: "weakref.ref[Optimization]") -> None:
     found = reference()
     if found is not None:
@@ -229,18 +237,33 @@ def _resume(reference: "weakref.ref[Optimization]") -> None:
 def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:
     """Has the device of a step prepare it."""
     found = reference()
+    if found is None and not unfinished.is_finished(goal):
+        return
+    progress = _StepProgress() if found is None else found.begin(goal.step)
+    del found
+    try:
+        prepared, reason = _prepared(goal, progress, cancellation)
+    finally:
+        if not cancellation.is_cancelled:
+            unfinished.end(goal)
+    found = reference()
     if found is None:
         return
-    progress = found.begin(goal.step)
-    del found
-    reason = ""
-    prepared = None
+    if prepared is not None:
+        found.recovery.step(found.step(goal.step)).replace_first_tier(prepared)
+    found.end(goal.step, reason)
+
+
+def _prepared(
+    goal: _Goal, progress: _StepProgress, cancellation: Cancellation
+) -> tuple[PreparedStep | None, str]:
+    """Returns the prepared step; if that fails None, and the reason."""
     preparer = goal.preparer.in_background(cancellation)
+    reason = ""
     for attempt in range(1 + _RETRIES):
         try:
             with progress_to(progress.reached), convert_driver_faults(goal.device.name):
-                prepared = preparer.prepare(goal.device, goal.model, goal.step, goal.steps)
-            break
+                return preparer.prepare(goal.device, goal.model, goal.step, goal.steps), ""
         except Error as error:
             reason = f"{goal.device.name} could not prepare it: {error}"
             has_ended = isinstance(error, DeadObject | OpFailed)
@@ -249,12 +272,7 @@ def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: 
         except BaseException as error:
             reason = f"{goal.device.name} could not prepare it: {type(error).__name__}: {error}"
             break
-    found = reference()
-    if found is None:
-        return
-    if prepared is not None:
-        found.recovery.step(found.step(goal.step)).replace_first_tier(prepared)
-    found.end(goal.step, "" if prepared is not None else reason)
+    return None, reason
 
 
 def _improve(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:

@@ -4,7 +4,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, T
 from neurald.hal.model.types import Model, Request, Subgraph
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
-from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.plan.preparer import Preparer
 
 

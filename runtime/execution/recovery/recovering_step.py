@@ -41,8 +41,8 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.costs.step_times import StepTimes
-from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
 from neurald.runtime.execution.program.step_runner import checked_step_result
 from neurald.runtime.execution.recovery.cpu_runs import run_on_cpu

@@ -10,7 +10,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.types import Model, Request
-from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
 from neurald.runtime.execution.recovery.cpu_runs import WholeModelFallback
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution

@@ -9,7 +9,7 @@ from neurald.hal.device import PreparedModel
 from neurald.hal.errors import Error
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.lanes import lane
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer

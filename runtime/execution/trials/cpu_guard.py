@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from neurald.hal.device import Device
 from neurald.hal.model.types import Model
-from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.partitioning.groups import Group
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.plan.kept_decisions import decision_key, load_decision

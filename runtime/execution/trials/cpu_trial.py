@@ -22,8 +22,8 @@ from neurald.hal.model.numbering import operation_numbers
 from neurald.hal.model.types import Model, Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.lanes import lane
 from neurald.runtime.execution.program.executor import PlanExecutor, SimpleExecutor
 from neurald.runtime.execution.program.step_runner import Runner, run_step

@@ -24,8 +24,8 @@ from neurald.hal.errors import BadState, Error
 from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import Model, Request
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.runtime.devices.discovery import cpu_device
 from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.lanes import lane
 from neurald.runtime.execution.verification.captured_run import (
     CapturedRun,

@@ -83,7 +83,7 @@ class Worker:
 
     def __init__(self, control: socket.socket) -> None:
         # Imported here, in the sandbox and before the first order.
-        from neurald.runtime.devices.discovery import cpu_device
+        from neurald.runtime.devices.local import cpu_device
         from neurald.service.inference.worker import lane_server, leavers, loaded_model
 
         cpu_device()
@@ -105,7 +105,7 @@ class Worker:
                 return
             try:
                 self._obey(packet, descriptor)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 logger.error("an order of the front end is not understood: %s", error)
 
     def _obey(self, packet: bytes, descriptor: int | None) -> None:

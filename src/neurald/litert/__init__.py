@@ -1,22 +1,47 @@
 """LiteRT's Python API on neurald: a drop-in for `ai_edge_litert`.
 
-`python -m neurald.litert PROGRAM.py` runs an unmodified program.
+`python -m neurald.litert PROGRAM.py` runs an unmodified program. Names are imported when they are
+first used.
 """
 
-from neurald.runtime.litert.compiled_model import CompiledModel
-from neurald.runtime.litert.delegate import Delegate, load_delegate
-from neurald.runtime.litert.environment import Environment, EnvironmentOptions
-from neurald.runtime.litert.interpreter import Interpreter, InterpreterWithCustomOps, OpResolverType
-from neurald.runtime.litert.options import (
-    CpuKernelMode,
-    CpuOptions,
-    GpuOptions,
-    HardwareAccelerator,
-    Options,
-)
-from neurald.runtime.litert.signature_runner import SignatureRunner
-from neurald.runtime.litert.tensor_buffer import TensorBuffer
-from neurald.runtime.tflite.custom_operators import CustomFunction, CustomOperators
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neurald.runtime.litert.compiled_model import CompiledModel
+    from neurald.runtime.litert.delegate import Delegate, load_delegate
+    from neurald.runtime.litert.environment import Environment, EnvironmentOptions
+    from neurald.runtime.litert.interpreter import Interpreter, InterpreterWithCustomOps, OpResolverType
+    from neurald.runtime.litert.options import (
+        CpuKernelMode,
+        CpuOptions,
+        GpuOptions,
+        HardwareAccelerator,
+        Options,
+    )
+    from neurald.runtime.litert.signature_runner import SignatureRunner
+    from neurald.runtime.litert.tensor_buffer import TensorBuffer
+    from neurald.runtime.tflite.custom_operators import CustomFunction, CustomOperators
+
+_HOMES = {
+    "CompiledModel": "litert.compiled_model",
+    "CpuKernelMode": "litert.options",
+    "CpuOptions": "litert.options",
+    "CustomFunction": "tflite.custom_operators",
+    "CustomOperators": "tflite.custom_operators",
+    "Delegate": "litert.delegate",
+    "Environment": "litert.environment",
+    "EnvironmentOptions": "litert.environment",
+    "GpuOptions": "litert.options",
+    "HardwareAccelerator": "litert.options",
+    "Interpreter": "litert.interpreter",
+    "InterpreterWithCustomOps": "litert.interpreter",
+    "OpResolverType": "litert.interpreter",
+    "Options": "litert.options",
+    "SignatureRunner": "litert.signature_runner",
+    "TensorBuffer": "litert.tensor_buffer",
+    "load_delegate": "litert.delegate",
+}
 
 __all__ = [
     "CompiledModel",
@@ -37,3 +62,24 @@ __all__ = [
     "TensorBuffer",
     "load_delegate",
 ]
+
+
+def _imported(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'neurald.litert' has no attribute {name!r}")
+    from neurald.hal.process.memory.gc_pause import paused_gc
+
+    # Nothing that an import creates is garbage, but looking for some takes a tenth of its time.
+    with paused_gc():
+        value = getattr(import_module(f"neurald.runtime.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+if not TYPE_CHECKING:
+    # Hidden from type checkers, which would otherwise accept every misspelled name.
+    __getattr__ = _imported
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

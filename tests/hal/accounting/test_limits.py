@@ -31,8 +31,8 @@ from neurald.hal.admission.session import Session, Sessions
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent, ResourceExhaustedTransient
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
-from neurald.hal.process import machine
 from neurald.hal.process.address import Address
+from neurald.hal.process.memory import machine
 from neurald.hal.records import replace
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server.server import DeviceServer

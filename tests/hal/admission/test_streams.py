@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support.daemon.peer import Peer
 from support.models.addition import AddingDevice, addition
+from support.threads import refuse_threads
 from support.waiting import wait_until
 
 from neurald._proto import device_pb2
@@ -48,6 +49,18 @@ def test_streams_are_counted_in_all_and_for_each_client() -> None:
     for _ in range(5):
         with streams.open("a", Context()), streams.open("a", Context()):
             pass
+
+
+def test_streams_that_cannot_be_watched_are_refused_and_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = StreamLimiter(limit=1, patience_s=0.1, grace_s=60)
+    refuse_threads(monkeypatch)
+    for _ in range(2):
+        with pytest.raises(ResourceExhaustedTransient, match="cannot be watched: can't start"):
+            streams.begin("a", Context())
+    monkeypatch.undo()
+    context = Context()
+    with streams.open("a", context):
+        assert context.is_cut.wait(10)
 
 
 def test_a_stalled_stream_leaves_room_for_another_one() -> None:

@@ -190,3 +190,36 @@ def test_an_execution_is_found_once() -> None:
     assert dog.hanging == 0
     dog.begin("again", None)
     assert dog.end()
+
+
+class Running:
+    """Executions of native code, one of which has run for long."""
+
+    def __init__(self, *, has_ended: bool) -> None:
+        self.started_ns = time.monotonic_ns() - 10_000_000_000
+        self.asked = threading.Event()
+        self._has_ended = has_ended
+
+    def give_up(self, started_ns: int) -> bool:
+        assert started_ns == self.started_ns
+        self.started_ns = 0
+        self.asked.set()
+        return not self._has_ended
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_executions_of_native_code_are_given_up_unless_they_have_ended(has_ended: bool) -> None:
+    found: list[str] = []
+    watchdog: Watchdog[str] = Watchdog(5.0, 0.0, lambda owner, taken_s, thread: found.append(owner))
+    watchdog._interval_s = 0.001
+    runs = Running(has_ended=has_ended)
+    watchdog.begin_native("owner", runs)
+    assert runs.asked.wait(30)
+    if has_ended:
+        wait_until(lambda: watchdog.hanging == 0)
+        assert not found
+    else:
+        wait_until(lambda: found)
+        assert watchdog.hanging == 1
+    watchdog.end_native()
+    assert watchdog.hanging == 0

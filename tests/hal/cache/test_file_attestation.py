@@ -1,4 +1,4 @@
-"""Large data files are not hashed again while their states are known; they are always mapped."""
+"""Large data files are not hashed again while their states are known; they are always copied."""
 
 import mmap
 import os
@@ -14,7 +14,7 @@ from neurald.hal.cache.entry import HEAD
 from neurald.hal.cache.file_attestation import ATTESTATIONS
 from neurald.hal.cache.store import Cache, Loaded, Miss
 from neurald.hal.memory import mapped_file
-from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.records import replace
 
 PARTS = entry_parts()
@@ -34,7 +34,6 @@ def _soon_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 def stored(directory: Path, content: bytes = CONTENT, graphs: str = "11") -> Path:
     parts = entry_parts(graphs=graphs)
     Cache(directory).store(parts, replace(artifact(), data=(HostMemory(content),)), ORIGIN)
-    _hashed.clear()
     return directory / parts.key().hex()
 
 
@@ -45,15 +44,15 @@ def data(directory: Path) -> Memory | None:
 
 @pytest.fixture(autouse=True)
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns a list that gets an element for each large file that is hashed."""
+    """Returns the sizes of contents that were hashed."""
     _hashed.clear()
-    create = cache_file.new_digest
+    of = cache_file.Fingerprint.of
 
-    def counted() -> object:
-        _hashed.append(1)
-        return create()
+    def counted(_: object, content: memoryview) -> cache_file.Fingerprint:
+        _hashed.append(content.nbytes)
+        return of(content)
 
-    monkeypatch.setattr(cache_file, "new_digest", counted)
+    monkeypatch.setattr(cache_file.Fingerprint, "of", classmethod(counted))
     return _hashed
 
 
@@ -61,13 +60,13 @@ _hashed: list[int] = []
 
 
 def is_believed(memory: Memory | None) -> bool:
-    """Returns whether the large file was not hashed since the last call."""
-    assert memory is not None
+    """Returns whether the large file was not hashed since the last call; its memory is sealed."""
+    assert isinstance(memory, SharedMemory)
     assert bytes(memory.view()) == CONTENT
     assert memory.readonly
-    is_hashed = bool(_hashed)
+    hashed = max(_hashed, default=0)
     _hashed.clear()
-    return not is_hashed
+    return hashed < len(CONTENT)
 
 
 def test_what_was_just_stored_is_not_hashed_again(directory: Path) -> None:
@@ -79,35 +78,34 @@ def test_what_was_just_stored_is_not_hashed_again(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_another_entry_in_its_place_changes_nothing(directory: Path, is_known: bool) -> None:
+def test_what_happens_to_the_file_afterwards_changes_nothing(directory: Path, is_known: bool) -> None:
     entry = stored(directory)
     if not is_known:
         (entry / ATTESTATIONS).unlink()
     memory = data(directory)
     assert is_believed(memory) is is_known
-    stored(directory, bytes(len(CONTENT)))
+    with (entry / "data0").open("r+b") as file:
+        file.write(b"\x7f" * len(CONTENT))
     assert is_believed(memory)
-    found = data(directory)
-    assert found is not None
-    assert bytes(found.view()) == bytes(len(CONTENT))
+    os.truncate(entry / "data0", 0)  # reading a mapping of it would be the end of the process
+    assert is_believed(memory)
+    assert isinstance(Cache(directory).load(PARTS.key(), NEEDED), Miss)
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_known_afterwards(
+def test_a_file_that_changes_while_it_is_copied_is_not_believed(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = stored(directory)
-    (entry / ATTESTATIONS).unlink()
-    time.sleep(0.05)
-    create = cache_file.new_digest
+    path = stored(directory) / "data0"
+    sendfile = os.sendfile
 
-    def beside() -> object:
-        (entry / "data0").touch()
-        return create()
+    def beside(target: int, source: int, offset: int, count: int) -> int:
+        if os.fstat(source).st_size == len(CONTENT):
+            with path.open("r+b") as file:
+                file.write(b"!")
+        return sendfile(target, source, offset, count)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(cache_file, "new_digest", beside)
-        assert data(directory) is not None
-    assert not (entry / ATTESTATIONS).exists()
+    monkeypatch.setattr(os, "sendfile", beside)
+    assert isinstance(Cache(directory).load(PARTS.key(), NEEDED), Miss)
 
 
 def test_small_files_and_what_is_executed_are_always_read(directory: Path) -> None:

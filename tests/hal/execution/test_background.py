@@ -5,6 +5,7 @@ import time
 
 import pytest
 from support.daemon.forking import in_child
+from support.threads import refuse_threads
 
 from neurald.hal.execution.background import BackgroundWorker
 from neurald.hal.sync.cancellation import Cancellation
@@ -39,6 +40,17 @@ def test_failures_do_not_stop_the_others() -> None:
 
     worker.submit(fail)
     worker.submit(lambda _: done.set())
+    assert done.wait(10)
+    worker.close()
+
+
+def test_work_without_a_thread_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, done = BackgroundWorker(), threading.Event()
+    refuse_threads(monkeypatch)
+    for _ in range(40):
+        assert worker.submit(lambda _: pytest.fail("it was left out")) is None
+    monkeypatch.undo()
+    assert worker.submit(lambda _: done.set()) is not None
     assert done.wait(10)
     worker.close()
 

@@ -86,7 +86,7 @@ class Shared:
 def test_arrays_are_copied_in_and_out(
     prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch, in_order: bool
 ) -> None:
-    monkeypatch.setattr(ring_end, "_STORES_IN_ORDER", in_order)
+    monkeypatch.setattr(ring_end, "STORES_IN_ORDER", in_order)
     burst = burst_of(prepared)
     values, result = np.zeros(3, np.float32), np.zeros(3, np.float32)
     wanted = request(values, result)

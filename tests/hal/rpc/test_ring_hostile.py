@@ -18,6 +18,7 @@ from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald._proto import device_pb2
+from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, Error, OpFailed, Unmappable
 from neurald.hal.memory.pool import SharedMemory
@@ -26,6 +27,7 @@ from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server import ring_server
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.packet import receive_packet, rights
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
@@ -60,9 +62,13 @@ def ring_threads() -> int:
     return sum(thread.name == "neurald ring" for thread in threading.enumerate())
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[DeviceServer]:
-    server = DeviceServer(AddingDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
+@pytest.fixture(params=[AddingDevice, CpuDevice], ids=["python", "native"])
+def server(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[DeviceServer]:
+    """A daemon whose rings are served by Python, or by native code after the first execution."""
+    monkeypatch.setattr(ring_server, "_MAX_NATIVE_S", 1000.0)
+    server = DeviceServer(request.param(), Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     yield server
     server.stop()
@@ -174,6 +180,8 @@ def test_the_bare_protocol(raw: Raw) -> None:
     ids=len,
 )
 def test_packets_that_are_none(raw: Raw, bystander: Callable[[], None], packet: bytes) -> None:
+    raw.prepare()
+    raw.run()
     raw.connection.send(packet)
     assert raw.is_cut_off()
 
@@ -196,9 +204,10 @@ def test_submissions_that_are_none(raw: Raw, bystander: Callable[[], None], subm
     assert raw.is_cut_off()
 
 
-@pytest.mark.parametrize("number", [2, 3, 0x7FFFFFFF, 0xFFFFFFFF])
+@pytest.mark.parametrize("number", [0, 3, 4, 0x7FFFFFFF, 0xFFFFFFFF])
 def test_numbers_out_of_turn(raw: Raw, bystander: Callable[[], None], number: int) -> None:
     raw.prepare()
+    raw.run()
     struct.pack_into("I", raw.memory.view(), 0, number)
     with contextlib.suppress(BrokenPipeError):  # a daemon that polls has seen the number already
         raw.connection.send(struct.pack("<BI", 0, number))
@@ -329,6 +338,7 @@ def test_answers_that_nobody_reads(raw: Raw, bystander: Callable[[], None]) -> N
 
 def test_words_that_flip(raw: Raw, bystander: Callable[[], None]) -> None:
     raw.prepare()
+    raw.run()
     view, stop = raw.memory.view(), threading.Event()
 
     def flip() -> None:
@@ -357,6 +367,7 @@ def test_words_that_flip(raw: Raw, bystander: Callable[[], None]) -> None:
 
 def test_a_client_that_vanishes(raw: Raw, bystander: Callable[[], None]) -> None:
     raw.prepare()
+    raw.run()
     raw.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
     raw.connection.close()
     wait_until(lambda: ring_threads() == 1)

@@ -25,8 +25,9 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.cpu.native import llvm
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.process import fork, gc_pause
+from neurald.hal.process import fork
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.memory import gc_pause
 from neurald.hal.rpc.client.device import RemoteDevice
 
 SHAPE = (64,)

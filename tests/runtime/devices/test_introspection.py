@@ -19,17 +19,19 @@ from support.models.control_flow import ADD, BOOL, MUL, Graph, arithmetic, branc
 from support.models.plans import CONTROL_FLOW, assert_same_as_on_cpu, compiled, cpu, only
 from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
+from support.threads import refuse_threads
 
 import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.device import MAX_DURATION_NS, ExecuteOptions, ExecutionResult, PreparedModel, Timing
-from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.model.types import FeatureLevel, Model, Request
 from neurald.hal.process.address import Address
 from neurald.hal.records import replace
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.wire.device import description_from_wire, description_to_wire
 from neurald.hal.validation.model_rules import operation_levels, validate_model
+from neurald.runtime.devices.daemons import run_concurrently
 
 Code = nd.ResultCode
 T = nd.OperationType
@@ -375,3 +377,14 @@ def test_a_device_is_opened_in_this_process() -> None:
         (None, Code.BAD_DATA),
     ):
         assert error_code(nd.open_device, wrong) is code
+
+
+def test_devices_for_which_there_is_no_thread_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_threads(monkeypatch)
+    first, second = run_concurrently([lambda: 1, lambda: 2])
+    for found in (first, second):
+        assert isinstance(found, Error)
+        assert (found.code, str(found)) == (
+            Code.RESOURCE_EXHAUSTED_TRANSIENT,
+            "a device cannot be asked: can't start new thread",
+        )

@@ -9,7 +9,10 @@ from support.tflite.builder import TfliteModel
 from support.tflite.litert_files import composite, counter, sums, two_signatures
 from support.tflite.resources import constant
 
+from neurald.hal.model.types import Model
 from neurald.litert import Interpreter, InterpreterWithCustomOps, OpResolverType, load_delegate
+from neurald.runtime.compilation import Compilation
+from neurald.runtime.compilation_builder import CompilationBuilder
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
@@ -128,6 +131,65 @@ def test_inputs_are_resized() -> None:
             interpreter.set_tensor(index, value)
         interpreter.invoke()
         np.testing.assert_array_equal(interpreter.get_tensor(3), np.broadcast_to(5, shape or (1,)))
+
+
+def test_ever_new_shapes_are_compiled_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    models: list[Model] = []
+    finish = CompilationBuilder.finish
+
+    def counted(builder: CompilationBuilder) -> Compilation:
+        models.append(builder._model)
+        return finish(builder)
+
+    monkeypatch.setattr(CompilationBuilder, "finish", counted)
+    interpreter = opened(sums(None))
+    for length in (3, 4, 5, 6, 7, 3, 4, 200):
+        for index in (0, 1):
+            interpreter.resize_tensor_input(index, (2, length))
+        interpreter.allocate_tensors()
+        value = np.arange(2 * length, dtype=np.float32).reshape(2, length)
+        for index in (0, 1):
+            interpreter.set_tensor(index, value)
+        (details,) = interpreter.get_output_details()
+        assert details["shape"].tolist() == [2, length]
+        interpreter.invoke()
+        np.testing.assert_array_equal(interpreter.get_tensor(3), 2 * value + 3)
+    declared = [[each.main.operands[index].dimensions for index in each.inputs] for each in models]
+    assert declared == [[(2, 3)] * 2, [(2, 4)] * 2, [(2, 0)] * 2]
+
+
+def test_shapes_that_cannot_be_open_are_compiled_each_time() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, y = graph.tensor((2, 3), name="x"), graph.tensor((2, 3), name="y")
+    paddings = graph.tensor((2, 2), "INT32", data=[0, 0, 1, 1])
+    padded = graph.tensor((2, 5))
+    graph.operator("PAD", (x, paddings), (padded,), "PadOptions")
+    graph.operator("ADD", (padded, padded), (y,), "AddOptions")
+    graph.inputs, graph.outputs = (x,), (y,)
+    interpreter = opened(file)
+    for shape in ((2, 3), (1, 1), (4, 2), (7, 9), (2, 3), (3, 3), (5, 1)):
+        interpreter.resize_tensor_input(0, shape)
+        interpreter.allocate_tensors()
+        value = np.random.default_rng(1).random(shape, np.float32)
+        interpreter.set_tensor(0, value)
+        interpreter.invoke()
+        np.testing.assert_array_equal(interpreter.get_tensor(1), 2 * np.pad(value, ((0, 0), (1, 1))))
+
+
+def test_a_first_tier_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEURALD_STARTUP", raising=False)
+    for kind, startup in ((OpResolverType.AUTO, "instant"), (OpResolverType.BUILTIN_REF, "optimized")):
+        interpreter = opened(sums(), experimental_op_resolver_type=kind)
+        interpreter.allocate_tensors()
+        compilation = interpreter._main.compilation
+        assert compilation is not None
+        assert compilation.status.startup.value == startup
+        for index in (0, 1):
+            interpreter.set_tensor(index, X)
+        interpreter.invoke()
+        np.testing.assert_array_equal(interpreter.get_tensor(3), 2 * X + 3)
+        assert compilation.wait_until_optimized(120.0)
 
 
 def test_open_dimensions_are_resized_strictly(interpreter: Interpreter) -> None:

@@ -23,6 +23,7 @@ from support.devices.caching import (
 from support.devices.preparation import entries, flip, prepare
 from support.models.addition import addition
 from support.sweeps import sweep
+from support.threads import refuse_threads
 
 import neurald as nd
 from neurald.drivers.reference.device import ReferenceDevice
@@ -473,6 +474,15 @@ def test_one_daemon_and_this_process_prepare_one_after_another() -> None:
         [(here if n % 2 else there, each) for n, each in enumerate(models)]
     )
     assert [there.compiled, here.compiled] == [models[::2], models[1::2]]
+
+
+def test_without_threads_devices_prepare_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = [CachingDevice("one"), CachingDevice("two"), CachingDevice("three")]
+    models = [model_adding(value) for value in (1, 2, 3)]
+    refuse_threads(monkeypatch)
+    outcomes = Preparer(PrepareOptions()).prepare_all(list(zip(devices, models, strict=True)))
+    assert all(isinstance(each, PreparedStep) for each in outcomes)
+    assert [device.compiled for device in devices] == [[model] for model in models]
 
 
 @sweep("error", [OpFailed("no"), KeyboardInterrupt()])

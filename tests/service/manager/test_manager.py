@@ -470,8 +470,7 @@ def test_running_calls_have_the_drain_time(
 
         caller = threading.Thread(target=compute)
         caller.start()
-        wait_until(lambda: managed.status().sessions == 1)
-        time.sleep(0.3)
+        wait_until(lambda: device.status().calls == 1)
         started = time.monotonic()
         assert managed.stop() == 0
         assert time.monotonic() - started < 40

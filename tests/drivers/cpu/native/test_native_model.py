@@ -80,8 +80,8 @@ def test_a_requirement_that_does_not_hold() -> None:
 
 def test_profiles() -> None:
     model = native([adding(1, COUNT), adding(2, COUNT)])
-    source = memory()
-    model.run(bound(model, source, memory()))
+    source, target = memory(), memory()
+    model.run(bound(model, source, target))
     times = model.profile()
     assert [time.operations for time in times] == [(0,), (1,)]
     assert all(time.duration_ns > 0 and time.label == "adds" for time in times)

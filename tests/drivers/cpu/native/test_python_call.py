@@ -84,7 +84,7 @@ def test_short_calls_at_any_alignment(source_offset: int, target_offset: int) ->
 
 def test_an_output_may_replace_an_input_if_the_step_finishes() -> None:
     model = native([adding(1, COUNT), requiring(COUNT), adding(0, COUNT)])
-    values = memory()
+    values, target = memory(), memory()
     function = model.short_call(bound(model, values, values), values)
     assert function is not None
     for expected in (1, 2, 3):
@@ -94,7 +94,7 @@ def test_an_output_may_replace_an_input_if_the_step_finishes() -> None:
     assert not function()
     assert (values == -5).all()
     with pytest.raises(OpFailed, match="operation 0: second"):
-        model.run(bound(model, values, memory()))
+        model.run(bound(model, values, target))
 
 
 def test_long_steps_are_not_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,8 @@ def test_nothing_leaks() -> None:
     wrong = good.astype(np.int64)
     large = on_arrays(native([adding(1, MANY)]))
     much = memory(0, MANY)
-    again = model.short_call(bound(model, good, memory()), good)
+    target = memory()
+    again = model.short_call(bound(model, good, target), (good, target))
 
     def calls(count: int) -> None:
         for _ in range(count):

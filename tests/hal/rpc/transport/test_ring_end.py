@@ -47,7 +47,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(ring_end, "_STORES_IN_ORDER", True)
+    monkeypatch.setattr(ring_end, "STORES_IN_ORDER", True)
     monkeypatch.setattr("neurald.hal.rpc.transport.ring_end.time.perf_counter", clock)
     monkeypatch.setattr("neurald.hal.rpc.transport.ring_end.os.sched_yield", clock.sched_yield)
     monkeypatch.setattr(ring_end, "PROCESSORS", Processors(2, lambda: clock.running))

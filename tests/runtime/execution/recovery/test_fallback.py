@@ -36,7 +36,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.model.types import Model, Request
 from neurald.hal.sync.fence import Fence
-from neurald.runtime.devices.discovery import cpu_device
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.event import Event
 from neurald.runtime.execution.recovery import retry
 from neurald.runtime.execution.recovery.retry import DEAD_RETRY, FAILING_RETRY, UNREACHABLE_RETRY, RetryPolicy

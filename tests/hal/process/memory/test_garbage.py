@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from neurald.hal.process.garbage import GarbageCollector
+from neurald.hal.process.memory.garbage import GarbageCollector
 
 
 class Process:
@@ -52,7 +52,7 @@ def test_quick_ones_happen_each_time() -> None:
 
 _PROGRAM = """
 import gc
-from neurald.hal.process.garbage import GarbageCollector
+from neurald.hal.process.memory.garbage import GarbageCollector
 
 class Node:
     def __init__(self):

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from neurald.hal.process.gc_pause import paused_gc
+from neurald.hal.process.memory.gc_pause import paused_gc
 
 
 def test_collection_resumes_after_the_last_pause() -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from neurald.hal.process.heap import HeapTrimmer, resident_bytes
+from neurald.hal.process.memory.heap import HeapTrimmer, resident_bytes
 
 MIB = 1 << 20
 
@@ -58,7 +58,7 @@ def test_this_process_has_memory() -> None:
 PROGRAM = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from neurald.hal.process.heap import HeapTrimmer, resident_bytes, use_one_arena
+from neurald.hal.process.memory.heap import HeapTrimmer, resident_bytes, use_one_arena
 use_one_arena()
 heap = HeapTrimmer()
 bytearray(30 << 20)  # glibc keeps this much from now on

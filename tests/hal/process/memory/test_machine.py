@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from neurald.hal.process import machine
+from neurald.hal.process.memory import machine
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

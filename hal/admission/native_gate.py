@@ -1,0 +1,99 @@
+"""The gate of the executions that native code runs; see `neurald.hal.execution.native_serving`.
+
+The same users that share the device's other executions by their weights share these.
+"""
+
+import ctypes
+import os
+from collections.abc import Hashable, Mapping
+from typing import Final
+from weakref import WeakValueDictionary
+
+from neurald.hal.execution.native_serving import FACTOR_SHIFT, GATE, GATE_BYTES, SHARE, SHARE_BYTES
+
+_NS_PER_S: Final = 1e9
+
+
+class NativeShare:
+    """The time of a user, or of one of its clients.
+
+    Args:
+        weight: by which the time is divided.
+    """
+
+    def __init__(self, weight: float = 1.0) -> None:
+        self._memory = (ctypes.c_char * SHARE_BYTES)()
+        #: The address for native code.
+        self.address: Final = ctypes.addressof(self._memory)
+        factor = max(1, round((1 << FACTOR_SHIFT) / weight))
+        ctypes.c_int64.from_buffer(self._memory, SHARE["FACTOR"]).value = factor
+
+    @property
+    def used_s(self) -> float:
+        """The time so far, divided by the weight."""
+        return ctypes.c_int64.from_buffer(self._memory, SHARE["USED"]).value / _NS_PER_S
+
+
+class NativeGate:
+    """Lets native code run some executions at the same time. Native code changes its numbers.
+
+    Args:
+        limit: how many.
+        weights: of users; 1 for all others. They may change until a user's first share.
+        cores: how many this process may use; None asks the system.
+    """
+
+    def __init__(self, limit: int, weights: Mapping[Hashable, float], cores: int | None = None) -> None:
+        self._weights = weights
+        self._memory = (ctypes.c_char * GATE_BYTES)()
+        #: The address for native code.
+        self.address: Final = ctypes.addressof(self._memory)
+        self._closed, self._running, self._waiting = map(self._number, ("CLOSED", "RUNNING", "WAITING"))
+        self._executions, self._busy, self._queued = map(self._sum, ("EXECUTIONS", "BUSY", "QUEUED"))
+        self._number("LIMIT").value = limit
+        cores = cores or len(os.sched_getaffinity(0))
+        # The clients of those who poll need processors, too.
+        self._number("SPIN_LIMIT").value = max(1, cores // 2)
+        self._users: WeakValueDictionary[Hashable, NativeShare] = WeakValueDictionary()
+
+    def _number(self, name: str) -> ctypes.c_int32:
+        return ctypes.c_int32.from_buffer(self._memory, GATE[name])
+
+    def _sum(self, name: str) -> ctypes.c_int64:
+        return ctypes.c_int64.from_buffer(self._memory, GATE[name])
+
+    @property
+    def running(self) -> int:
+        """How many executions run."""
+        return self._running.value
+
+    @property
+    def waiting(self) -> int:
+        """How many executions wait."""
+        return self._waiting.value
+
+    @property
+    def executions(self) -> int:
+        """How many executions have ended."""
+        return self._executions.value
+
+    @property
+    def busy_s(self) -> float:
+        """The time of executions, all together, in seconds."""
+        return self._busy.value / _NS_PER_S
+
+    @property
+    def queue_s(self) -> float:
+        """The time that executions waited, all together, in seconds."""
+        return self._queued.value / _NS_PER_S
+
+    def close(self) -> None:
+        """Lets no further execution run; they are left to Python."""
+        self._closed.value = 1
+
+    def share_of(self, user: Hashable) -> NativeShare:
+        """Returns the share of a user, which all of its clients use."""
+        share = self._users.get(user)
+        if share is None:
+            share = self._users.setdefault(user, NativeShare(self._weights.get(user, 1.0)))
+        return share

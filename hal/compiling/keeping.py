@@ -1,0 +1,54 @@
+"""Compiles a model for later processes: the result goes to the cache, as if an application had compiled it."""
+
+import logging
+import time
+from typing import Any, Final
+
+from neurald.hal.cache.entry import Origin
+from neurald.hal.cache.store import Cache, CacheLocation, Miss
+from neurald.hal.cache.variants import SharedCache, VariantCache
+from neurald.hal.compiling.job import Keep
+from neurald.hal.device import Artifact, PrepareOptions
+from neurald.hal.model.types import Model, Preference, Priority
+
+logger = logging.getLogger(__name__)
+
+#: How long to wait for another process that compiles the same model, in seconds.
+_LOCK_WAIT_S: Final = 60.0
+
+
+def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: CacheLocation) -> None:
+    """Compiles a model unless the cache has it, and stores the result.
+
+    Args:
+        device: implements `neurald.hal.compiling.contract.CompilesApart`.
+        model: the model that the key is of; None for the code that all models need.
+        keep: where the result is kept.
+        location: of the cache.
+
+    Raises:
+        Error: it cannot be compiled or stored.
+    """
+    cache, parts, needed = Cache.at(location), keep.parts, device.cache_files_needed
+    key = parts.key()
+    with cache.lock(key, _LOCK_WAIT_S):
+        if not isinstance(cache.load(key, needed), Miss):
+            return
+        started = time.perf_counter()
+        if model is None:
+            artifact: Artifact | None = device.compile_common()
+        else:
+            options = PrepareOptions(
+                preference=Preference[parts.preference],
+                priority=Priority[parts.priority],
+                threads=parts.threads,
+                cache_key=key,
+                shared=SharedCache(cache, device, logger.warning),
+                variants=VariantCache(cache, lambda: parts, needed, keep.model, lambda: "", logger.warning),
+            )
+            artifact = device.prepare_model(model, options).artifact()
+        # What is not compiled as a whole has been stored as variants.
+        if artifact is not None:
+            compile_ms = (time.perf_counter() - started) * 1e3
+            origin = Origin(model=keep.model, compile_ms=compile_ms, created_s=time.time())
+            cache.store(parts, artifact, origin)

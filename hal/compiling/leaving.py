@@ -1,0 +1,48 @@
+"""What an exiting process does for later ones, before it ends the processes that compile for it."""
+
+import atexit
+import os
+from collections.abc import Callable
+from typing import Final
+
+from neurald.hal.errors import BadState
+
+#: Environment variable that ends all compiling with the program: 0.
+AFTER_EXIT_VARIABLE: Final = "NEURALD_COMPILE_AFTER_EXIT"
+
+_actions: list[Callable[[], None]] = []
+
+
+def may_leave() -> bool:
+    """Returns whether a process may leave work to another one when it exits.
+
+    Raises:
+        BadState: the environment variable has another value than 0 or 1.
+    """
+    text = os.environ.get(AFTER_EXIT_VARIABLE, "1")
+    if text not in ("0", "1"):
+        raise BadState(f"{AFTER_EXIT_VARIABLE} is {text!r}; 0 or 1 is expected")
+    return text == "1"
+
+
+def call_at_exit(action: Callable[[], None]) -> None:
+    """Calls a function once when the process exits, if it may leave work then."""
+    if may_leave():
+        if not _actions:
+            atexit.register(leave)
+        _actions.append(action)
+
+
+def leave() -> None:
+    """Calls what has not been called yet."""
+    while _actions:
+        _actions.pop()()
+
+
+def _forget() -> None:
+    """Leaves everything to the parent, in a forked child."""
+    _actions.clear()
+    atexit.unregister(leave)
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,1 @@
+"""Memory of a process: garbage collection, the heap, and how much this process may use."""

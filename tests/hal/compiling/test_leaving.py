@@ -1,0 +1,100 @@
+"""A program that exits leaves what it has not finished compiling to another process."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.daemon.processes import python_path
+from support.waiting import wait_until
+
+from neurald.hal.cache.store import Cache
+from neurald.hal.compiling import leaving
+from neurald.hal.compiling.leaving import AFTER_EXIT_VARIABLE, call_at_exit, may_leave
+from neurald.hal.errors import BadState
+
+#: A program that ends before its model is compiled; it may free the compilation before.
+_PROGRAM = """
+import sys
+from support.models.small import add_model, ones
+import neurald as nd
+
+def main():
+    builder = nd.CompilationBuilder(add_model((2, 3), operations=30), [nd.open_device("cpu")])
+    builder.set_startup(nd.Startup.INSTANT)
+    compilation = builder.finish()
+    print(compilation.report.steps[0].cache.name)
+    if sys.argv[1:] == ["keep"]:
+        return compilation
+
+compilation = main()
+"""
+
+
+def run(folder: Path, *arguments: str, after_exit: str = "1") -> str:
+    """Runs the program; returns what the cache did."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": python_path(),
+        "XDG_CACHE_HOME": str(folder),
+        AFTER_EXIT_VARIABLE: after_exit,
+    }
+    result = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout.strip()
+
+
+def models(folder: Path) -> list[str]:
+    """Returns the descriptions of the entries of the CPU device in the cache."""
+    entries = Cache(folder / "neurald").entries() if (folder / "neurald").exists() else []
+    return [each.manifest.origin.model for each in entries if each.manifest is not None]
+
+
+def is_kept(folder: Path) -> bool:
+    return any("30 operations" in model for model in models(folder))
+
+
+@pytest.mark.parametrize("way", ["keep", "free"])
+def test_the_next_process_finds_the_code(tmp_path: Path, way: str) -> None:
+    assert run(tmp_path, way) == "MISS"
+    # It had exited, and nobody waited for what it had left.
+    wait_until(lambda: is_kept(tmp_path), 120.0)
+    wait_until(lambda: "kernels of the first tier" in models(tmp_path), 120.0)
+    assert run(tmp_path, way) == "HIT"
+
+
+def test_the_environment_forbids_it(tmp_path: Path) -> None:
+    assert run(tmp_path, "keep", after_exit="0") == "MISS"
+    time.sleep(1)
+    assert not is_kept(tmp_path)
+
+
+def test_values_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, expected in (("0", False), ("1", True)):
+        monkeypatch.setenv(AFTER_EXIT_VARIABLE, text)
+        assert may_leave() is expected
+    monkeypatch.delenv(AFTER_EXIT_VARIABLE)
+    assert may_leave()
+    monkeypatch.setenv(AFTER_EXIT_VARIABLE, "yes")
+    with pytest.raises(BadState, match="'yes'; 0 or 1 is expected"):
+        may_leave()
+
+
+def test_each_function_is_called_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(AFTER_EXIT_VARIABLE, "1")
+    monkeypatch.setattr(leaving, "_actions", [])
+    called: list[int] = []
+    for number in range(3):
+        call_at_exit(lambda number=number: called.append(number))  # type: ignore[misc]
+    leaving.leave()
+    leaving.leave()
+    assert sorted(called) == [0, 1, 2]

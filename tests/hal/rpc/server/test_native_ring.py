@@ -1,0 +1,401 @@
+"""Rings that native code serves: the same results, errors and limits as with Python."""
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.models.addition import addition, request
+from support.waiting import wait_until
+
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.native.served_instances import ServedInstances
+from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
+from neurald.hal.errors import BadData, Cancelled, DeadObject, OpFailed, ResourceExhaustedTransient
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import (
+    Lifetime,
+    Model,
+    Operand,
+    OperandType,
+    Operation,
+    Priority,
+    Request,
+    Subgraph,
+)
+from neurald.hal.process.address import Address
+from neurald.hal.records import replace
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.server import ring_server
+from neurald.hal.rpc.server.native_ring import NativeRing
+from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.deadline import deadline_in
+
+pytestmark = pytest.mark.skipif(not STORES_IN_ORDER, reason="native code serves no rings on this machine")
+
+RUN = ExecuteOptions()
+ONES = np.ones(3, np.float32)
+LENGTH = 8
+
+
+@pytest.fixture(autouse=True)
+def any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets native code run every model, however long a busy machine takes for the first execution."""
+    monkeypatch.setattr(ring_server, "_MAX_NATIVE_S", 1000.0)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[DeviceServer]:
+    server = DeviceServer(CpuDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
+    remote = connect(str(server.address))
+    yield remote
+    remote.close()
+
+
+def gather() -> Model:
+    """Creates a model that reads elements of its first input, at the places in the second one."""
+    operands = (
+        Operand(type=OperandType.TENSOR_FLOAT32, dimensions=(LENGTH,), lifetime=Lifetime.SUBGRAPH_INPUT),
+        Operand(type=OperandType.INT32, lifetime=Lifetime.CONSTANT_COPY, value=bytes(4)),
+        Operand(type=OperandType.TENSOR_INT32, dimensions=(LENGTH,), lifetime=Lifetime.SUBGRAPH_INPUT),
+        Operand(type=OperandType.TENSOR_FLOAT32, dimensions=(LENGTH,), lifetime=Lifetime.SUBGRAPH_OUTPUT),
+    )
+    operation = Operation(type=OperationType.GATHER, inputs=(0, 1, 2), outputs=(3,))
+    return Model(main=Subgraph(operands=operands, operations=(operation,), inputs=(0, 2), outputs=(3,)))
+
+
+def slow(size: int = 512, repeats: int = 40) -> Model:
+    """Creates a model that multiplies matrices for a while."""
+    kind = OperandType.TENSOR_FLOAT32
+    operands = [Operand(type=kind, dimensions=(size, size), lifetime=Lifetime.SUBGRAPH_INPUT)]
+    no = Operand(type=OperandType.BOOL, lifetime=Lifetime.CONSTANT_COPY, value=bytes(1))
+    operands += [no, no]
+    operations, last = [], 0
+    for number in range(repeats):
+        is_end = number == repeats - 1
+        lifetime = Lifetime.SUBGRAPH_OUTPUT if is_end else Lifetime.TEMPORARY_VARIABLE
+        operands.append(Operand(type=kind, dimensions=(size, size), lifetime=lifetime))
+        product = len(operands) - 1
+        operations.append(
+            Operation(type=OperationType.BATCH_MATMUL, inputs=(last, 0, 1, 2), outputs=(product,))
+        )
+        last = product
+    return Model(
+        main=Subgraph(operands=tuple(operands), operations=tuple(operations), inputs=(0,), outputs=(last,))
+    )
+
+
+def slow_request() -> Request:
+    """Creates a request for `slow`."""
+    return request(np.zeros((512, 512), np.float32), np.zeros((512, 512), np.float32))
+
+
+def run_often(prepared: PreparedModel, wanted: Request, options: ExecuteOptions) -> None:
+    for _ in range(1000):
+        prepared.execute(wanted, options)
+
+
+class Caller:
+    """Runs one request again and again."""
+
+    def __init__(self, prepared: PreparedModel, length: int = 3) -> None:
+        self.values, self.result = np.zeros(length, np.float32), np.zeros(length, np.float32)
+        self.request = request(self.values, self.result)
+        self._prepared = prepared
+
+    def run(self, value: float, options: ExecuteOptions = RUN) -> None:
+        self.values[:] = value
+        assert self._prepared.execute(self.request, options).is_sufficient
+        assert self.result.tolist() == [value + 1] * len(self.result)
+
+
+def native(server: DeviceServer) -> int:
+    """Returns how many executions native code has run. It replies before it counts."""
+    wait_until(lambda: server.handler.admission.calls == 0)
+    return server.handler.admission.gate.executions
+
+
+def test_repeated_executions_need_no_python(server: DeviceServer, remote: RemoteDevice) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    for value in range(50):
+        caller.run(value)
+    assert native(server) == 49, "the first one is checked by Python"
+    admission = server.handler.admission
+    assert admission.executions == 50
+    assert admission.busy_s > 0
+    assert admission.calls == 0
+
+
+def test_several_requests_and_models_take_turns(server: DeviceServer, remote: RemoteDevice) -> None:
+    callers = [
+        Caller(remote.prepare_model(addition(np.ones(length, np.float32)), PrepareOptions()), length)
+        for length in (1, 3, 700)
+        for _ in range(2)
+    ]
+    for value in range(20):
+        for caller in callers:
+            caller.run(value)
+    assert native(server) >= 20 * len(callers) - 3 * len(callers)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [ExecuteOptions(measure=True), ExecuteOptions(deadline_s=deadline_in(3600.0))],
+    ids=["measured", "limited"],
+)
+def test_unusual_executions_are_left_to_python(
+    server: DeviceServer, remote: RemoteDevice, options: ExecuteOptions
+) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    for value in range(5):
+        caller.run(value)
+    before = native(server)
+    for value in range(5):
+        caller.run(value, options)
+    assert native(server) == before
+    caller.run(1)
+    assert native(server) == before + 1
+
+
+def test_other_priorities_are_left_to_python(server: DeviceServer, remote: RemoteDevice) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions(priority=Priority.HIGH)))
+    for value in range(5):
+        caller.run(value)
+    assert native(server) == 0
+
+
+class Gatherer:
+    """Gathers elements, which are at valid places or not."""
+
+    def __init__(self, prepared: PreparedModel) -> None:
+        self._prepared = prepared
+        self.values, self.places = np.zeros(LENGTH, np.float32), np.zeros(LENGTH, np.int32)
+        self._result = np.zeros(LENGTH, np.float32)
+        of_values, of_places = request(self.values, self._result), request(self.places, self._result)
+        self.request = Request(
+            inputs=(of_values.inputs[0], replace(of_places.inputs[0], pool=2)),
+            outputs=of_values.outputs,
+            pools=(*of_values.pools, of_places.pools[0]),
+        )
+
+    def run(self, first: int, options: ExecuteOptions = RUN) -> None:
+        self.values[:] = np.random.default_rng(first).random(LENGTH)
+        self.places[:] = (np.arange(LENGTH) * 3 + first) % LENGTH
+        self._prepared.execute(self.request, options)
+        assert self._result.tolist() == self.values[self.places].tolist()
+
+    def fail(self) -> None:
+        self.places[:] = LENGTH
+        with pytest.raises(OpFailed, match="GATHER"):
+            self._prepared.execute(self.request, RUN)
+
+
+def test_models_that_do_not_tolerate_changes_get_copies(server: DeviceServer, remote: RemoteDevice) -> None:
+    gatherer = Gatherer(remote.prepare_model(gather(), PrepareOptions()))
+    for number in range(20):
+        gatherer.run(number)
+    assert native(server) == 19
+
+
+def test_python_reports_what_is_wrong(server: DeviceServer, remote: RemoteDevice) -> None:
+    gatherer = Gatherer(remote.prepare_model(gather(), PrepareOptions()))
+    for number in range(5):
+        gatherer.run(number)
+        gatherer.run(number)
+        gatherer.fail()
+    assert native(server) == 5
+    assert server.handler.admission.calls == 0
+
+
+def test_a_cancelled_execution_ends(server: DeviceServer, remote: RemoteDevice) -> None:
+    prepared = remote.prepare_model(slow(), PrepareOptions())
+    wanted = slow_request()
+    prepared.execute(wanted, RUN)
+    prepared.execute(wanted, RUN)
+    assert native(server) == 1
+    cancellation = Cancellation()
+    gate = server.handler.admission.gate
+
+    def cancel() -> None:
+        wait_until(lambda: gate.running)
+        cancellation.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(Cancelled):
+        run_often(prepared, wanted, ExecuteOptions(cancellation=cancellation))
+    thread.join()
+    wait_until(lambda: server.handler.admission.calls == 0)
+    prepared.execute(wanted, RUN)
+
+
+def test_a_released_model_is_freed_at_once(server: DeviceServer, remote: RemoteDevice) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    for value in range(5):
+        caller.run(value)
+    (session,) = server.handler.sessions.all()
+    (number,) = session._models._objects
+    freed = weakref.ref(session.model(number).prepared_model)
+    session.release_model(number)
+    assert freed() is None, "native code that waits for the client does not keep it"
+    with pytest.raises(BadData, match="prepared model"):
+        caller.run(1)
+    other = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    before = native(server)
+    for value in range(5):
+        other.run(value)
+    assert native(server) == before + 4
+
+
+def test_rings_run_at_the_same_time(server: DeviceServer, remote: RemoteDevice) -> None:
+    prepared = remote.prepare_model(addition(np.ones(5000, np.float32)), PrepareOptions())
+    callers = [Caller(prepared, 5000) for _ in range(8)]
+
+    def run(caller: Caller) -> None:
+        for value in range(200):
+            caller.run(value)
+
+    threads = [threading.Thread(target=run, args=(caller,)) for caller in callers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    admission = server.handler.admission
+    assert native(server) > 800
+    assert admission.executions == 1600
+    assert (admission.gate.running, admission.gate.waiting) == (0, 0)
+
+
+def test_the_client_with_the_least_time_is_next(server: DeviceServer, remote: RemoteDevice) -> None:
+    """The third execution of a client waits for the first one of another, which came later."""
+    gate = server.handler.admission.gate
+    gate._number("LIMIT").value = 1
+    other = connect(str(server.address))
+    ended: list[str] = []
+    threads = []
+
+    def run(name: str, prepared: PreparedModel, wanted: Request) -> None:
+        prepared.execute(wanted, RUN)
+        ended.append(name)
+
+    def begun(name: str, prepared: PreparedModel, waiting: int) -> None:
+        threads.append(threading.Thread(target=run, args=(name, prepared, wanted[name])))
+        threads[-1].start()
+        wait_until(lambda: (gate.running, gate.waiting) == (1, waiting))
+
+    try:
+        crowd = remote.prepare_model(slow(), PrepareOptions())
+        honest = other.prepare_model(slow(), PrepareOptions())
+        wanted = {name: slow_request() for name in ("first", "second", "third", "honest")}
+        # Each gets a ring of its own, which native code serves.
+        for _ in range(2):
+            warm = [
+                threading.Thread(target=(honest if name == "honest" else crowd).execute, args=(each, RUN))
+                for name, each in wanted.items()
+            ]
+            for thread in warm:
+                thread.start()
+            for thread in warm:
+                thread.join(60)
+        wait_until(lambda: server.handler.admission.calls == 0)
+        begun("first", crowd, 0)
+        begun("second", crowd, 1)
+        begun("third", crowd, 2)
+        begun("honest", honest, 3)
+    finally:
+        for thread in threads:
+            thread.join(60)
+        other.close()
+    assert ended.index("honest") < ended.index("third")
+    assert ended[0] == "first"
+
+
+def test_an_execution_that_hangs_is_given_up(tmp_path: Path) -> None:
+    device = CpuDevice()
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    remote = connect(str(server.address))
+    try:
+        prepared = remote.prepare_model(slow(), PrepareOptions())
+        wanted = slow_request()
+        prepared.execute(wanted, RUN)
+        admission = server.handler.admission
+        admission._watchdog._limit_s = 0.0  # each execution hangs from now on
+        admission._watchdog._interval_s = 0.001
+        with pytest.raises(DeadObject, match="hangs"):
+            run_often(prepared, wanted, RUN)
+        wait_until(lambda: not admission.is_hanging and admission.calls == 0)
+        assert not server.handler.sessions.all()
+    finally:
+        remote.close()
+        server.stop()
+
+
+def test_a_daemon_that_is_about_to_stop_refuses_executions(
+    server: DeviceServer, remote: RemoteDevice
+) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    for value in range(5):
+        caller.run(value)
+    before = native(server)
+    assert server.handler.admission.drain(10.0, lambda: False)
+    with pytest.raises(DeadObject, match="about to stop"):
+        caller.run(1)
+    assert native(server) == before
+
+
+@pytest.mark.parametrize("gone", ["client", "session"])
+def test_rings_end_with_their_clients(
+    server: DeviceServer, remote: RemoteDevice, gone: str, ring_count: Callable[[], int]
+) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    for value in range(5):
+        caller.run(value)
+    assert ring_count() == 1
+    if gone == "client":
+        remote.close()
+    else:
+        (session,) = server.handler.sessions.all()
+        server.handler.sessions.close(session)
+    wait_until(lambda: ring_count() == 0)
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, NativeRing)]
+
+
+@pytest.fixture
+def ring_count() -> Callable[[], int]:
+    before = {thread.ident for thread in threading.enumerate()}
+
+    def count() -> int:
+        return sum(
+            thread.name == "neurald ring" and thread.ident not in before for thread in threading.enumerate()
+        )
+
+    return count
+
+
+def test_without_memory_for_an_instance_python_goes_on(
+    server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: ServedInstances) -> None:
+        raise ResourceExhaustedTransient("no memory")
+
+    monkeypatch.setattr(ServedInstances, "grow", refuse)
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    for value in range(5):
+        caller.run(value)
+    assert native(server) == 0
+    assert server.handler.admission.executions == 5
