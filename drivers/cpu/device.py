@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.open_variants import CompileOpen
     from neurald.drivers.cpu.preparation import Preparation
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-    from neurald.drivers.cpu.variants import Prepare
+    from neurald.drivers.cpu.variants import Kept, Prepare
     from neurald.hal.cache.store import CacheLocation
     from neurald.hal.compiling.job import Keep
     from neurald.hal.execution.reference_model import ReferenceModel
@@ -254,6 +254,7 @@ class CpuDevice:
         threads = thread_count(options.threads, self._settings)
         prepare: Prepare
         compile_open: CompileOpen
+        kept: Kept | None = None
         if options.compiler is None:
             shared = options.shared
             keeps = bool(options.cache_key)
@@ -274,9 +275,8 @@ class CpuDevice:
         if options.variants is not None:
             from neurald.drivers.cpu.variants import CachingPreparation
 
-            prepare = CachingPreparation(
-                options.variants, prepare, partial(self._restored, threads=threads)
-            ).prepare
+            caching = CachingPreparation(options.variants, prepare, partial(self._restored, threads=threads))
+            prepare, kept = caching.prepare, caching.kept
         if is_specified(model):
             return prepare(model, None, None)
         from neurald.drivers.cpu.open_variants import OpenVariants
@@ -284,12 +284,15 @@ class CpuDevice:
 
         specialize: Prepare = prepare
         first_tier: Prepare | None = None
+        leave: Callable[[Sequence[InputShapes]], None] | None = None
         # A daemon's processes have a low priority already.
         if options.compiler is None or isinstance(options.compiler, BackgroundCompiler):
             specialize = self._background(model, options, threads)
         if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
             # What replaces a first tier has one itself for shapes that are new.
             first_tier = partial(self._first_tier_for, threads=threads, shared=options.shared)
+            if options.variants is not None:
+                leave = partial(options.compiler.leave, variants=options.variants)
         open_models = OpenVariants(
             model=model,
             compile_open=compile_open,
@@ -304,6 +307,8 @@ class CpuDevice:
             open_models=open_models,
             specialize=specialize,
             first_tier=first_tier,
+            kept=kept,
+            leave=leave,
         )
 
     def _background(self, model: Model, options: PrepareOptions, threads: int) -> "Prepare":
