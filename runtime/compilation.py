@@ -12,7 +12,7 @@ from neurald.hal.errors import BadData, OutputInsufficientSize
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.types import Dimensions, Model, counted
+from neurald.hal.model.types import Dimensions, Model, beginning, counted
 from neurald.hal.records import replace
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 from neurald.runtime.execution.binding.arrays import (
     SHAPE_CACHE_SIZE,
-    beginning,
     contiguous,
     may_have_shape,
     output_shapes_of,

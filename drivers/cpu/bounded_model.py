@@ -17,10 +17,12 @@ from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape, Timing
-from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.errors import OpFailed
+from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
+from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory, aligned_zeros
-from neurald.hal.model.types import Operand, Request
+from neurald.hal.model.types import Operand, Request, beginning
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
@@ -28,10 +30,6 @@ if TYPE_CHECKING:
 
 #: Number of requests whose buffers are kept.
 _REQUEST_CACHE_SIZE: Final = 8
-
-
-class RowsChanged(Exception):
-    """A repeated execution has other numbers of rows than the one that it repeats."""
 
 
 def whole_model(
@@ -92,26 +90,24 @@ class BoundedModel(CpuPreparedModel):
             ),
         )
 
-    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
-        """See `ReusesExecutions.create_reusable_execution`.
-
-        The function raises RowsChanged if outputs have other shapes than before.
-        """
+    def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
+        """See `ReusesExecutions.create_reusable_execution`."""
         known = self._requests.get(id(request))
         if known is None or known[0]() is not request:
             return None
         run, bound = self.native.run, known[1]
-        expected = bound.result
 
-        def execute(cancellation: Cancellation) -> None:
+        def execute(cancellation: Cancellation) -> ExecutionResult:
             run(bound.binding, None, cancellation)
-            if bound.finish() is not expected:
-                raise RowsChanged
+            result = bound.finish()
+            if not result.is_sufficient:
+                raise OpFailed("the outputs do not fit")
+            return result
 
         return execute
 
-    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
-        """See `CallsDirectly.create_short_execution`. Other shapes than before are failures."""
+    def create_short_execution(self, request: Request) -> ShortExecution | None:
+        """See `CallsDirectly.create_short_execution`."""
         if any(argument.pool is None for argument in request.inputs):
             return None
         read, written = (
@@ -122,16 +118,55 @@ class BoundedModel(CpuPreparedModel):
             # A failure must leave the memory as it was, so that the execution can be repeated.
             return None
         bound = self._bound(request)
-        short, expected = self.native.short_call(bound.binding, (request, bound)), bound.result
+        short, finish, last = (
+            self.native.short_call(bound.binding, (request, bound)),
+            bound.finish,
+            bound.result,
+        )
         if short is None:
             return None
-        return lambda: short() and bound.finish() is expected
+
+        def execute() -> bool | ExecutionResult:
+            nonlocal last
+            if not short():
+                return False
+            result = finish()
+            if result is last:
+                return True
+            last = result
+            return result if result.is_sufficient else False
+
+        return execute
 
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
     ) -> ArrayFunction | None:
-        """See `CallsDirectly.create_array_function`. Returns None, because outputs have no fixed size."""
-        return None
+        """See `CallsDirectly.create_array_function`.
+
+        Outputs are computed in arrays of the size of the upper bound.
+        """
+        executable = self.native.executable
+        if variables or list(shapes) != [port.dimensions for port in executable.inputs]:
+            return None
+        counts = len(executable.outputs) - len(executable.visible_outputs)
+        nothing = [None] * len(executable.inputs), [None] * len(executable.outputs)
+        function = self.native.array_function(ArgumentBinding(executable, *nothing), None)
+        if function is None:
+            return None
+        shapes_of = executable.output_shapes
+        known: tuple[list[int], list[tuple[int, ...]]] | None = None
+
+        def run(*arrays: Array) -> list[Array] | None:
+            nonlocal known
+            results = function(*arrays)
+            if results is None:
+                return None
+            found = [each.item() for each in results[-counts:]]
+            if known is None or known[0] != found:
+                known = found, shapes_of(found)
+            return [beginning(array, shape) for array, shape in zip(results, known[1], strict=False)]
+
+        return run
 
     def _bound(self, request: Request) -> "_BoundRequest":
         """Returns the buffers and addresses for a request; the request keeps its memory alive."""

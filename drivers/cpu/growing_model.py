@@ -3,23 +3,29 @@
 import ctypes
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final, cast
 
 from neurald.drivers.compiler.ir.string_references import stored_bytes
+from neurald.drivers.cpu.native.growing_call import GrowingCall
 from neurald.drivers.cpu.native.growing_instance import GrowingBinding, LengthsRefused
-from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native_segment import whole_steps
-from neurald.drivers.cpu.partly_compiled_model import stored_like
+from neurald.drivers.cpu.native.native_model import NativeModel, is_short
+from neurald.drivers.cpu.native_segment import NativeSegment, whole_steps
+from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports, stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
-from neurald.hal.errors import Error
-from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.errors import Error, OpFailed
+from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reference_graph import Step
-from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
+
+#: After code was not valid for lengths, how many runs are on references until it is tried again.
+_REFUSALS: Final = 32
 
 
 class GrowingModel(CpuPreparedModel):
@@ -42,8 +48,10 @@ class GrowingModel(CpuPreparedModel):
         model: Model,
         lengths: tuple[int, ...] | None = None,
     ) -> None:
-        super().__init__(native, lambda: ReferenceModel(model))
+        super().__init__(native, lambda: PartlyCompiledModel(model))
         self._model = model
+        #: Whether the code was not valid for the lengths of the latest execution.
+        self._is_refused = False
         self._lengths = (0,) * len(opened.symbols) if lengths is None else lengths
         self._input_shapes = opened.input_shapes(self._lengths)
         self._input_sizes = [
@@ -57,6 +65,11 @@ class GrowingModel(CpuPreparedModel):
             tuple(length if length == another else 0 for length, another in zip(*shapes, strict=True))
             for shapes in zip(one, other, strict=True)
         ]
+
+    def references(self) -> PartlyCompiledModel:
+        """Returns the model on references."""
+        # That is what the constructor has said.
+        return cast("PartlyCompiledModel", super().references())
 
     def steps(self) -> list[list[Step]]:
         """Returns the steps of each graph of the model that do the same; the compiled one is whole."""
@@ -80,49 +93,99 @@ class GrowingModel(CpuPreparedModel):
             options.cancellation.require_not_cancelled("before it began")
         if any(argument.pool is None for argument in request.inputs):
             return self.on_references(request, options)
-        shapes: list[OutputShape] = []
+        outputs, taken = _Outputs(self, request), [started]
+        results: list[ExecutionResult] = []
 
-        def receive(found: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
-            sizes = []
-            for shape, port, argument in zip(
-                found, self.native.executable.outputs, request.outputs, strict=True
-            ):
-                sizes.append(OutputShape(dimensions=shape).size_bytes(port.operand.type) or 0)
-                shapes.append(OutputShape(dimensions=shape, sufficient=sizes[-1] <= argument.length))
-            if all(each.sufficient for each in shapes):
-                for size, address, argument in zip(sizes, addresses, request.outputs, strict=True):
-                    ctypes.memmove(address_of(request, argument, size), address, size)
+        def receive(shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
+            results.append(outputs.write(shapes, addresses))
 
-        binding = GrowingBinding(
-            inputs=[
-                (address_of(request, argument, size), size)
-                for size, argument in zip(self._input_sizes, request.inputs, strict=True)
-            ],
-            lengths=self._lengths,
-            receive=receive,
-        )
-        taken = [started]
+        binding = self._binding_of(request, receive)
         try:
             self.native.run(binding, options.deadline_s, options.cancellation, taken, options.loop_timeout_s)
         except LengthsRefused:
+            self._is_refused = True
             return self.on_references(request, options)
+        self._is_refused = False
         if not options.measure:
-            return ExecutionResult(output_shapes=tuple(shapes))
+            return results[-1]
         ended, launched = time.monotonic_ns(), taken[-1]
         return ExecutionResult(
-            output_shapes=tuple(shapes),
+            output_shapes=results[-1].output_shapes,
             timing=Timing(
                 on_device_ns=ended - launched, in_driver_ns=ended - started, queued_ns=launched - started
             ),
         )
 
-    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
-        """See `ReusesExecutions.create_reusable_execution`. Returns None: outputs have no fixed size."""
-        return None
+    def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
+        """See `ReusesExecutions.create_reusable_execution`."""
+        if any(argument.pool is None for argument in request.inputs):
+            return None
+        if self._is_refused:
+            return self.references().create_reusable_execution(request)
+        outputs, run, binding_of = _Outputs(self, request), self.native.run, self._binding_of
 
-    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
-        """See `CallsDirectly.create_short_execution`. Returns None: outputs have no fixed size."""
-        return None
+        def execute(cancellation: Cancellation) -> ExecutionResult:
+            results: list[ExecutionResult] = []
+
+            def receive(shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
+                results.append(outputs.write(shapes, addresses))
+
+            try:
+                run(binding_of(request, receive), None, cancellation)
+            except LengthsRefused:
+                raise OpFailed("its code is not valid for the lengths that it has found") from None
+            if not results[-1].is_sufficient:
+                raise OpFailed("the outputs do not fit")
+            return results[-1]
+
+        return execute
+
+    def _binding_of(
+        self,
+        request: Request,
+        receive: Callable[[Sequence[tuple[int, ...]], Sequence[int]], None],
+    ) -> GrowingBinding:
+        inputs = [
+            (address_of(request, argument, size), size)
+            for size, argument in zip(self._input_sizes, request.inputs, strict=True)
+        ]
+        return GrowingBinding(inputs=inputs, lengths=self._lengths, receive=receive)
+
+    def create_short_execution(self, request: Request) -> ShortExecution | None:
+        """See `CallsDirectly.create_short_execution`."""
+        if self._is_refused or any(argument.pool is None for argument in request.inputs):
+            return None
+        arguments = (*request.inputs, *request.outputs)
+        addresses = [address_of(request, each, each.length) for each in arguments]
+        ranges = sorted(
+            (address, address + each.length) for address, each in zip(addresses, arguments, strict=True)
+        )
+        # Outputs are written before it is known whether they have the same sizes as before.
+        if any(end > start for (_, end), (start, _) in pairwise(ranges)):
+            return None
+        inputs, targets = addresses[: len(request.inputs)], addresses[len(request.inputs) :]
+        call = self.native.growing_call(self._lengths)
+        outputs = _Outputs(self, request)
+        if call is None or not outputs.result(call.expected_shapes()).is_sufficient:
+            return None
+        call.bind(inputs, targets)
+        if not is_short(call.time_ns):
+            return None
+        run, write, shapes = call.run, call.write, call.shapes
+
+        def execute() -> bool | ExecutionResult:
+            lengths = run()
+            if lengths is None:
+                return False
+            if not lengths:
+                return True
+            result = outputs.result(shapes(lengths))
+            if not result.is_sufficient:
+                return False
+            write(lengths)
+            return result
+
+        return execute
 
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
@@ -135,14 +198,96 @@ class GrowingModel(CpuPreparedModel):
             return None
         ports = self.native.executable.inputs
         expected = [(port.operand.type.dtype, shape) for port, shape in zip(ports, shapes, strict=True)]
+        call: GrowingCall | None = None
+        is_timed, refusals = False, 0
+        on_references: ArrayFunction | None = None
 
         def run(*arrays: Array) -> list[Array] | None:
+            nonlocal call, is_timed, refusals, on_references
+            if call is not None:
+                results = call.run_arrays(*arrays)
+                if results is not None:
+                    return results
             if not stored_like(arrays, expected):
                 return None
+            if on_references is not None:
+                refusals += 1
+                if refusals % _REFUSALS:
+                    return on_references(*arrays)
             try:
-                return self.native.run_arrays(arrays)
-            except (Error, LengthsRefused, MemoryError):
-                # The execution of a request raises the error, or runs on references.
+                results = self.native.run_arrays(arrays)
+                on_references = None
+                # A longer length than before needs a call with more memory.
+                if call is not None or not is_timed:
+                    call, is_timed = self._short_call(arrays), True
+            except LengthsRefused:
+                on_references = self.references().create_array_function(shapes, ())
+                return None if on_references is None else on_references(*arrays)
+            except (Error, MemoryError):
+                # The execution of a request raises the error.
                 return None
+            return results
 
         return run
+
+    def _short_call(self, arrays: Sequence[Array]) -> GrowingCall | None:
+        """Returns what repeats the last execution on arrays, if that is short."""
+        call = self.native.growing_call(self._lengths)
+        if call is None:
+            return None
+        call.bind_arrays()
+        return call if is_short(lambda runs: call.time_ns(runs, *arrays)) else None
+
+
+def model_of_parts(model: Model, graphs: Sequence[Sequence[Step]]) -> GrowingModel | PartlyCompiledModel:
+    """Returns the prepared model of a model in parts; a single part in which lengths change is whole.
+
+    Args:
+        model: the model.
+        graphs: the steps of each of its graphs.
+    """
+    if len(graphs[0]) == 1 and not has_string_ports(model):
+        (step,) = graphs[0]
+        main = model.main
+        if isinstance(step, NativeSegment) and (step.inputs, step.outputs) == (main.inputs, main.outputs):
+            opened = step.native.opened
+            if opened is not None:
+                return GrowingModel(step.native, opened, model)
+    return PartlyCompiledModel(model, graphs)
+
+
+class _Outputs:
+    """The outputs of a request, and the results for their shapes. Thread-safe."""
+
+    def __init__(self, model: GrowingModel, request: Request) -> None:
+        self._kinds = [port.operand.type for port in model.native.executable.outputs]
+        self._lengths = [argument.length for argument in request.outputs]
+        self._addresses = [address_of(request, argument, argument.length) for argument in request.outputs]
+        self._last: tuple[Sequence[tuple[int, ...]], ExecutionResult, list[int]] | None = None
+
+    def result(self, shapes: Sequence[tuple[int, ...]]) -> ExecutionResult:
+        """Returns the result for these shapes; the same object as long as they stay the same."""
+        return self._described(shapes)[0]
+
+    def write(self, shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> ExecutionResult:
+        """Copies outputs to the memory of the request, if all fit; returns the result."""
+        result, sizes = self._described(shapes)
+        if result.is_sufficient:
+            for target, address, size in zip(self._addresses, addresses, sizes, strict=True):
+                ctypes.memmove(target, address, size)
+        return result
+
+    def _described(self, shapes: Sequence[tuple[int, ...]]) -> tuple[ExecutionResult, list[int]]:
+        last = self._last
+        if last is not None and last[0] == shapes:
+            return last[1:]
+        outputs = [OutputShape(dimensions=shape) for shape in shapes]
+        sizes = [output.size_bytes(kind) or 0 for output, kind in zip(outputs, self._kinds, strict=True)]
+        result = ExecutionResult(
+            output_shapes=tuple(
+                OutputShape(dimensions=shape, sufficient=size <= length)
+                for shape, size, length in zip(shapes, sizes, self._lengths, strict=True)
+            )
+        )
+        self._last = shapes, result, sizes
+        return result, sizes

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.bounded_model import whole_model
-from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.growing_model import GrowingModel, model_of_parts
 from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.open_variants import RestoreOpen
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
@@ -99,7 +99,7 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
         if kind is None or artifact is None:
             raise OpFailed(f"the compiling process replied {compiled.note!r} without an artifact")
         if kind is _Kind.PARTS:
-            return PartlyCompiledModel(model, read_parts(artifact, model, self.restore))
+            return model_of_parts(model, read_parts(artifact, model, self.restore))
         return whole_model(
             self.restore(artifact),
             lambda: ReferenceModel(model),

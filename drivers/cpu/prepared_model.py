@@ -19,13 +19,13 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.native_serving import NativeCall
+from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from neurald.hal.execution.reference_model import ReferenceModel
@@ -121,7 +121,7 @@ class CpuPreparedModel(InProcessModel):
             ),
         )
 
-    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+    def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """See `ReusesExecutions.create_reusable_execution`."""
         known = self._bindings.get(id(request))
         if known is None or known[0]() is not request:
@@ -134,7 +134,7 @@ class CpuPreparedModel(InProcessModel):
             return None
         return self.native.native_call(self._binding(request), request)
 
-    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+    def create_short_execution(self, request: Request) -> ShortExecution | None:
         """See `CallsDirectly.create_short_execution`."""
         if not self._is_complete(request):
             return None
@@ -195,14 +195,19 @@ class CpuPreparedModel(InProcessModel):
         )
 
     def on_references(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """Runs an execution that omits an input, which compiled code does not support."""
+        """Runs an execution that compiled code does not support, such as one that omits an input."""
         if self._make_references is None:
             number = next(n for n, argument in enumerate(request.inputs) if argument.pool is None)
             raise OpFailed(f"input {number} is omitted, but every operation that reads it requires it")
+        return self.references().execute(request, options)
+
+    def references(self) -> "ReferenceModel":
+        """Returns the model on references, which there must be."""
         with self._making:
-            if self._references is None:
+            if self._references is None and self._make_references is not None:
                 self._references = self._make_references()
-        return self._references.execute(request, options)
+        assert self._references is not None  # noqa: S101 - the caller knows
+        return self._references
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""

@@ -10,9 +10,8 @@ from typing import TypeAlias
 
 from neurald.drivers.compiler.frontend.variant_cache import WHOLE, variant_name
 from neurald.drivers.cpu.bounded_model import whole_model
-from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.growing_model import GrowingModel, model_of_parts
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
@@ -28,6 +27,9 @@ _LOG = logging.getLogger(__name__)
 Prepare: TypeAlias = Callable[
     [Model, Mapping[int, Shape] | None, ExecuteOptions | None], CpuPreparedModel | ReferenceModel
 ]
+#: Returns a model for the shapes of inputs that it leaves open, by operand, from the cache; None if
+#: it is not there.
+Kept: TypeAlias = Callable[[Model, Mapping[int, Shape]], CpuPreparedModel | ReferenceModel | None]
 #: Restores a compiled model from its artifact; raises BadData if it cannot.
 Restore: TypeAlias = Callable[[Artifact], NativeModel]
 
@@ -79,6 +81,13 @@ class CachingPreparation:
             self._variants.store(variant_name(kind, shapes), artifact, compile_ms)
         return prepared
 
+    def kept(self, model: Model, shapes: Mapping[int, Shape]) -> CpuPreparedModel | ReferenceModel | None:
+        """Returns the model for given shapes from the cache; None if it is not there."""
+        try:
+            return self._found(model, shapes)
+        except BadData:
+            return None  # `prepare` says why, and compiles.
+
     def _found(
         self, model: Model, shapes: Mapping[int, Shape] | None
     ) -> CpuPreparedModel | ReferenceModel | None:
@@ -89,4 +98,4 @@ class CachingPreparation:
         artifact = self._variants.load(variant_name(_PARTS, shapes))
         if artifact is None:
             return None
-        return PartlyCompiledModel(model, read_parts(artifact, model, self._restore))
+        return model_of_parts(model, read_parts(artifact, model, self._restore))

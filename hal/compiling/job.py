@@ -74,10 +74,12 @@ class Keep(msgspec.Struct, frozen=True):
     Attributes:
         parts: of its key.
         model: short description of the model.
+        shapes: sets of shapes of the inputs that the model leaves open, by operand.
     """
 
     parts: KeyParts
     model: str
+    shapes: tuple[dict[int, tuple[int, ...]], ...] = ()
 
 
 class CompileJob(msgspec.Struct, frozen=True, array_like=True):
@@ -281,5 +283,5 @@ def _wait_readable(connection: socket.socket) -> None:
 def _decoded(data: bytes | memoryview, kind: type[_T]) -> _T:
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadData(f"a message of a compilation is not a valid {kind.__name__}: {error}") from None

@@ -7,7 +7,7 @@ A prepared model in this process can make functions that do all of it in native 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
-from neurald.hal.device import PreparedModel
+from neurald.hal.device import ExecutionResult, PreparedModel
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Request
@@ -15,6 +15,9 @@ from neurald.hal.model.types import Request
 #: Runs a model on its input arrays and returns its outputs, in new arrays. Returns None if an array
 #: is not a contiguous one of the input's type and shape, or if the execution failed.
 ArrayFunction: TypeAlias = Callable[..., list[Array] | None]
+#: Runs a request. Returns False if that failed, True if the result is that of the last execution of
+#: the request, or else the result.
+ShortExecution: TypeAlias = Callable[[], bool | ExecutionResult]
 
 
 class CallsDirectly(Protocol):
@@ -24,16 +27,16 @@ class CallsDirectly(Protocol):
     request by `PreparedModel.execute`, which raises the error.
     """
 
-    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+    def create_short_execution(self, request: Request) -> ShortExecution | None:
         """Binds a request like one that `execute` ran with success.
 
         An output may use the memory of an input. It is then written after the input was read, and
         only if the execution succeeds.
 
         Returns:
-            A function that runs the request and returns whether it succeeded. It keeps the GIL, so
-                that no other thread of Python runs in the meantime, nor can cancel it. It keeps the
-                request alive. Strings are stored in the array of their `StringMemory`. None if
+            A function that runs the request; all outputs fit if it succeeds. Native code keeps the
+                GIL, so that no other thread of Python runs in the meantime, nor can cancel it. The
+                function keeps the request alive. Strings are stored in the array of their `StringMemory`. None if
                 executions take too long for that.
         """
         ...
@@ -55,9 +58,9 @@ class CallsDirectly(Protocol):
         ...
 
 
-def short_execution(prepared_model: PreparedModel | None, request: Request) -> Callable[[], bool] | None:
+def short_execution(prepared_model: PreparedModel | None, request: Request) -> ShortExecution | None:
     """Calls `create_short_execution`; returns None also for a prepared model without it."""
-    create: Callable[[Request], Callable[[], bool] | None] | None
+    create: Callable[[Request], ShortExecution | None] | None
     create = getattr(prepared_model, "create_short_execution", None)
     return None if create is None else create(request)
 

@@ -109,7 +109,7 @@ def seed_costs(device: Device, content: bytes) -> None:
         table = _table(msgspec.json.decode(content, type=_Content))
         table.check()
         name = identity(device)
-    except (Error, msgspec.MsgspecError, ValueError):
+    except (Error, msgspec.MsgspecError, RecursionError, ValueError):
         return
     with _lock:
         book = _books.get(name)
@@ -176,7 +176,7 @@ def _load(name: str) -> CostTable | None:
                 continue
             table = _table(content)
             table.check()
-        except (BadData, msgspec.MsgspecError, ValueError):
+        except (BadData, msgspec.MsgspecError, RecursionError, ValueError):
             continue
         return table
     return None

@@ -114,7 +114,7 @@ def load(address: Address) -> Measurement | Failure | None:
                 continue
             if content.device is not None:
                 return _measurement(content.device)
-        except (BadData, msgspec.MsgspecError, ValueError, TypeError, KeyError):
+        except (BadData, msgspec.MsgspecError, RecursionError, ValueError, TypeError, KeyError):
             continue
         if content.failure and content.boot == _boot():
             age_s = time.time() - content.failed_at_s

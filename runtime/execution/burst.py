@@ -5,12 +5,13 @@ Devices keep resources ready for a burst, so that each execution costs less.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from neurald.hal import device
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
-from neurald.hal.errors import BadData, BadState, DeadObject, Error, OpFailed
+from neurald.hal.errors import BadData, BadState, DeadObject, Error
 from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
@@ -100,25 +101,18 @@ class Burst:
             raise
 
     def create_reusable_execution(
-        self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, result: ExecutionResult
-    ) -> Callable[[ExecuteOptions], None] | None:
+        self, step: ExecutionStep, prepared_model: PreparedModel, request: Request
+    ) -> Callable[[ExecuteOptions], ExecutionResult] | None:
         """Returns a function that repeats an `execute`; None if the step has no device burst.
 
         Args:
             step, prepared_model: see `execute`.
             request: the request that was run; the caller keeps it alive.
-            result: its result. The function raises OpFailed if a later run has a different result.
         """
         known, burst = self._bursts.get(id(step), (None, None))
         if burst is None or known is not prepared_model:
             return None
-        execute = burst.execute
-
-        def run(options: ExecuteOptions) -> None:
-            if execute(request, options) is not result:
-                raise OpFailed("the result differs from that of the previous run")
-
-        return run
+        return partial(burst.execute, request)
 
     def _create(self, step: ExecutionStep, prepared_model: PreparedModel) -> device.Burst | None:
         """Creates and stores the device burst of a step.

@@ -15,8 +15,8 @@ from neurald.hal.errors import (
     OpFailed,
     OutputInsufficientSize,
 )
+from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.model.types import Request
-from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.execution.binding.arguments import ExecutionArguments
 from neurald.runtime.execution.binding.device_memory import (
@@ -103,12 +103,13 @@ class Computation:
                 output.fill(result.output_shapes[index].dimensions or ())
         return result
 
-    def create_reusable_execution(self) -> Callable[[Cancellation], None] | None:
+    def create_reusable_execution(self) -> ReusableExecution | None:
         """Returns a function that repeats the last successful `run` without timing or limits.
 
         Returns:
-            The function, whose result is that of the last `run`; None if only `run` is possible. If
-                it raises an error other than Cancelled, call `run`, which handles failures.
+            The function, see `ReusesExecutions.create_reusable_execution`, whose results `accepts`
+                checks; None if only `run` is possible. If it raises an error other than Cancelled,
+                call `run`, which handles failures.
         """
         executor = self._compilation.executor
         if not self._may_repeat(executor):
@@ -118,12 +119,12 @@ class Computation:
             return self._stateful.create_reusable_execution(self._request, create)
         return create(self._request)
 
-    def create_short_execution(self) -> Callable[[], bool | None] | None:
+    def create_short_execution(self) -> Callable[[], bool | ExecutionResult | None] | None:
         """Returns a function that repeats the last successful `run` without other threads.
 
         Returns:
-            The function, which returns True if it succeeded, and whose result is that of the last
-                `run`. None if only `run` is possible.
+            The function, see `CallsDirectly.create_short_execution`, whose results `accepts`
+                checks. None if only `run` is possible.
         """
         executor = self._compilation.executor
         if not self._may_repeat(executor):
@@ -132,6 +133,17 @@ class Computation:
         if self._stateful is not None:
             return self._stateful.create_short_execution(self._request, create)
         return create(self._request)
+
+    def accepts(self, result: ExecutionResult) -> bool:
+        """Returns True if a function that repeats the last `run` may have this result."""
+        executor = self._compilation.executor
+        if not (self.is_plain and isinstance(executor, SimpleExecutor) and result.is_sufficient):
+            return False
+        try:
+            self.require_shapes(self.checked_result_of(executor.step, result))
+        except OpFailed:
+            return False
+        return True
 
     def _may_repeat(self, executor: PlanExecutor) -> TypeGuard[SimpleExecutor]:
         """Returns True if a device may run the request again by itself.
@@ -143,8 +155,8 @@ class Computation:
         return not (self._has_strings and executor.step.device.is_remote)
 
     def create_reusable_execution_in(
-        self, burst: Burst, result: ExecutionResult
-    ) -> Callable[[ExecuteOptions], None] | None:
+        self, burst: Burst
+    ) -> Callable[[ExecuteOptions], ExecutionResult] | None:
         """Returns a function that repeats the last successful `run` through a burst.
 
         Args:
@@ -152,7 +164,7 @@ class Computation:
             result: the result of the last `run`.
 
         Returns:
-            See `create_reusable_execution`.
+            See `create_reusable_execution`; it always returns its result.
         """
         executor = self._compilation.executor
         if not self.is_plain or not isinstance(executor, SimpleExecutor):
@@ -161,7 +173,7 @@ class Computation:
         prepared = state.usable()
         if prepared is None:
             return None
-        run = burst.create_reusable_execution(executor.step, prepared, self._request, result)
+        run = burst.create_reusable_execution(executor.step, prepared, self._request)
         return state.watched(run)
 
     def _run_once(self, options: ExecuteOptions, burst: Burst | None) -> ExecutionResult:

@@ -23,13 +23,14 @@ from neurald.hal.errors import (
     Cancelled,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
+    OpFailed,
     UnexpectedNull,
 )
+from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Dimensions, Duration, counted
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.background.event import Event, event_of
 from neurald.runtime.execution.background.fenced import (
     FencedResult,
@@ -76,9 +77,9 @@ class Execution:
         self._computation: Computation | None = None
         # The fastest way to compute again, if the execution has completed. It keeps the GIL, so it
         # needs no lock: nothing can observe that it computes.
-        self._short: Callable[[], bool | None] | None = None
-        self._fast_path: Callable[[Cancellation], None] | None = None
-        self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], None]] | None = None
+        self._short: Callable[[], bool | ExecutionResult | None] | None = None
+        self._fast_path: ReusableExecution | None = None
+        self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], ExecutionResult]] | None = None
         self._settings = ExecutionSettings()
         self._reusable = flag(reusable, "whether the execution is reusable")
         self._recorder: ReceiptRecorder | None = None
@@ -258,14 +259,17 @@ class Execution:
         """
         if burst is None:
             short = self._short
-            if (short is None or not short()) and not self._ran_fast_path():
+            if short is not None:
+                done = short()
+                if done is True or (done and self._accepts(done)):
+                    return
+            if not self._ran_fast_path():
                 self._cache_fast_path(self._run(*self._start()))
             return
         if not isinstance(burst, Burst):
             raise BadData(f"burst is a {type(burst).__name__}; expected one from Compilation.create_burst()")
         with burst.in_use(self._compilation):
-            short = self._short
-            if short is not None and short():
+            if self._ran_short():
                 return
             ran = self._ran_burst_fast_path(burst) if burst.uses_devices else self._ran_fast_path()
             if not ran:
@@ -285,11 +289,29 @@ class Execution:
             cancellation = self._settings.next_cancellation()
             self._state = _COMPUTATION
         try:
-            fast_path(cancellation)
+            result = fast_path(cancellation)
+            if result is not None and not self._accepts(result):
+                return self._failed(OpFailed("the result is not valid"))
         except BaseException as error:
             return self._failed(error)
-        # The result of the previous computation remains valid.
+        # Without a result, that of the previous computation remains valid.
         self._state = _COMPLETED
+        return True
+
+    def _ran_short(self) -> bool:
+        """Repeats the last computation as a short one, if it can be; returns False if the caller has to."""
+        short = self._short
+        done = False if short is None else short()
+        return done is True or (bool(done) and self._accepts(done))
+
+    def _accepts(self, result: "bool | ExecutionResult | None") -> bool:
+        """Takes the result of a repeated computation, of other shapes than before, if it is valid."""
+        computation = self._computation
+        if result is self._result:
+            return True
+        if computation is None or not isinstance(result, ExecutionResult) or not computation.accepts(result):
+            return False
+        self._result = result
         return True
 
     def _failed(self, error: BaseException) -> bool:
@@ -310,7 +332,8 @@ class Execution:
             options = self._settings.next_options()
             self._state = _COMPUTATION
         try:
-            fast_path[1](options)
+            if not self._accepts(fast_path[1](options)):
+                return self._failed(OpFailed("the result is not valid"))
         except BaseException as error:
             return self._failed(error)
         self._state = _COMPLETED
@@ -327,7 +350,7 @@ class Execution:
         if computation is None or not self._reusable or not self._settings.are_default:
             return
         short = computation.create_short_execution()
-        run = None if burst is None else computation.create_reusable_execution_in(burst, result)
+        run = None if burst is None else computation.create_reusable_execution_in(burst)
         fast_path = computation.create_reusable_execution() if run is None and short is None else None
         with self._lock:
             # Another computation may have started in the meantime.
@@ -341,8 +364,7 @@ class Execution:
         A computation that takes less time than starting a thread has ended by then. The errors are
         those of `compute`; they are raised at once or by `Event.wait`.
         """
-        short = self._short
-        if short is not None and short():
+        if self._ran_short():
             return Event.ended()
         started = self._start()
         try:
@@ -393,8 +415,7 @@ class Execution:
         limit_s = time_limit(duration_s, "the duration")
         if limit_s is not None:
             self._compilation.require_one_device("a duration after fences")
-        short = self._short
-        if short is not None and limit_s is None and have_succeeded(dependencies) and short():
+        if self._short is not None and limit_s is None and have_succeeded(dependencies) and self._ran_short():
             return Event.ended(has_fence=True)
         computation, options = self._start(has_bounded_outputs=True)
         try:

@@ -80,7 +80,7 @@ def _load() -> dict[str, Decision]:
     for data in kept_file.contents(_FILE):
         try:
             content = msgspec.json.decode(data, type=_Content)
-        except (msgspec.MsgspecError, ValueError):
+        except (msgspec.MsgspecError, RecursionError, ValueError):
             continue
         if content.format == _FORMAT and all(
             each.reason.isprintable() for each in content.decisions.values()

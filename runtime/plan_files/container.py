@@ -125,7 +125,7 @@ class Container:
         self._known = known
         try:
             found = msgspec.json.decode(table, type=_Table)
-        except (msgspec.DecodeError, ValueError) as error:
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
             raise BadData(f"{path}: its table of contents is not valid: {error}") from None
         self._table_end = _TABLE_AT + len(table)
         self._start = align(self._table_end)

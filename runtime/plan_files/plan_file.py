@@ -249,7 +249,7 @@ def load_plan(
     try:
         content = msgspec.json.decode(container.content, type=_Content)
         preference, priority = Preference[content.preference], Priority[content.priority]
-    except (msgspec.DecodeError, ValueError, KeyError) as error:
+    except (msgspec.DecodeError, RecursionError, ValueError, KeyError) as error:
         raise BadData(f"{name}: it was made by another version of neurald: {error}") from None
     # Everything is read and verified now, since the file may be replaced later.
     parts = container.read_all()

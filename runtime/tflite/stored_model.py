@@ -104,7 +104,7 @@ def restored_model(content: bytes | memoryview, file: Memory, added: Memory) -> 
     """
     try:
         converted = msgspec.msgpack.decode(content, type=_Converted)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, RecursionError, ValueError):
         return None
     model = Model(
         main=converted.main,

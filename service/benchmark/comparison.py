@@ -7,12 +7,13 @@ runs, since latencies of neighbouring runs depend on each other.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -20,6 +21,8 @@ _RESAMPLES = 2000
 _CONFIDENCE = 0.95
 #: Most bytes of a file with an earlier run.
 _MAX_BYTES = 1 << 28
+
+_Latencies = Annotated[list[Annotated[float, msgspec.Meta(gt=0)]], msgspec.Meta(min_length=1)]
 
 _STATISTICS: Mapping[str, Callable[[Array], Array]] = {
     "median": lambda rows: np.median(rows, axis=-1),
@@ -35,11 +38,13 @@ def read_run(path: Path) -> dict[str, Any]:
     Raises:
         BadData: it is none.
     """
-    if path.stat().st_size > _MAX_BYTES:
+    with open_regular(path) as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
         raise BadData(f"{path} is larger than {_MAX_BYTES} bytes")
     try:
-        document = msgspec.json.decode(path.read_bytes())
-    except msgspec.DecodeError as error:
+        document = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadData(f"{path} is not a document of `neurald benchmark --json`: {error}") from None
     latencies_of(document, str(path))
     found: dict[str, Any] = document
@@ -53,13 +58,19 @@ def latencies_of(document: Any, name: str) -> list[float]:
         BadData: the document has none.
     """
     found = document.get("latencies_ms") if isinstance(document, dict) else None
-    if (
-        not isinstance(found, list)
-        or not found
-        or not all(isinstance(each, int | float) and math.isfinite(each) and each > 0 for each in found)
-    ):
-        raise BadData(f"{name} has no latencies; a document of `neurald benchmark --json` is expected")
-    return [float(each) for each in found]
+    try:
+        return _checked_latencies(found)
+    except (msgspec.ValidationError, OverflowError):
+        raise BadData(
+            f"{name} has no latencies; a document of `neurald benchmark --json` is expected"
+        ) from None
+
+
+def _checked_latencies(found: Any) -> list[float]:
+    latencies = msgspec.convert(found, _Latencies)
+    if not all(map(math.isfinite, latencies)):
+        raise OverflowError
+    return latencies
 
 
 def compare_runs(before: Sequence[float], after: Sequence[float]) -> list[dict[str, Any]]:

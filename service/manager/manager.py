@@ -49,7 +49,7 @@ from neurald.service.manager.control import (
     may_control,
 )
 from neurald.service.manager.conversations import ConversationLimit
-from neurald.service.manager.driver_process import MANAGER_VARIABLE
+from neurald.service.manager.driver_launcher import MANAGER_VARIABLE
 from neurald.service.manager.received_sockets import received_sockets
 from neurald.service.manager.standby_socket import bind_private, serve_unix
 from neurald.service.manager.state import ManagerStatus, ServiceStatus
@@ -385,7 +385,7 @@ class Manager:
     def _answer(self, line: bytes, *, may_control: bool) -> msgspec.Struct:
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             return Done(f"the request is not understood: {error}")
         if isinstance(request, StatusRequest):
             return self.status() if may_control else _for_clients(self.status())

@@ -25,7 +25,6 @@ from neurald.hal.compiling.leaving import call_at_exit
 from neurald.hal.device import Artifact, Variants
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData, Cancelled, Error
-from neurald.hal.execution.background import worker
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
@@ -81,6 +80,8 @@ class FirstTierLibrary:
             if self._codes is None and self._compiling != os.getpid():
                 self._compiling = os.getpid()
                 self._ready = threading.Event()
+                from neurald.hal.execution.background import worker  # not needed if the cache has it
+
                 if worker.submit(partial(self._compile, variants)) is None:
                     self._compiling = 0
             return self._codes
@@ -173,7 +174,7 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
         raise BadData("the cache file is damaged or no library of the CPU driver")
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadData(f"the cache file is no library of the CPU driver: {error}") from None
     if stored.target != target.name:
         raise BadData(f"the library is for {stored.target}; {target.name} is expected")

@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.string_references import is_string
+from neurald.drivers.cpu.native.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instance import Instance
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array
@@ -30,10 +31,13 @@ from neurald.hal.sync.cancellation import Cancellation
 
 _LOG = logging.getLogger(__name__)
 
-#: Length for which there is memory in the first execution.
+#: Length for which there is memory in the first execution, unless that is too much memory.
 _FIRST_CAPACITY: Final = 32
+_FIRST_BYTES: Final = 16 << 20
 #: Maximum number of sets of lengths of which the shapes of outputs are kept.
 _MAX_KNOWN_SHAPES: Final = 64
+#: Minimum capacity of a short call, which else is twice the length of the last execution.
+_SHORT_CAPACITY: Final = 8
 
 
 class LengthsRefused(Exception):
@@ -99,6 +103,9 @@ class GrowingInstance:
         self._capacities = [_FIRST_CAPACITY] * self._symbols
         self._sizings = frozenset(opened.sizings)
         self._grown: Grown = opened.grown(self._capacities)
+        while self._grown.executable.arena_bytes > _FIRST_BYTES and max(self._capacities) > 1:
+            self._capacities = [capacity // 2 for capacity in self._capacities]
+            self._grown = opened.grown(self._capacities)
         self._instance: Instance = self._make(self._grown)
         #: Shapes of the outputs, by the lengths.
         self._known_shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
@@ -142,6 +149,20 @@ class GrowingInstance:
         addresses = [instance.arena + (port.offset or 0) for port in outputs]
         binding.receive(self._output_shapes(), addresses)
         return None
+
+    def call(self, lengths: Sequence[int]) -> GrowingCall:
+        """Returns a call with memory of its own for executions like the last one.
+
+        Args:
+            lengths: of the inputs.
+        """
+        last = self._lengths()
+        capacities = [
+            min(capacity, max(_SHORT_CAPACITY, 2 * length, given))
+            for capacity, length, given in zip(self._capacities, last, lengths, strict=True)
+        ]
+        instance = self._make(self._opened.grown(capacities))
+        return GrowingCall(self._opened, instance, capacities, lengths, last)
 
     def _make(self, grown: Grown) -> Instance:
         return Instance(grown.executable, *self._memory, has_ports=False)

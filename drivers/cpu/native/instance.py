@@ -16,7 +16,15 @@ from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.memory.buffer_location import Base, Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
-from neurald.drivers.cpu.native.step_program import MAX_CHUNKS_OF_PART, STOPPED, TIMED_OUT, caller_name
+from neurald.drivers.cpu.native.step_program import (
+    MAX_BALANCING_CHUNKS,
+    MAX_CHUNKS_OF_PART,
+    MIN_SHARED_NS,
+    PIECE_NS,
+    STOPPED,
+    TIMED_OUT,
+    caller_name,
+)
 from neurald.drivers.cpu.native.strings import StringSources, first_reference
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import (
@@ -37,16 +45,11 @@ from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 
-#: Minimum cost of a shared call; sharing costs about a tenth of it.
-_MIN_SHARED_NS: Final = 5_000.0
-#: Target time of a chunk, which limits the effect of a delayed thread, and the maximum number of
-#: chunks of a part for it.
+#: Target time of a chunk, which limits the effect of a delayed thread.
 _CHUNK_NS: Final = 10_000.0
-_MAX_BALANCING_CHUNKS: Final = 4
-#: Target time of a piece of an unshared call, which checks for cancellation between pieces.
-_PIECE_NS: Final = 2_000_000.0
-#: Maximum number of pieces.
+#: Maximum number of pieces of an unshared call, and of the work items of a piece.
 _MAX_PIECES: Final = 1 << 20
+_MAX_PIECE_ITEMS: Final = 1 << 40
 #: How a call of one part and chunk is shared, as a record has it.
 _UNSHARED: Final = 1 | 1 << 32
 #: Number of functions that take arrays, for different memory of variables, per instance.
@@ -184,45 +187,42 @@ class Instance:
     def _ports(self) -> StepPorts:
         if not self._has_ports:
             return StepPorts()
-        executable, arena = self._executable, self._arena
-        table = self._own_address + _WORD_BYTES * self._table
+        executable = self._executable
+        outputs = [
+            self._port(each, cells, is_used=True)
+            for each, cells in zip(executable.outputs, executable.output_arguments, strict=True)
+        ]
+        return StepPorts(self.input_ports(executable.inputs), outputs)
 
-        def port(described: Port, cells: Sequence[int], *, is_used: bool) -> StepPort:
-            has_strings = is_string(described.operand.type)
-            return StepPort(
-                dtype=described.operand.type.dtype,
-                shape=described.dimensions,
-                size_bytes=described.size_bytes,
-                own=arena + (described.offset or 0) if is_used and described.size_bytes else 0,
-                # References of an output become strings when the step has ended.
-                cells=() if has_strings else tuple(table + _WORD_BYTES * cell for cell in cells),
-                source=self.strings.address if has_strings else 0,
-            )
-
-        def input_port(number: int, described: Port, cells: Sequence[int]) -> StepPort:
-            found = port(described, cells, is_used=described.offset is not None and bool(cells))
-            if not found.source:
-                return found
-            return replace(
-                found,
-                own=0,
-                source=self.strings.source(number),
-                references=found.own,
-                first=first_reference(number),
-            )
-
-        return StepPorts(
-            [
-                input_port(number, each, cells)
-                for number, (each, cells) in enumerate(
-                    zip(executable.inputs, executable.input_arguments, strict=True)
-                )
-            ],
-            [
-                port(each, cells, is_used=True)
-                for each, cells in zip(executable.outputs, executable.output_arguments, strict=True)
-            ],
+    def _port(self, described: Port, cells: Sequence[int], *, is_used: bool) -> StepPort:
+        arena, table = self._arena, self._own_address + _WORD_BYTES * self._table
+        has_strings = is_string(described.operand.type)
+        return StepPort(
+            dtype=described.operand.type.dtype,
+            shape=described.dimensions,
+            size_bytes=described.size_bytes,
+            own=arena + (described.offset or 0) if is_used and described.size_bytes else 0,
+            # References of an output become strings when the step has ended.
+            cells=() if has_strings else tuple(table + _WORD_BYTES * cell for cell in cells),
+            source=self.strings.address if has_strings else 0,
         )
+
+    def input_ports(self, inputs: Sequence[Port]) -> list[StepPort]:
+        """Returns the ports of inputs.
+
+        Args:
+            inputs: those of the executable, of which shapes and sizes may be others.
+        """
+        found = []
+        for number, (described, cells) in enumerate(
+            zip(inputs, self._executable.input_arguments, strict=True)
+        ):
+            port = self._port(described, cells, is_used=described.offset is not None and bool(cells))
+            if port.source:
+                source, first = self.strings.source(number), first_reference(number)
+                port = replace(port, own=0, source=source, references=port.own, first=first)
+            found.append(port)
+        return found
 
     @cached_property
     def _call(self) -> StepCall:
@@ -232,12 +232,19 @@ class Instance:
     def _run(self) -> Callable[[Words], bool]:
         return self._call.with_binding()
 
-    def _new_call(self, *, binding: Words | None = None, releases_gil: bool, keep: object = None) -> StepCall:
+    def _new_call(
+        self,
+        *,
+        ports: StepPorts | None = None,
+        binding: Words | None = None,
+        releases_gil: bool,
+        keep: object = None,
+    ) -> StepCall:
         return StepCall(
             self._team.program.addresses,
             self._own_address,
             self._count,
-            self._ports,
+            self._ports if ports is None else ports,
             binding=binding,
             releases_gil=releases_gil,
             keep=(self._own, self.strings, keep),
@@ -303,11 +310,13 @@ class Instance:
         names = {count: caller_name(count) for count in set(calls.counts)}
         callers = {count: program.get(name) or code[name] for count, name in names.items()}
         threads, items, costs = self._team.threads, calls.work_items, calls.costs_ns
+        # Instructions may change the numbers of work items.
+        are_fixed = not self._executable.instructions
         shares = (
             repeat(_UNSHARED)
             if threads < 2
             else [
-                _UNSHARED if cost < _MIN_SHARED_NS else division(each, cost, threads).word
+                _UNSHARED if cost < MIN_SHARED_NS else division(each, cost, threads).word
                 for each, cost in zip(items, costs, strict=True)
             ]
         )
@@ -318,7 +327,10 @@ class Instance:
             itertools.count(self._statuses_address, _STATUS_BYTES),
             items,
             shares,
-            [1 if cost <= _PIECE_NS else pieces(each, cost) for each, cost in zip(items, costs, strict=True)],
+            [
+                max(1, each) if are_fixed and cost <= PIECE_NS else piece_items(each, cost)
+                for each, cost in zip(items, costs, strict=True)
+            ],
             [_RECORD_NS + min(math.ceil(cost), _MAX_COST_NS) for cost in costs],
         )
 
@@ -349,6 +361,11 @@ class Instance:
         if self._run(binding.words):
             return None
         return self._failed(self._call.result)
+
+    @property
+    def executable(self) -> Executable:
+        """The step."""
+        return self._executable
 
     @property
     def arena(self) -> int:
@@ -444,19 +461,26 @@ class Instance:
             binding: addresses of inputs and outputs.
             keep: lives as long as the function.
         """
-        return self._short(binding.words, keep).bound()
+        return self.short_step_call(None, binding.words, keep).bound()
 
     def short_array_call(self, binding: ArgumentBinding, keep: object) -> ArrayFunction:
         """Returns a function that runs the step on arrays and keeps the GIL; see `short_call`."""
-        return self._short(binding.words.copy(), keep).on_arrays(*binding.arrays)
+        return self.short_step_call(None, binding.words.copy(), keep).on_arrays(*binding.arrays)
 
     def served_call(self) -> StepCall:
         """Returns a call for native code that serves clients, and has the instance for itself."""
         return self._new_call(releases_gil=False)
 
-    def _short(self, binding: Words, keep: object) -> StepCall:
+    def short_step_call(self, ports: StepPorts | None, binding: Words, keep: object) -> StepCall:
+        """Returns a call that keeps the GIL; see `short_call`.
+
+        Args:
+            ports: None for those of the executable.
+            binding: of the ports.
+            keep: lives as long as the call's functions.
+        """
         self._own[_POOL] = 0
-        return self._new_call(binding=binding, releases_gil=False, keep=(self, keep))
+        return self._new_call(ports=ports, binding=binding, releases_gil=False, keep=(self, keep))
 
     def _limit(self, cancellation: int, deadline_ns: int, loop_timeout_ns: int) -> None:
         """Sets the cancellation, deadline and loop timeout of the next runs."""
@@ -470,7 +494,7 @@ class Instance:
 
     def time_ns(self, runs: int) -> int:
         """Returns the shortest time of several runs with the current memory contents."""
-        run, times = self._short(self._ports.unbound(), None).bound(), []
+        run, times = self.short_step_call(None, self._ports.unbound(), None).bound(), []
         for _ in range(runs):
             started = time.perf_counter_ns()
             run()
@@ -539,18 +563,22 @@ class CallDivision(Struct, frozen=True, kw_only=True):
 def division(work_items: int, cost_ns: float, threads: int) -> CallDivision:
     """Returns how a call is shared among this many threads."""
     parts = min(work_items, threads)
-    if parts < 2 or cost_ns < _MIN_SHARED_NS:
+    if parts < 2 or cost_ns < MIN_SHARED_NS:
         return CallDivision(parts=1, chunks=1)
-    wanted = min(_MAX_BALANCING_CHUNKS, int(cost_ns / (parts * _CHUNK_NS)))
+    wanted = min(MAX_BALANCING_CHUNKS, int(cost_ns / (parts * _CHUNK_NS)))
     # The first of many chunks is twice the average.
-    least = math.ceil(2 * math.ceil(cost_ns / _PIECE_NS) / parts)
+    least = math.ceil(2 * math.ceil(cost_ns / PIECE_NS) / parts)
     chunks = min(max(1, wanted, least), work_items // parts, MAX_CHUNKS_OF_PART)
     return CallDivision(parts=parts, chunks=chunks)
 
 
-def pieces(work_items: int, cost_ns: float) -> int:
-    """Returns the number of pieces of an unshared call."""
-    return max(1, min(work_items, math.ceil(cost_ns / _PIECE_NS), _MAX_PIECES))
+def piece_items(work_items: int, cost_ns: float) -> int:
+    """Returns the number of work items after which an unshared call may be stopped.
+
+    It is that of a target time even if the call has fewer, since lengths may change their number.
+    """
+    wanted = math.ceil(min(_MAX_PIECE_ITEMS, work_items * PIECE_NS / max(1.0, cost_ns)))
+    return max(1, wanted, -(-work_items // _MAX_PIECES))
 
 
 class _Memory:

@@ -38,6 +38,7 @@ from neurald.hal.sync.lending_pool import LendingPool
 
 if TYPE_CHECKING:
     # Few models have lengths that change.
+    from neurald.drivers.cpu.native.growing_call import GrowingCall
     from neurald.drivers.cpu.native.growing_instance import GrowingBinding, GrowingInstance
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
@@ -196,7 +197,7 @@ class NativeModel:
             LengthsRefused: see `GrowingInstance.run`.
         """
         # Other threads may replace the strings of an array, which the step still reads.
-        sources = [each.copy() if each.dtype == object else np.ascontiguousarray(each) for each in inputs]
+        sources = [each.copy() if each.dtype == object else np.asarray(each, order="C") for each in inputs]
         if self.opened is not None:
             from neurald.drivers.cpu.native.growing_instance import ArraysBinding, LengthsRefused
 
@@ -248,6 +249,27 @@ class NativeModel:
         """
         instance = self._for_short_calls()
         return None if instance is None else instance.short_call(binding, (self, keep))
+
+    def growing_call(self, lengths: Sequence[int]) -> "GrowingCall | None":
+        """Returns what repeats the last execution of a step whose lengths change, if it may be short.
+
+        Args:
+            lengths: of the inputs, see `OpenExecutable.input_lengths`.
+        """
+        # How long a loop runs depends on data.
+        if not python_table() or self.executable.loops or self._has_strings():
+            return None
+        instance = self._instances.take()
+        try:
+            return None if isinstance(instance, Instance) else instance.call(lengths)
+        except (OutOfMemory, ResourceExhaustedTransient, ResourceExhaustedPersistent):
+            return None
+        finally:
+            self._instances.give_back(instance)
+
+    def _has_strings(self) -> bool:
+        ports = (*self.executable.inputs, *self.executable.outputs)
+        return any(is_string(port.operand.type) for port in ports)
 
     def array_function(self, binding: ArgumentBinding, keep: object) -> ArrayFunction | None:
         """Returns a function that runs the step on arrays; see `StepCall.on_arrays`.
@@ -327,7 +349,7 @@ class NativeModel:
             with suppress(OutOfMemory, ResourceExhaustedTransient, ResourceExhaustedPersistent):
                 if self._may_be_short():
                     instance = self._new_instance()
-                    if isinstance(instance, Instance) and instance.time_ns(_SHORT_RUNS) <= _MAX_SHORT_NS:
+                    if isinstance(instance, Instance) and is_short(instance.time_ns):
                         self._short_instance = instance
             self._is_measured = True
         return self._short_instance
@@ -384,6 +406,15 @@ class NativeModel:
         """Measures each kernel, in the order of `executable.calls`, on the arena's contents."""
         with self._instances.using() as instance:
             return instance.profile()
+
+
+def is_short(time_ns: Callable[[int], int]) -> bool:
+    """Returns True if a step is so short that its functions should keep the GIL.
+
+    Args:
+        time_ns: returns the shortest time of a number of runs.
+    """
+    return time_ns(_SHORT_RUNS) <= _MAX_SHORT_NS
 
 
 def _name(stopped: KernelCall | Instruction) -> str:

@@ -333,6 +333,7 @@ class StepPorts:
         self.inputs = len(inputs)
         self.outputs = len(outputs)
         self.words = np.zeros((len(inputs) + len(outputs), len(_PORT)), np.int64)
+        self._shapes: list[Array] = []
         self._kept: list[object] = []
         for row, port in zip(self.words, (*inputs, *outputs), strict=True):
             shape, cells = np.array(port.shape, np.int64), np.array(port.cells, np.int64)
@@ -351,7 +352,15 @@ class StepPorts:
                 port.first,
                 math.prod(port.shape),
             )
-            self._kept += port.dtype, shape, cells
+            self._shapes.append(shape)
+            self._kept += port.dtype, cells
+
+    def resize_output(self, number: int, shape: tuple[int, ...], size_bytes: int) -> None:
+        """Gives an output another shape of the same rank."""
+        position = self.inputs + number
+        self._shapes[position][:] = shape
+        self.words[position, _PORT.index("PORT_SIZE")] = size_bytes
+        self.words[position, _PORT.index("PORT_COUNT")] = math.prod(shape)
 
     def unbound(self) -> Words:
         """Returns the binding with which all ports are in the arena."""

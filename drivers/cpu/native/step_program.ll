@@ -220,23 +220,30 @@ body:
   %whole = or i1 %few, %unshared
   br i1 %whole, label %single, label %ask
 ask:
+  ; Lengths that change leave less work than the record was divided for.
+  %p.items.shared = getelementptr i8, ptr %record, i64 32
+  %items.shared = load i64, ptr %p.items.shared
+  %p.piece.shared = getelementptr i8, ptr %record, i64 48
+  %piece.shared = load i64, ptr %p.piece.shared
+  %items.scaled = mul i64 %items.shared, $SHARED_OF_PIECE
+  %is.little = icmp ult i64 %items.scaled, %piece.shared
+  br i1 %is.little, label %single, label %ask.pool
+ask.pool:
   %may = call i1 @may.share(ptr %pool, ptr %record)
   br i1 %may, label %parallel, label %single
 single:
   %p.work.items = getelementptr i8, ptr %record, i64 32
   %work.items = load i64, ptr %p.work.items
-  %p.pieces = getelementptr i8, ptr %record, i64 48
-  %pieces = load i64, ptr %p.pieces
+  %p.piece = getelementptr i8, ptr %record, i64 48
+  %piece.items = load i64, ptr %p.piece
   br label %piece
 piece:
-  %number = phi i64 [ 0, %single ], [ %following, %more.pieces ]
-  %following = add i64 %number, 1
-  %begin.scaled = mul i64 %work.items, %number
-  %first = udiv i64 %begin.scaled, %pieces
-  %end.scaled = mul i64 %work.items, %following
-  %last = udiv i64 %end.scaled, %pieces
+  %first = phi i64 [ 0, %single ], [ %last, %more.pieces ]
+  %items.left = sub i64 %work.items, %first
+  %is.last = icmp ule i64 %items.left, %piece.items
+  %size = select i1 %is.last, i64 %items.left, i64 %piece.items
+  %last = add i64 %first, %size
   call void @call(ptr %record, ptr %scratch, i64 %first, i64 %last)
-  %is.last = icmp uge i64 %following, %pieces
   br i1 %is.last, label %check, label %more.pieces
 more.pieces:
   %stops.here = call i1 @must.stop(ptr %cancellation, i64 %deadline)

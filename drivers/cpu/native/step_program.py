@@ -52,7 +52,7 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               PARTS_OFFSET: for each part, a cache line apart,
               number << 32 | first unclaimed chunk << 16 | end of the unclaimed chunks
     record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 parts (i32),
-              44 chunks of a part (i32), 48 pieces,
+              44 chunks of a part (i32), 48 work items of a piece,
               56 estimated cost in nanoseconds;
               of control flow: 0 null, 8 opcode, 16 arguments, 32 bytes to copy or number of the
               loop, 40 position of the record to jump to, or bytes of the target of a copy
@@ -97,6 +97,12 @@ POOL_BYTES: Final = _SLOTS_OFFSET + _SLOT_COUNT * _SLOT_BYTES
 #: loop's test if the loop ran too long.
 STOPPED: Final = 1 << 32
 TIMED_OUT: Final = 1 << 33
+#: Minimum cost of a shared call; sharing costs about a tenth of it.
+MIN_SHARED_NS: Final = 5_000
+#: Target time of a piece of an unshared call, which checks for cancellation between pieces.
+PIECE_NS: Final = 2_000_000
+#: Maximum number of chunks of a part whose call takes less time than a piece.
+MAX_BALANCING_CHUNKS: Final = 4
 #: Estimated duration of the records between two looks at the clock.
 _CLOCK_NS: Final = 10_000
 
@@ -162,6 +168,7 @@ def step_program_text(machine: str = "") -> str:
         STOPPED=STOPPED,
         TIMED_OUT=TIMED_OUT,
         CLOCK_NS=_CLOCK_NS,
+        SHARED_OF_PIECE=PIECE_NS // MIN_SHARED_NS,
         COPY=int(Opcode.COPY),
         BRANCH=int(Opcode.BRANCH),
         ENTER_LOOP=int(Opcode.ENTER_LOOP),
@@ -180,6 +187,7 @@ def step_program_text(machine: str = "") -> str:
         MAX_PARTS=_MAX_PARTS,
         PARTS_OFFSET=_PARTS_OFFSET,
         PAUSE=pause,
+        SHORT_CHUNKS=MAX_BALANCING_CHUNKS,
         SLEEP_FLAGS_OFFSET=SLEEP_FLAGS_OFFSET,
         SLOTS_OFFSET=_SLOTS_OFFSET,
         SLOT_BYTES=_SLOT_BYTES,

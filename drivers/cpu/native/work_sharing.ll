@@ -191,7 +191,17 @@ entry:
   %p.division = getelementptr i8, ptr %record, i64 40
   %division = load i64, ptr %p.division
   %parts = and i64 %division, 4294967295
-  %chunks.of.part = lshr i64 %division, 32
+  %most.chunks = lshr i64 %division, 32
+  ; Lengths that change leave less work than the record was divided for: a part of few pieces has
+  ; no more chunks than a short one.
+  %p.work.items = getelementptr i8, ptr %record, i64 32
+  %work.items = load i64, ptr %p.work.items
+  %p.piece = getelementptr i8, ptr %record, i64 48
+  %piece.items = load i64, ptr %p.piece
+  %whole.pieces = udiv i64 %work.items, %piece.items
+  %more.pieces = add i64 %whole.pieces, $SHORT_CHUNKS
+  %has.many = icmp ugt i64 %most.chunks, %more.pieces
+  %chunks.of.part = select i1 %has.many, i64 %more.pieces, i64 %most.chunks
   %chunks = mul i64 %parts, %chunks.of.part
   %p.record = getelementptr i8, ptr %slot, i64 136
   store ptr %record, ptr %p.record

@@ -69,7 +69,7 @@ class Choices:
             return cls(decoded(file_content(__name__, file), name))
         except FileNotFoundError:
             return cls({})
-        except (msgspec.DecodeError, ValueError) as error:
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
             _LOG.warning("%s is ignored: %s", file, error)
             return cls({})
 

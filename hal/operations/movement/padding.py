@@ -57,7 +57,7 @@ def paddings(call: Call, dimensions: int) -> tuple[PaddingPair, ...]:
         BadData: it has another shape, or a number is negative.
     """
     pairs = tuple((int(before), int(after)) for before, after in integers(call, "paddings", (dimensions, 2)))
-    if any(min(pair) < 0 for pair in pairs):
+    if any(each < 0 for pair in pairs for each in pair):
         raise BadData(f"{call.name('paddings')} is {[*map(list, pairs)]}; no number may be negative")
     return pairs
 
@@ -114,7 +114,7 @@ def _mirror_shape(call: Call) -> tuple[Shape, ...]:
     mode, shape = mirror_mode(call), call.shape("input")
     for axis, (pair, length) in enumerate(zip(paddings(call, len(shape)), shape, strict=True)):
         longest = max(0, length - 1) if mode == "reflect" else length
-        if max(pair) > longest:
+        if any(each > longest for each in pair):
             raise BadData(
                 f"{call.name('paddings')} is {list(pair)} along axis {axis}, of length {length}; "
                 f"at most {longest} is allowed for mode {mode.upper()}"

@@ -30,7 +30,7 @@ _RANKED = (
 
 def _multiples(call: Call) -> list[int]:
     multiples: list[int] = integers(call, "multiples", (len(call.shape("input")),)).tolist()
-    if min(multiples, default=0) < 0:
+    if any(each < 0 for each in multiples):
         raise BadData(f"{call.name('multiples')} is {multiples}; no number may be negative")
     return multiples
 

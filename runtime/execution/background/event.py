@@ -110,8 +110,8 @@ class Event:
             raise BadData(f"fence descriptor {fd}; a positive descriptor is expected")
         try:
             fence = Fence.received(os.dup(fd))
-        except OSError as error:
-            raise BadData(f"fence descriptor {fd}: {error.strerror}") from None
+        except (OSError, OverflowError) as error:
+            raise BadData(f"fence descriptor {fd}: {getattr(error, 'strerror', error)}") from None
         event = cls(fence)
         event._is_imported = True
         return event

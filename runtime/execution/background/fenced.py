@@ -363,9 +363,19 @@ def _wait_for(dependencies: Sequence[Event], options: ExecuteOptions) -> None:
     """
     if not dependencies:
         return
-    stop = Fence()
-    if options.cancellation is not None:
-        options.cancellation.call_on_cancel(stop.signal)
+    stop, cancellation = Fence(), options.cancellation
+    if cancellation is None:
+        _wait_or_stop(dependencies, options, stop)
+        return
+    cancellation.call_on_cancel(stop.signal)
+    try:
+        _wait_or_stop(dependencies, options, stop)
+    finally:
+        cancellation.forget(stop.signal)
+
+
+def _wait_or_stop(dependencies: Sequence[Event], options: ExecuteOptions, stop: Fence) -> None:
+    """Waits until all events have ended, or `stop` has signalled; see `_wait_for`."""
     for event in dependencies:
         if event.is_imported and event.fence is not None:
             # It may never signal.

@@ -1,6 +1,5 @@
 """Arrays as inputs and outputs of runs: conversion, and shapes of outputs."""
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,12 +26,6 @@ def may_have_shape(declared: Dimensions, shape: tuple[int, ...]) -> bool:
         and len(declared) == len(shape)
         and all(length in (0, found) for length, found in zip(declared, shape, strict=True))
     )
-
-
-def beginning(array: Array, shape: tuple[int, ...]) -> Array:
-    """Returns the first elements of an array in this shape; a copy if they take little of its memory."""
-    found = array.reshape(-1)[: math.prod(shape)].reshape(shape)
-    return found if 2 * found.nbytes >= array.nbytes else found.copy()
 
 
 _OutputShapes: TypeAlias = tuple[Dimensions, ...]

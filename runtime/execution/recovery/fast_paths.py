@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from neurald.hal.device import ExecutionResult
 from neurald.hal.errors import OpFailed
-from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.runtime.execution.recovery.slow_device import SlowDevice
 from neurald.runtime.execution.recovery.step_health import StepHealth
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from neurald.runtime.execution.verification.step_verification import StepVerification
 
 _Options = TypeVar("_Options")
+_Outcome = TypeVar("_Outcome")
 
 
 class FastPaths:
@@ -58,32 +60,33 @@ class FastPaths:
         if self._verification is not None:
             self._verification.ran(seconds)
 
-    def repeating(self, run: Callable[[_Options], None] | None) -> Callable[[_Options], None] | None:
+    def repeating(self, run: Callable[[_Options], _Outcome] | None) -> Callable[[_Options], _Outcome] | None:
         """Returns a fast path that notes its times, and raises OpFailed while it must not be used."""
         if run is None or not self._are_watched:
             return run
 
-        def timed(options: _Options) -> None:
+        def timed(options: _Options) -> _Outcome:
             if self.are_closed:
                 raise OpFailed(f"{self._device}: {self._health.reason}")
             started = time.perf_counter()
-            run(options)
+            outcome = run(options)
             self._ran(time.perf_counter() - started)
+            return outcome
 
         return timed
 
-    def short(self, run: Callable[[], bool] | None) -> Callable[[], bool] | None:
+    def short(self, run: ShortExecution | None) -> ShortExecution | None:
         """Returns a short execution that notes its times, and returns False while it must not be used."""
         if run is None or not self._are_watched:
             return run
 
-        def timed() -> bool:
+        def timed() -> bool | ExecutionResult:
             if self.are_closed:
                 return False
             started = time.perf_counter()
-            is_right = run()
+            outcome = run()
             self._ran(time.perf_counter() - started)
-            return is_right
+            return outcome
 
         return timed
 

@@ -31,15 +31,19 @@ from neurald.hal.errors import (
     Unreachable,
     Withdrawn,
 )
-from neurald.hal.execution.direct_calls import ArrayFunction, array_function, short_execution
-from neurald.hal.execution.reusable import reusable_execution
+from neurald.hal.execution.direct_calls import (
+    ArrayFunction,
+    ShortExecution,
+    array_function,
+    short_execution,
+)
+from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
-from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.costs.step_times import StepTimes
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
@@ -65,6 +69,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _Options = TypeVar("_Options")
+_Outcome = TypeVar("_Outcome")
 _Noted: TypeAlias = AbstractContextManager[None]
 _NOT_NOTED: Final[_Noted] = nullcontext()
 
@@ -357,7 +362,7 @@ class RecoveringStep:
         if self._verification is not None:
             self._verification.ran(None)
 
-    def watched(self, run: Callable[[_Options], None] | None) -> Callable[[_Options], None] | None:
+    def watched(self, run: Callable[[_Options], _Outcome] | None) -> Callable[[_Options], _Outcome] | None:
         """Returns a fast path that notes its times, and fails while it must not be used."""
         return self._fast_paths.repeating(run)
 
@@ -400,7 +405,7 @@ class RecoveringStep:
         with self._lock:
             return self._prepared if not self._health.failures else None
 
-    def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
+    def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """Returns a function that repeats a successful request on the device's fast path.
 
         Returns:
@@ -409,7 +414,7 @@ class RecoveringStep:
         """
         return self._fast_paths.repeating(reusable_execution(self.usable(), request))
 
-    def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
+    def create_short_execution(self, request: Request) -> ShortExecution | None:
         """Returns a function that repeats a successful request as a short one.
 
         See `CallsDirectly.create_short_execution`.

@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import BadData, BadState, OpFailed
+from neurald.hal.execution.direct_calls import ShortExecution
+from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Argument, OperandType, Request, array_to_store, stored_array
@@ -51,7 +53,7 @@ class _StatefulRequest(Struct):
     visible: ExecutionResult | None = None
     new: Sequence[Array] = ()
     follower: "_StatefulRequest | None" = None
-    fast_path: Callable[[Cancellation], None] | None = None
+    fast_path: ReusableExecution | None = None
 
 
 class StatefulRuns:
@@ -117,7 +119,7 @@ class StatefulRuns:
             state.lock.give_back(None)
 
     def create_reusable_execution(
-        self, request: Request, create: Callable[[Request], Callable[[Cancellation], None] | None]
+        self, request: Request, create: Callable[[Request], ReusableExecution | None]
     ) -> Callable[[Cancellation], None] | None:
         """Returns a function that repeats the last `run` on the device's fast path.
 
@@ -140,8 +142,8 @@ class StatefulRuns:
         return self._run_fast_path if last.fast_path and follower.fast_path else None
 
     def create_short_execution(
-        self, request: Request, create: Callable[[Request], Callable[[], bool] | None]
-    ) -> Callable[[], bool | None] | None:
+        self, request: Request, create: Callable[[Request], ShortExecution | None]
+    ) -> Callable[[], bool | ExecutionResult | None] | None:
         """Returns a function that repeats the last `run` as a short execution.
 
         Args:
@@ -154,7 +156,7 @@ class StatefulRuns:
         if not self._are_views:
             return None
 
-        def create_in_place(variables: Sequence[HostMemory]) -> Callable[[], bool] | None:
+        def create_in_place(variables: Sequence[HostMemory]) -> ShortExecution | None:
             return create(with_variables(request, variables))
 
         in_place = VariablesInPlace(self._state, create_in_place)
@@ -165,6 +167,7 @@ class StatefulRuns:
 
         Raises:
             BadState: another execution has changed the variables.
+            OpFailed: results have other shapes than in the last run.
             Error: the execution failed.
         """
         state = self._state
@@ -174,7 +177,8 @@ class StatefulRuns:
             extended = None if last is None else last.follower
             if extended is None or extended.fast_path is None or state.changes != self._changes:
                 raise BadState("another execution has changed the variables since the last run")
-            extended.fast_path(cancellation)
+            if extended.fast_path(cancellation) not in (None, extended.result):
+                raise OpFailed("the result has other shapes than that of the last run")
             state.exchange()
             self._last, self._changes = extended, state.changes
         finally:

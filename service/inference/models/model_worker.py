@@ -247,7 +247,7 @@ class ModelWorker:
             report = decode_report(packet)
         except BlockingIOError:
             return
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, RecursionError):
             # A worker that breaks the rules is of no use.
             self._loop.remove_reader(self._control.fileno())
             self.kill()

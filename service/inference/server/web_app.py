@@ -159,7 +159,7 @@ class WebApp:
         try:
             async with asyncio.timeout(_BODY_S):
                 given = msgspec.json.decode(await _body(receive), type=dict[str, str])
-        except (msgspec.DecodeError, TimeoutError, ValueError):
+        except (msgspec.DecodeError, RecursionError, TimeoutError, ValueError):
             return _problem(400, "a token is expected")
         if not self._token or not hmac.compare_digest(given.get("token", "").encode(), self._token.encode()):
             return _problem(401, "this is not the token of the service")

@@ -4,8 +4,10 @@ import mmap
 import os
 import random
 import threading
+import zlib
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from neurald.hal.crashes import breadcrumbs as layout
@@ -119,6 +121,21 @@ def test_a_process_that_runs_wild_does_not_harm_its_reader(memory: int, seed: in
                 activity.record.pattern.check()
             read_version(memory)
             read_helper_deaths(memory, 0)
+
+
+def test_a_record_without_end_is_left_out(memory: int) -> None:
+    crumbs = written(memory)
+    crumb = crumbs.record(RECORD)
+    content = msgspec.msgpack.encode(RECORD)
+    # A field more, which is nested deeper than any stack.
+    content = bytes([content[0] + 1]) + content[1:] + b"\x91" * 50_000 + b"\xc0"
+    number, generation = crumb.place
+    start = layout.RECORDS_AT + number * layout.RECORD_BYTES
+    os.pwrite(memory, layout.RECORD.pack(generation, len(content), zlib.crc32(content)) + content, start)
+    with crumbs.under_way(CrashPhase.EXECUTE, crumb, 1):
+        crumbs.helper_died(crumb, 6)
+        assert read_trail(memory) == Trail(version="1.2")
+        assert read_helper_deaths(memory, 0) == (1, ())
 
 
 def test_memory_of_another_size_is_not_read() -> None:

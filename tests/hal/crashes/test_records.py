@@ -76,6 +76,8 @@ def test_what_is_kept_is_bounded_and_refused_patterns_stay_longest(records: Cras
         b"{",
         b"\xff" * 100,
         b"[" * 100_000,
+        b'{"format": 1, "more": ' + b"[" * 100_000,
+        b'{"format": 1, "entries": [' + b"[" * 100_000,
         b'{"format": 2, "entries": []}',
         b'{"format": 1, "entries": [{"driver": 1}]}',
         b'{"format": 1, "entries": [{"driver": "d", "version": "1", "pattern": [[], false], "deaths": 2, '

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,26 @@ def test_files_that_are_no_documents(tmp_path: Path) -> None:
         read_run(path)
     path.write_text('{"latencies_ms": [1, 2.5]}')
     assert latencies_of(read_run(path), "x") == [1, 2.5]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"latencies_ms": [1' + "0" * 400 + "]}",
+        '{"latencies_ms": [1e999]}',
+        "[" * 100_000,
+        '{"latencies_ms": [true]}',
+    ],
+    ids=["beyond every float", "infinite", "deep", "no number"],
+)
+def test_numbers_and_depths_beyond_reason(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(content)
+    with pytest.raises(BadData, match=r"run\.json"):
+        read_run(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadData, match="not a regular file"):
+        read_run(tmp_path / "pipe")

@@ -44,7 +44,7 @@ def _pad(call: Call) -> tuple[Array, ...]:
 def checked_dilations(call: Call) -> list[int]:
     """Returns the distance at which DILATE places elements along each axis."""
     steps: list[int] = integers(call, "dilations", (len(call.shape("input")),)).tolist()
-    if min(steps, default=1) < 1:
+    if any(each < 1 for each in steps):
         raise BadData(f"{call.name('dilations')} is {steps}; numbers of at least 1 are expected")
     return steps
 
@@ -68,7 +68,7 @@ def interior_paddings(call: Call) -> list[tuple[int, int, int]]:
     """
     rank = len(call.shape("input"))
     low, high, between = (integers(call, name, (rank,)).tolist() for name in ("low", "high", "interior"))
-    if min(between, default=0) < 0:
+    if any(each < 0 for each in between):
         raise BadData(f"{call.name('interior')} is {between}; no number may be negative")
     numbers = list(zip(low, high, between, strict=True))
     if any(abs(number) > MAX_OPERAND_BYTES for axis in numbers for number in axis):
@@ -81,7 +81,7 @@ def _stablehlo_padded_shape(call: Call) -> tuple[Shape, ...]:
         low + (max(0, length - 1) * between + length) + high
         for length, (low, high, between) in zip(call.shape("input"), interior_paddings(call), strict=True)
     )
-    if min(shape, default=0) < 0:
+    if any(each < 0 for each in shape):
         raise BadData(
             f"{call.name('low')}: the output would have shape {list(shape)}; no length may be negative"
         )

@@ -28,12 +28,12 @@ def split_sizes(call: Call) -> tuple[int, list[int]]:
     axis = resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
     sizes: list[int] = integers(call, "sizes", (outputs,)).tolist()
     length, name = shape[axis], call.name("sizes")
-    if min(sizes) < -1 or sizes.count(-1) > 1:
+    if any(each < -1 for each in sizes) or sizes.count(-1) > 1:
         raise BadData(f"{name} is {sizes}; lengths from 0, and -1 at most once, are expected")
     if -1 in sizes:
         rest = length - sum(size for size in sizes if size != -1)
         sizes = [rest if size == -1 else size for size in sizes]
-    if min(sizes) < 0 or sum(sizes) != length:
+    if any(each < 0 for each in sizes) or sum(sizes) != length:
         raise BadData(f"{name} is {sizes}; axis {axis} of {list(shape)} has length {length}")
     return axis, sizes
 

@@ -37,7 +37,7 @@ def block_lengths(call: Call) -> Shape:
     """Returns the length of a block along each axis between batches and channels."""
     count = len(call.shape("input")) - 2
     lengths = tuple(int(length) for length in integers(call, "block_shape", (count,)))
-    if min(lengths) < 1:
+    if any(each < 1 for each in lengths):
         raise BadData(f"{call.name('block_shape')} is {list(lengths)}; lengths of at least 1 are expected")
     return lengths
 
@@ -64,7 +64,7 @@ def crop_pairs(call: Call) -> tuple[tuple[int, int], ...]:
     if not call.has("crops"):
         return ((0, 0),) * count
     pairs = tuple((int(before), int(after)) for before, after in integers(call, "crops", (count, 2)))
-    if any(min(pair) < 0 for pair in pairs):
+    if any(each < 0 for pair in pairs for each in pair):
         raise BadData(f"{call.name('crops')} is {[*map(list, pairs)]}; no number may be negative")
     return pairs
 

@@ -1,5 +1,6 @@
 """Compiled steps on aligned and unaligned memory, which is used in place or copied."""
 
+import math
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from support.cpu.routines import adding, bound, native, requiring
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import native_model
-from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division, pieces
+from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division, piece_items
 from neurald.drivers.cpu.native.step_program import MAX_CHUNKS_OF_PART
 from neurald.drivers.cpu.target.executable import Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
@@ -104,10 +105,12 @@ def test_how_calls_are_divided() -> None:
     # Long calls are divided into more chunks, so that executions can be stopped soon.
     assert divided(2, 4e7) == (2, 20)
     assert divided(2, 1e15, work_items=1 << 40) == (2, MAX_CHUNKS_OF_PART)
-    assert pieces(COUNT, 1e6) == 1
-    assert pieces(COUNT, 4e7) == 20
-    assert pieces(COUNT, 4e9) == COUNT
-    assert pieces(0, 4e9) == 1
+    # A piece takes about 2 ms, whether or not there are as many work items now.
+    assert piece_items(COUNT, 1e6) == 2 * COUNT
+    assert piece_items(COUNT, 4e7) == math.ceil(COUNT / 20)
+    assert piece_items(COUNT, 4e12) == 1
+    assert piece_items(COUNT, 0.0) > COUNT
+    assert piece_items(0, 4e9) == 1
 
 
 def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_an_event_without_a_fence_has_no_descriptor() -> None:
     assert error_code(Event().fence_fd) is nd.ResultCode.BAD_DATA
 
 
-@sweep("fd", [-1, 0, 98765])
+@sweep("fd", [-1, 0, 98765, 2**40])
 def test_descriptors_that_are_no_fence(fd: int) -> None:
     assert error_code(lambda: Event.from_fence_fd(fd)) is nd.ResultCode.BAD_DATA
 

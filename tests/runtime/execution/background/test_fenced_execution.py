@@ -15,9 +15,11 @@ from support.sweeps import sweep
 from support.waiting import wait_until
 
 import neurald as nd
+from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import BadState, Cancelled, OpFailed
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
+from neurald.runtime.execution.background import fenced
 from neurald.runtime.execution.background.event import Event
 
 SHAPE = (2, 3)
@@ -283,6 +285,13 @@ def test_a_callback_of_a_cancelled_cancellation_is_called_at_once() -> None:
     cancellation.cancel()
     cancellation.call_on_cancel(lambda: calls.append(2))
     assert calls == [1, 2]
+
+
+def test_an_execution_that_has_waited_leaves_no_callback() -> None:
+    cancellation, event = Cancellation(), Event()
+    threading.Timer(0.05, event.signal, (None,)).start()
+    fenced._wait_for([event], ExecuteOptions(cancellation=cancellation))
+    assert cancellation.is_unused
 
 
 def test_a_callback_that_was_removed_is_not_called() -> None:

@@ -1,0 +1,185 @@
+"""Repeats a short step whose lengths change while it runs, as a function of native code.
+
+The step runs in memory of its own, which fits lengths like those of the last execution. Native code
+copies the outputs, as large as last time. If they have another size now, they are copied once more.
+"""
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from neurald.drivers.compiler.memory.buffer_location import Port
+from neurald.drivers.cpu.native.instance import Instance
+from neurald.drivers.cpu.native.python_call import Array, StepCall, StepPort, StepPorts
+from neurald.drivers.cpu.target.open_executable import OpenExecutable
+from neurald.hal.lazy_numpy import np
+from neurald.hal.records import replace
+
+#: Shapes and sizes in bytes of the outputs.
+_Sizes: TypeAlias = list[tuple[tuple[int, ...], int]]
+
+#: Maximum number of sets of lengths of which the shapes of outputs are kept.
+_MAX_KNOWN: Final = 64
+
+
+class GrowingCall:
+    """Runs a step on inputs of the same shapes.
+
+    Args:
+        opened: the step.
+        instance: memory for the step, which nothing else uses.
+        capacities: the lengths that fit.
+        lengths: those of the inputs, see `OpenExecutable.input_lengths`.
+        last: lengths after an execution, which the next one probably finds as well.
+    """
+
+    def __init__(
+        self,
+        opened: OpenExecutable,
+        instance: Instance,
+        capacities: Sequence[int],
+        lengths: Sequence[int],
+        last: Sequence[int],
+    ) -> None:
+        self._opened = opened
+        self._instance = instance
+        count = len(opened.program.bounds)
+        extents = instance.extents
+        extents[2 * count : 3 * count] = capacities
+        self._lengths = memoryview(extents.data).cast("B")[: count * extents.itemsize]
+        self._begin = np.array(lengths, np.int64).tobytes()
+        self._known: dict[bytes, _Sizes] = {}
+        self._expected = np.array(last, np.int64).tobytes()
+        self._input_shapes = opened.input_shapes(lengths)
+        self._ports = StepPorts()
+        self._run: Callable[..., object] = lambda: False
+
+    def bind(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Lets `run` use memory at these addresses, which does not overlap and has room for the outputs."""
+        self._ports = self._new_ports()
+        places = [(address, 0) for address in (*inputs, *outputs)]
+        self._outputs = outputs
+        binding = np.array(places, np.int64).reshape(-1)
+        self._run = self._call(binding).bound()
+
+    def bind_arrays(self) -> None:
+        """Lets `run_arrays` be called."""
+        self._ports = self._new_ports()
+        inputs, outputs = self._ports.inputs, self._ports.outputs
+        self._lock = threading.Lock()
+        self._run = self._call(self._ports.unbound().reshape(-1)).on_arrays(inputs, outputs)
+
+    def _call(self, binding: Array) -> StepCall:
+        return self._instance.short_step_call(self._ports, binding, None)
+
+    def _new_ports(self) -> StepPorts:
+        """Returns the ports of inputs of these shapes, and of outputs with the expected sizes."""
+        executable, arena = self._instance.executable, self._instance.arena
+
+        def sized(port: Port, shape: tuple[int, ...], size_bytes: int) -> Port:
+            return replace(port, dimensions=shape, size_bytes=size_bytes)
+
+        inputs = [
+            sized(port, shape, port.operand.type.dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
+            for port, shape in zip(executable.inputs, self._input_shapes, strict=True)
+        ]
+        outputs = [
+            StepPort(
+                dtype=port.operand.type.dtype,
+                shape=shape,
+                size_bytes=size_bytes,
+                own=arena + (port.offset or 0),
+                cells=(),
+            )
+            for port, (shape, size_bytes) in zip(executable.outputs, self._sizes(self._expected), strict=True)
+        ]
+        return StepPorts(self._instance.input_ports(inputs), outputs)
+
+    def _sizes(self, lengths: bytes) -> _Sizes:
+        """Returns the shapes and sizes of the outputs for these lengths."""
+        found = self._known.get(lengths)
+        if found is None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            shapes = self._opened.output_shapes(np.frombuffer(lengths, np.int64).tolist())
+            ports = self._instance.executable.outputs
+            found = self._known[lengths] = [
+                (shape, port.operand.type.dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
+                for shape, port in zip(shapes, ports, strict=True)
+            ]
+        return found
+
+    def expected_shapes(self) -> list[tuple[int, ...]]:
+        """Returns the shapes of the outputs as `run` expects them."""
+        return self.shapes(self._expected)
+
+    def shapes(self, lengths: bytes) -> list[tuple[int, ...]]:
+        """Returns the shapes of the outputs for lengths that `run` has returned."""
+        return [shape for shape, _ in self._sizes(lengths)]
+
+    def time_ns(self, runs: int, *arrays: Array) -> int:
+        """Returns the shortest time of several runs, on arrays if they are bound."""
+        times = []
+        for _ in range(runs):
+            self._lengths[:] = self._begin
+            started = time.perf_counter_ns()
+            self._run(*arrays)
+            times.append(time.perf_counter_ns() - started)
+        return min(times)
+
+    def run(self) -> bytes | None:
+        """Runs the step on the memory that is bound.
+
+        Returns:
+            None if it did not finish, or no lengths if they are those of the last run, whose
+                outputs have the same sizes and are written. Otherwise the lengths; then call
+                `write`.
+        """
+        lengths = self._lengths
+        lengths[:] = self._begin
+        if not self._run():
+            return None
+        return b"" if lengths == self._expected else lengths.tobytes()
+
+    def write(self, lengths: bytes) -> None:
+        """Writes the outputs of a run that has found other lengths; they fit."""
+        ports = self._instance.executable.outputs
+        for number, (port, address, (shape, size_bytes)) in enumerate(
+            zip(ports, self._outputs, self._sizes(lengths), strict=True)
+        ):
+            ctypes.memmove(address, self._instance.arena + (port.offset or 0), size_bytes)
+            self._ports.resize_output(number, shape, size_bytes)
+        self._expected = lengths
+
+    def run_arrays(self, *arrays: Array) -> list[Array] | None:
+        """Runs the step on arrays, and returns new arrays.
+
+        Returns:
+            None if an array is not a contiguous one of the input's type and shape, if the step did
+                not finish, or if another thread runs it.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            lengths = self._lengths
+            lengths[:] = self._begin
+            found: list[Array] | None = self._run(*arrays)  # type: ignore[assignment]
+            if found is None or lengths == self._expected:
+                return found
+            return self._resized(lengths.tobytes())
+        finally:
+            self._lock.release()
+
+    def _resized(self, lengths: bytes) -> list[Array]:
+        """Returns the outputs of a run that has found other lengths."""
+        found = []
+        ports = self._instance.executable.outputs
+        for number, (port, (shape, size_bytes)) in enumerate(zip(ports, self._sizes(lengths), strict=True)):
+            result = np.empty(shape, port.operand.type.dtype)
+            ctypes.memmove(result.ctypes.data, self._instance.arena + (port.offset or 0), size_bytes)
+            self._ports.resize_output(number, shape, size_bytes)
+            found.append(result)
+        self._expected = lengths
+        return found

@@ -1,0 +1,154 @@
+"""Repeated executions of short models in which lengths follow from data."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tflite.builder import TfliteModel
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.native import native_model
+from neurald.drivers.cpu.native.growing_instance import GrowingInstance
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.reference.device import ReferenceDevice
+
+Array = np.ndarray[Any, Any]
+WIDTH = 5
+
+
+@pytest.fixture(scope="module")
+def model() -> nd.Model:
+    """Tiles a row as often as the first input says, and adds a number; also returns the number of rows."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    times = graph.tensor((2,), "INT32")
+    number = graph.tensor((), "FLOAT32", has_rank=True)
+    row = graph.tensor((1, WIDTH), data=np.arange(WIDTH))
+    tiled, total = (graph.tensor((1, WIDTH), shape_signature=(-1, -1)) for _ in range(2))
+    shape = graph.tensor((2,), "INT32")
+    graph.operator("TILE", (row, times), (tiled,))
+    graph.operator("ADD", (tiled, number), (total,), "AddOptions")
+    graph.operator("SHAPE", (total,), (shape,), "ShapeOptions", OutType=2)
+    graph.inputs, graph.outputs = (times, number), (total, shape)
+    return nd.load_tflite(file.build())
+
+
+@pytest.fixture(params=["short", "long"])
+def compilation(
+    model: nd.Model, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> nd.Compilation:
+    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", 1 << 40 if request.param == "short" else -1)
+    return nd.CompilationBuilder(model, [CpuDevice()]).finish()
+
+
+def times(*counts: int) -> Array:
+    return np.array(counts, np.int32)
+
+
+def expected(counts: Array, number: float) -> Array:
+    return np.tile(np.arange(WIDTH, dtype=np.float32)[None], counts) + np.float32(number)
+
+
+_COUNTS = [(1, 1), (3, 2), (3, 2), (3, 2), (2, 2), (7, 1), (1, 9), (0, 3), (3, 0), (90, 70), (3, 2), (3, 2)]
+
+
+def test_runs_on_arrays(compilation: nd.Compilation) -> None:
+    for number, counts in enumerate(_COUNTS):
+        total, shape = compilation.run(times(*counts), np.float32(number))
+        np.testing.assert_array_equal(total, expected(times(*counts), number))
+        assert tuple(shape.tolist()) == total.shape == (counts[0], WIDTH * counts[1])
+
+
+def test_repeated_executions(compilation: nd.Compilation) -> None:
+    counts, number = times(1, 1), np.array(0.5, np.float32)
+    total, shape = np.zeros(100 * 100 * WIDTH, np.float32), np.zeros(2, np.int32)
+    execution = nd.Execution(compilation, reusable=True)
+    for index, each in enumerate((counts, number)):
+        execution.set_input(index, each)
+    execution.set_output(0, total)
+    execution.set_output(1, shape)
+    for turn, wanted in enumerate(_COUNTS):
+        counts[:], number[()] = wanted, turn
+        total[:] = -1
+        execution.compute()
+        rows, columns = execution.output_dimensions(0)
+        assert (rows, columns) == tuple(shape.tolist()) == (wanted[0], WIDTH * wanted[1])
+        np.testing.assert_array_equal(total[: rows * columns].reshape(rows, columns), expected(counts, turn))
+
+
+def test_a_buffer_may_be_too_small(compilation: nd.Compilation) -> None:
+    counts, number = times(2, 1), np.array(1, np.float32)
+    total, shape = np.zeros(4 * WIDTH, np.float32), np.zeros(2, np.int32)
+    execution = nd.Execution(compilation, reusable=True)
+    execution.set_input(0, counts)
+    execution.set_input(1, number)
+    execution.set_output(0, total)
+    execution.set_output(1, shape)
+    for _ in range(2):
+        for rows in (2, 2, 2, 4, 4):
+            counts[:] = rows, 1
+            execution.compute()
+            assert execution.output_dimensions(0) == (rows, WIDTH)
+        counts[:] = 5, 1
+        with pytest.raises(nd.OutputInsufficientSize, match=r"output 0 has shape \[5, 5\]"):
+            execution.compute()
+
+
+def test_they_run_native_code_only(
+    compilation: nd.Compilation, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Neither the regular path nor, if they are short, the loop that continues in more memory."""
+    counts, number = times(2, 1), np.array(1, np.float32)
+    total, shape = np.zeros(100 * WIDTH, np.float32), np.zeros(2, np.int32)
+    execution = nd.Execution(compilation, reusable=True)
+    execution.set_input(0, counts)
+    execution.set_input(1, number)
+    execution.set_output(0, total)
+    execution.set_output(1, shape)
+    for _ in range(3):
+        execution.compute()
+        compilation.run(counts, number)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("it is not repeated by its function")
+
+    monkeypatch.setattr(GrowingModel, "execute", refuse)
+    if "short" in request.node.name:
+        monkeypatch.setattr(GrowingInstance, "run", refuse)
+        monkeypatch.setattr(NativeModel, "run_arrays", refuse)
+    for rows in (2, 3, 4, 2):
+        counts[:] = rows, 1
+        execution.compute()
+        assert execution.output_dimensions(0) == (rows, WIDTH)
+        np.testing.assert_array_equal(compilation.run(counts, number)[0], expected(counts, 1))
+
+
+def test_arguments_that_the_code_refuses(compilation: nd.Compilation, model: nd.Model) -> None:
+    reference = nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+    for _ in range(3):
+        compilation.run(times(2, 1), np.float32(1))
+        for each in (compilation, reference):
+            with pytest.raises(nd.OpFailed):
+                each.run(times(-1, 2), np.float32(1))
+            with pytest.raises(nd.BadData):
+                each.run(times(1, 2, 3), np.float32(1))
+
+
+def test_concurrent_runs(compilation: nd.Compilation) -> None:
+    failed: list[object] = []
+
+    def run(rows: int) -> None:
+        for turn in range(300):
+            counts = times(rows + turn % 2, 2)
+            if not np.array_equal(compilation.run(counts, np.float32(rows))[0], expected(counts, rows)):
+                failed.append(rows)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(1, 5)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not failed
