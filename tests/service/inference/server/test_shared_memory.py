@@ -12,6 +12,7 @@ from support.inference import zoo
 from support.inference.serving import Serving
 
 from neurald.service.inference.protocol.errors import ServiceError
+from neurald.service.inference.protocol.tensors import Parameter
 from neurald.service.inference.server.shared_memory import DIRECTORY, SharedMemoryRegions
 
 grpc = pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
@@ -156,7 +157,7 @@ def test_regions_in_use_are_unregistered_when_requests_have_ended(key: str) -> N
     Path(DIRECTORY, key[1:]).write_bytes(bytes(64))
     regions = SharedMemoryRegions()
     regions.register("a", key, 0, 64)
-    named = {"shared_memory_region": "a", "shared_memory_byte_size": 8}
+    named: dict[str, Parameter] = {"shared_memory_region": "a", "shared_memory_byte_size": 8}
     first = regions.part_of("x", named)
     assert first is not None
     regions.unregister("")
