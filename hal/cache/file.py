@@ -71,10 +71,14 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
         OSError: it cannot be read.
     """
     descriptor, status = open_file(directory, name)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         if status.st_size > limit:
             raise BadData(f"{name} has {status.st_size} bytes; at most {limit} are expected")
-        content = file.read(limit + 1)
+        content = b""
+        while len(content) <= limit and (part := os.read(descriptor, limit + 1 - len(content))):
+            content += part
+    finally:
+        os.close(descriptor)
     if len(content) > limit:
         raise BadData(f"{name} grew while it was read")
     return content

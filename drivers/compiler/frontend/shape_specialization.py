@@ -9,14 +9,12 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from neurald.drivers.compiler.frontend.variant_uses import VariantUses
-from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, ExtentScope
 from neurald.hal.compiling.leaving import call_at_exit
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
-from neurald.hal.execution.background import worker
 from neurald.hal.execution.direct_calls import (
     ArrayFunction,
     ShortExecution,
@@ -27,11 +25,17 @@ from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
-from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.validation.shape_inference import bind_operations, declared_shape, infer_shapes
+
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+
+# What compiles is imported by the functions that need it: a start from the cache does not.
+
+#: As in `neurald.hal.operations.machinery.call`.
+Shape: TypeAlias = tuple[int, ...]
 
 _LOG = logging.getLogger(__name__)
 
@@ -106,6 +110,8 @@ def is_specified(model: Model) -> bool:
 
 def with_assumed_shapes(model: Model) -> Model:
     """Returns the model with unspecified input dimensions set to 1, where the rank is known."""
+    from neurald.hal.validation.shape_inference import declared_shape
+
     main = model.main
     shapes = {
         index: tuple(length or _ASSUMED_LENGTH for length in operand.dimensions)
@@ -128,6 +134,8 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
     Raises:
         BadData: the shapes are inconsistent, or contradict what the model declares.
     """
+    from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
+
     main = model.main
     inferred = infer_shapes(model, main, bind_operations(main), shapes)
     operands = tuple(
@@ -139,7 +147,7 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
     return replace(model, main=replace(main, operands=operands))
 
 
-def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> tuple[ExtentScope, dict[int, Shape]]:
+def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> "tuple[ExtentScope, dict[int, Shape]]":
     """Returns input shapes with extents for the dimensions that the model leaves open.
 
     Dimensions at the same position of several inputs have the same length if they have it here.
@@ -149,6 +157,8 @@ def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> tuple[ExtentScope,
         model: valid.
         shapes: the input shapes, by operand, which are the hints of the extents.
     """
+    from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+
     main = model.main
     symbols: dict[tuple[int, int], int] = {}
     for index, shape in shapes.items():
@@ -200,6 +210,8 @@ def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> li
 
 
 def _open_positions(operand: Operand, shape: Shape) -> list[int]:
+    from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH
+
     declared = operand.dimensions
     if declared is None or len(declared) != len(shape):
         return []
@@ -363,6 +375,8 @@ class SpecializingModel(InProcessModel):
         if self._specialize is None:
             return False
         work = partial(_specialized, weakref.ref(self), self._model, self._specialize, shapes)
+        from neurald.hal.execution.background import worker
+
         cancellation = worker.submit(work)
         if cancellation is not None:
             weakref.finalize(self, cancellation.cancel).atexit = False
@@ -437,6 +451,8 @@ class SpecializingModel(InProcessModel):
             self._note_unfinished(shapes, known)
         except BadData as error:
             raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
+        from neurald.hal.execution.background import worker
+
         cancellation = worker.submit(partial(_compiled, weakref.ref(self), shapes))
         if cancellation is not None:
             weakref.finalize(self, cancellation.cancel).atexit = False
