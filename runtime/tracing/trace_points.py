@@ -336,10 +336,20 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             recorded("compile", _named("store the converted file")),
         ),
         (_BUILDER, "", "devices", recorded("compile", _named("find devices"))),
-        (_BUILDER, "", "find_candidates", recorded("compile", _named("ask devices"))),
-        (_BUILDER, "", "partition", recorded("compile", _named("choose devices"))),
+        (
+            "neurald.runtime.partitioning.candidates",
+            "",
+            "find_candidates",
+            recorded("compile", _named("ask devices")),
+        ),
+        (
+            "neurald.runtime.partitioning.partitioner",
+            "",
+            "partition",
+            recorded("compile", _named("choose devices")),
+        ),
         (_BUILDER, "CompilationBuilder", "_cpu_guard", recorded("compile", _named("compare with the CPU"))),
-        (_BUILDER, "", "make_plan", recorded("compile", _named("plan"))),
+        ("neurald.runtime.plan.planner", "", "make_plan", recorded("compile", _named("plan"))),
         (
             "neurald.runtime.execution.recovery.recovery",
             "Recovery",
