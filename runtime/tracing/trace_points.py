@@ -348,6 +348,9 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "partition",
             recorded("compile", _named("choose devices")),
         ),
+        (_BUILDER, "CompilationBuilder", "_is_supported", recorded("compile", _named("ask devices"))),
+        (_BUILDER, "CompilationBuilder", "_compilation", recorded("compile", _named("make ready to run"))),
+        (_PREPARER, "Preparer", "load", recorded("compile", _named("load from the cache"))),
         (_BUILDER, "CompilationBuilder", "_cpu_guard", recorded("compile", _named("compare with the CPU"))),
         ("neurald.runtime.plan.planner", "", "make_plan", recorded("compile", _named("plan"))),
         (
