@@ -14,13 +14,14 @@ from neurald.hal.model.types import Model, Preference, Priority
 from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
-from neurald.runtime.devices.asking import check_devices
+from neurald.runtime.devices.asking import check_devices, verdicts_in_execution_order
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.optimization import Optimization
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
-from neurald.runtime.partitioning.groups import StepGroup
+from neurald.runtime.model.branches import MAIN
+from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.options import (
     ANDROID,
     MIN_COST,
@@ -356,6 +357,11 @@ class CompilationBuilder:
                     return self._compilation(planned, lambda: split()[0], preparer, startup)
         from neurald.runtime.plan.planner import make_plan  # Not needed for a warm start.
 
+        if self._has_no_choice(chosen) and self._is_supported(chosen[0]):
+            everything = tuple(range(len(self._model.main.operations)))
+            groups: Sequence[Group] = (StepGroup(graph=MAIN, device=0, operations=everything),)
+            planned = make_plan(self._model, groups, chosen, preparer, may_fall_back=self._may_fall_back)
+            return self._compilation(planned, lambda: split()[0], preparer, startup)
         partitioned, unfit = split(query_deadline_s, self._plan)
         guard = None if self._plan is not None else self._cpu_guard(partitioned, chosen)
         if guard is not None and guard.is_cpu:
@@ -413,10 +419,15 @@ class CompilationBuilder:
             strict=self._strict,
         )
 
-    def _has_no_choice(self, chosen: Sequence[Device]) -> bool:
-        """Returns True if the CPU device runs the whole model, provided that it has prepared it before.
+    def _is_supported(self, device: Device) -> bool:
+        """Returns True if a device supports all operations, of which there are some."""
+        verdicts = verdicts_in_execution_order(self._model, [device])[device.name]
+        return bool(verdicts) and all(verdict.ok for verdict in verdicts)
 
-        Then it supports all of it, so that it need not be asked.
+    def _has_no_choice(self, chosen: Sequence[Device]) -> bool:
+        """Returns True if the CPU device runs the whole model, provided that it supports all of it.
+
+        It does if it has prepared the model before.
         """
         wanted = self._partitioning
         return (

@@ -172,24 +172,26 @@ def _check_instruction(
 ) -> None:
     """Checks that an instruction refers to existing kernels, loops, instructions and bytes."""
     opcode, number = instruction.opcode, instruction.number
-    what = f"an instruction {opcode.name}"
-    expected = _LOCATIONS.get(opcode, 0)
-    if len(instruction.locations) != expected:
-        raise BadData(f"{what} has {len(instruction.locations)} locations; {expected} are expected")
-    if not 0 <= instruction.target <= len(executable.instructions):
-        raise BadData(f"{what} jumps to {instruction.target}; there are {len(executable.instructions)}")
-    if opcode is Opcode.CALL and not 0 <= number < len(executable.calls):
-        raise BadData(f"{what} names kernel {number}; there are {len(executable.calls)}")
-    if opcode in (Opcode.ENTER_LOOP, Opcode.TEST_LOOP) and not 0 <= number < executable.loops:
-        raise BadData(f"{what} names loop {number}; there are {executable.loops}")
     accessed = number if opcode is Opcode.COPY and not sets_lengths else 1
+    problem = ""
+    if len(instruction.locations) != _LOCATIONS.get(opcode, 0):
+        problem = f"has {len(instruction.locations)} locations; {_LOCATIONS.get(opcode, 0)} are expected"
+    elif not 0 <= instruction.target <= len(executable.instructions):
+        problem = f"jumps to {instruction.target}; there are {len(executable.instructions)}"
+    elif opcode is Opcode.CALL and not 0 <= number < len(executable.calls):
+        problem = f"names kernel {number}; there are {len(executable.calls)}"
+    elif opcode in (Opcode.ENTER_LOOP, Opcode.TEST_LOOP) and not 0 <= number < executable.loops:
+        problem = f"names loop {number}; there are {executable.loops}"
     for location in instruction.locations:
         if number < 0 or not 0 <= location.offset <= sizes[location.base] - accessed:
-            raise BadData(f"{what} accesses {accessed} bytes at offset {location.offset}, outside its buffer")
-    if opcode is Opcode.COPY and instruction.locations[0].base is not Base.ARENA:
-        raise BadData(f"{what} writes to the constants")
-    if opcode is Opcode.COPY and instruction.target:
-        raise BadData(f"{what} begins at byte {instruction.target} of its target; 0 is expected")
+            problem = problem or f"accesses {accessed} bytes at offset {location.offset}, outside its buffer"
+    if opcode is Opcode.COPY and not problem:
+        if instruction.locations[0].base is not Base.ARENA:
+            problem = "writes to the constants"
+        elif instruction.target:
+            problem = f"begins at byte {instruction.target} of its target; 0 is expected"
+    if problem:
+        raise BadData(f"an instruction {opcode.name} {problem}")
 
 
 def _check_bounded(executable: Executable) -> None:

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -35,6 +35,7 @@ from neurald.hal.lazy_numpy import numpy_version
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.open_variants import CompileOpen
     from neurald.drivers.cpu.preparation import Preparation
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-    from neurald.drivers.cpu.variants import Prepare
+    from neurald.drivers.cpu.value_variants import ValueVariants
+    from neurald.drivers.cpu.variants import Kept, Prepare
     from neurald.hal.cache.store import CacheLocation
     from neurald.hal.compiling.job import Keep
     from neurald.hal.execution.reference_model import ReferenceModel
     from neurald.hal.operations.machinery.call import Shape
 
-AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
+AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel | ValueVariants"
 
 #: Environment variable that disables compilation: "off" runs everything on references.
 COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
@@ -254,6 +256,7 @@ class CpuDevice:
         threads = thread_count(options.threads, self._settings)
         prepare: Prepare
         compile_open: CompileOpen
+        kept: Kept | None = None
         if options.compiler is None:
             shared = options.shared
             keeps = bool(options.cache_key)
@@ -274,22 +277,24 @@ class CpuDevice:
         if options.variants is not None:
             from neurald.drivers.cpu.variants import CachingPreparation
 
-            prepare = CachingPreparation(
-                options.variants, prepare, partial(self._restored, threads=threads)
-            ).prepare
+            caching = CachingPreparation(options.variants, prepare, partial(self._restored, threads=threads))
+            prepare, kept = caching.prepare, caching.kept
         if is_specified(model):
-            return prepare(model, None, None)
+            return self._with_value_variants(model, prepare(model, None, None), options, threads)
         from neurald.drivers.cpu.open_variants import OpenVariants
         from neurald.hal.compiling.background import BackgroundCompiler
 
         specialize: Prepare = prepare
         first_tier: Prepare | None = None
+        leave: Callable[[Sequence[InputShapes]], None] | None = None
         # A daemon's processes have a low priority already.
         if options.compiler is None or isinstance(options.compiler, BackgroundCompiler):
             specialize = self._background(model, options, threads)
         if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
             # What replaces a first tier has one itself for shapes that are new.
             first_tier = partial(self._first_tier_for, threads=threads, shared=options.shared)
+            if options.variants is not None:
+                leave = partial(options.compiler.leave, variants=options.variants)
         open_models = OpenVariants(
             model=model,
             compile_open=compile_open,
@@ -304,7 +309,40 @@ class CpuDevice:
             open_models=open_models,
             specialize=specialize,
             first_tier=first_tier,
+            kept=kept,
+            leave=leave,
         )
+
+    def _with_value_variants(
+        self,
+        model: Model,
+        prepared: "CpuPreparedModel | ReferenceModel",
+        options: PrepareOptions,
+        threads: int,
+    ) -> "CpuPreparedModel | ReferenceModel | ValueVariants":
+        """Returns a prepared model, with variants for values that code must know if it has such inputs."""
+        from neurald.drivers.cpu.bounded_model import BoundedModel
+        from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+        from neurald.hal.compiling.background import BackgroundCompiler
+
+        if type(prepared) in (CpuPreparedModel, BoundedModel):
+            return prepared
+        # A daemon's processes compile the model that they were given.
+        if not (options.compiler is None or isinstance(options.compiler, BackgroundCompiler)):
+            return prepared
+        from neurald.drivers.cpu.value_variants import ValueVariants, value_inputs
+
+        positions = value_inputs(model, prepared)
+        if not positions:
+            return prepared
+        # Variants of other models have the same names in the cache.
+        uncached = replace(options, variants=None)
+
+        def compile_later(known: Model, cancellation: Cancellation) -> "CpuPreparedModel | ReferenceModel":
+            prepare = self._background(known, uncached, threads)
+            return prepare(known, None, ExecuteOptions(cancellation=cancellation))
+
+        return ValueVariants(model, prepared, positions, compile_later)
 
     def _background(self, model: Model, options: PrepareOptions, threads: int) -> "Prepare":
         """Returns what prepares a model for frequent shapes, in a process of low priority."""
@@ -467,6 +505,7 @@ class CpuDevice:
         """See `Device.allocate`. Allocates host memory, so the size must be known."""
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+        from neurald.drivers.cpu.value_variants import ValueVariants
         from neurald.hal.buffers.tracked_buffer import host_memory_for
         from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -474,7 +513,7 @@ class CpuDevice:
         for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
             for role in roles:
                 prepared = role.prepared_model
-                if not isinstance(prepared, CpuPreparedModel | ReferenceModel) and not (
+                if not isinstance(prepared, CpuPreparedModel | ReferenceModel | ValueVariants) and not (
                     isinstance(prepared, SpecializingModel) and isinstance(prepared.owner, CpuDevice)
                 ):
                     raise BadData(f"cpu: {type(prepared).__name__} was not prepared by this device")

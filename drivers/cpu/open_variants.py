@@ -42,10 +42,9 @@ class OpenVariants(Struct, frozen=True, kw_only=True):
 
     def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> CpuOpenModel | None:
         """See `OpenModels.get`. That a model cannot be compiled is cached, too."""
-        name = f"open {number}".encode()
-        artifact = None if self.variants is None else self.variants.load(name)
+        artifact = self._load(number)
         if artifact is not None:
-            if bytes(artifact.model[0].view()) == _NOT_OPEN:
+            if _is_not_open(artifact):
                 return None
             try:
                 return self.restore(self.model, artifact)
@@ -56,5 +55,26 @@ class OpenVariants(Struct, frozen=True, kw_only=True):
         if self.variants is not None:
             compile_ms = (time.perf_counter() - started) * 1e3
             nothing = Artifact(model=(HostMemory(_NOT_OPEN),), data=(HostMemory(b"-"),))
-            self.variants.store(name, nothing if found is None else found.artifact(), compile_ms)
+            self.variants.store(_name(number), nothing if found is None else found.artifact(), compile_ms)
         return found
+
+    def kept(self, number: int) -> CpuOpenModel | None:
+        """See `OpenModels.kept`."""
+        artifact = self._load(number)
+        if artifact is None or _is_not_open(artifact):
+            return None
+        try:
+            return self.restore(self.model, artifact)
+        except BadData:
+            return None  # `get` says why, and compiles.
+
+    def _load(self, number: int) -> Artifact | None:
+        return None if self.variants is None else self.variants.load(_name(number))
+
+
+def _name(number: int) -> bytes:
+    return f"open {number}".encode()
+
+
+def _is_not_open(artifact: Artifact) -> bool:
+    return bytes(artifact.model[0].view()) == _NOT_OPEN

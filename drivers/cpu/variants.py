@@ -27,6 +27,9 @@ _LOG = logging.getLogger(__name__)
 Prepare: TypeAlias = Callable[
     [Model, Mapping[int, Shape] | None, ExecuteOptions | None], CpuPreparedModel | ReferenceModel
 ]
+#: Returns a model for the shapes of inputs that it leaves open, by operand, from the cache; None if
+#: it is not there.
+Kept: TypeAlias = Callable[[Model, Mapping[int, Shape]], CpuPreparedModel | ReferenceModel | None]
 #: Restores a compiled model from its artifact; raises BadData if it cannot.
 Restore: TypeAlias = Callable[[Artifact], NativeModel]
 
@@ -77,6 +80,13 @@ class CachingPreparation:
         if artifact is not None:
             self._variants.store(variant_name(kind, shapes), artifact, compile_ms)
         return prepared
+
+    def kept(self, model: Model, shapes: Mapping[int, Shape]) -> CpuPreparedModel | ReferenceModel | None:
+        """Returns the model for given shapes from the cache; None if it is not there."""
+        try:
+            return self._found(model, shapes)
+        except BadData:
+            return None  # `prepare` says why, and compiles.
 
     def _found(
         self, model: Model, shapes: Mapping[int, Shape] | None

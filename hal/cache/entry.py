@@ -2,7 +2,7 @@
 
     head                the installation's authentication code, the manifest, and the memories of
                         the artifact and its seal, except for large data
-    data0, data1, …     `Artifact.data` of at least 256 KiB, in files of their own
+    data0, data1, …     `Artifact.data` of at least 64 KiB, in files of their own
     witness             attestations of large data files (`neurald.hal.cache.file_attestation`)
 
 The manifest holds digests of all other content, the sizes of the memories, and the key of the
@@ -39,8 +39,8 @@ _DAMAGED = "its manifest is damaged, or of another installation"
 _MAX_MANIFEST_BYTES = 1 << 16
 _MAX_SEAL_BYTES = 1 << 24
 #: Data of at least this size are files of their own, which are attested by their state; smaller
-#: ones are hashed as fast.
-_LARGE_BYTES = 1 << 18
+#: ones are hashed as fast as an attestation is read.
+_LARGE_BYTES = 1 << 16
 #: The authentication code, and the size of the manifest that follows it.
 _START = struct.Struct(f"<{MAC_BYTES}sI")
 #: How much of a head is read at first: at least the whole manifest.

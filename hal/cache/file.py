@@ -1,7 +1,8 @@
 """Files of the cache: opened by name in an open directory, and never through a link.
 
 Content to be verified is first copied to memory that nobody else can change and hashed there, so
-that the verified bytes are the used ones, whatever happens to the file meanwhile. Nothing is synced to disk: a digest detects data lost in a crash.
+that the verified bytes are the used ones, whatever happens to the file meanwhile. Nothing is synced
+to disk: a digest detects data lost in a crash.
 """
 
 import contextlib
@@ -71,10 +72,14 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
         OSError: it cannot be read.
     """
     descriptor, status = open_file(directory, name)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         if status.st_size > limit:
             raise BadData(f"{name} has {status.st_size} bytes; at most {limit} are expected")
-        content = file.read(limit + 1)
+        content = b""
+        while len(content) <= limit and (part := os.read(descriptor, limit + 1 - len(content))):
+            content += part
+    finally:
+        os.close(descriptor)
     if len(content) > limit:
         raise BadData(f"{name} grew while it was read")
     return content

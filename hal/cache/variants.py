@@ -32,6 +32,7 @@ class VariantCache:
         warn: called when storing failed.
 
     Attributes:
+        model: as given.
         record: the entry that was last loaded or stored; None if there is none.
     """
 
@@ -47,18 +48,23 @@ class VariantCache:
         self._cache = cache
         self._find_parts = find_parts
         self._needed = needed
-        self._model = model
+        self.model = model
         self._why_not_stored = why_not_stored
         self._warn = warn
         self.record: CacheRecord | None = None
 
     @cached_property
-    def _parts(self) -> KeyParts:
+    def parts(self) -> KeyParts:
+        """The key parts of the model."""
         return self._find_parts()
+
+    def may_store(self) -> bool:
+        """Returns whether results may be stored."""
+        return not self._why_not_stored()
 
     def parts_of(self, name: bytes) -> KeyParts:
         """Returns the key parts of a variant."""
-        return self._parts.for_variant(name)
+        return self.parts.for_variant(name)
 
     def load(self, name: bytes) -> Artifact | None:
         """See `Variants.load`."""
@@ -75,7 +81,7 @@ class VariantCache:
         if self._why_not_stored():
             return
         parts = self.parts_of(name)
-        origin = Origin(model=self._model, compile_ms=compile_ms, created_s=time.time())
+        origin = Origin(model=self.model, compile_ms=compile_ms, created_s=time.time())
         try:
             self._cache.store(parts, artifact, origin)
         except Exception as error:

@@ -12,7 +12,7 @@ from typing import Final
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.cache.store import CacheLocation
-from neurald.hal.cache.variants import SharedCache
+from neurald.hal.cache.variants import SharedCache, VariantCache
 from neurald.hal.compiling.job import CompileJob, Keep, LocalModel, shareable
 from neurald.hal.compiling.leaving import leave
 from neurald.hal.compiling.pool import CompilePool
@@ -85,9 +85,29 @@ class BackgroundCompiler:
         )
         return _run(pool, job, self._model.pools, deadline_s, cancellation or Cancellation())
 
+    def leave(self, shapes: Sequence[InputShapes], variants: Variants) -> None:
+        """Leaves the model to another process, which compiles it when this process has exited.
+
+        Args:
+            shapes: sets of shapes of the inputs that it leaves open.
+            variants: where the results are kept; the cache of this process.
+
+        Raises:
+            Error: no process takes it.
+        """
+        if isinstance(variants, VariantCache) and self._cache is not None and _is_local(self._model):
+            keep = Keep(
+                parts=variants.parts,
+                model=variants.model,
+                shapes=tuple({index: tuple(each) for index, each in found.items()} for found in shapes),
+            )
+            leave_to_process(self._driver, self._device, self._model, keep, self._cache, variants.may_store)
+
 
 def compile_common(driver: str, device: Device, cancellation: Cancellation) -> Artifact:
-    """Compiles the code that all models of a device need, in another process of low priority.
+    """Compiles the code that all models of a device need, in another process.
+
+    It has normal priority, since references, which run until then, are slow.
 
     Args:
         driver: see `BackgroundCompiler`.
@@ -97,7 +117,7 @@ def compile_common(driver: str, device: Device, cancellation: Cancellation) -> A
     Raises:
         Error: see `Compiler.compile`.
     """
-    pool = _pool(driver, device, is_awaited=False)
+    pool = _pool(driver, device, is_awaited=True)
     job = pool.job(None, (), None, b"", is_open=False)
     compiled = _run(pool, job, (), None, cancellation)
     if compiled.artifact is None:
@@ -173,8 +193,12 @@ def _pool(driver: str, device: Device, *, is_awaited: bool) -> CompilePool:
         return pool
 
 
+def _is_local(model: Model) -> bool:
+    return not vendor_extensions(model)
+
+
 def _encoded(model: Model) -> bytes | LocalModel:
-    if not vendor_extensions(model):
+    if _is_local(model):
         return LocalModel.of(model)
     from neurald.hal.rpc.wire.model import encode_model  # Most applications need no protobuf.
 

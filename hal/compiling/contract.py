@@ -63,6 +63,18 @@ class CompilesCommonCode(Protocol):
         ...
 
 
+class PreparesForShapes(Protocol):
+    """An optional interface of a prepared model whose inputs have open dimensions."""
+
+    def prepare_for(self, shapes: InputShapes) -> None:
+        """Compiles the model for shapes of its inputs, by operand, and caches the result.
+
+        Raises:
+            Error: it cannot be compiled for them.
+        """
+        ...
+
+
 class SparesImports(Protocol):
     """An optional interface of a device that implements `CompilesApart`.
 

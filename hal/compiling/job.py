@@ -74,10 +74,12 @@ class Keep(msgspec.Struct, frozen=True):
     Attributes:
         parts: of its key.
         model: short description of the model.
+        shapes: sets of shapes of the inputs that the model leaves open, by operand.
     """
 
     parts: KeyParts
     model: str
+    shapes: tuple[dict[int, tuple[int, ...]], ...] = ()
 
 
 class CompileJob(msgspec.Struct, frozen=True, array_like=True):

@@ -21,7 +21,8 @@ def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: Cac
     """Compiles a model unless the cache has it, and stores the result.
 
     Args:
-        device: implements `neurald.hal.compiling.contract.CompilesApart`.
+        device: implements `neurald.hal.compiling.contract.CompilesApart`, and its models
+            `PreparesForShapes` where shapes are given.
         model: the model that the key is of; None for the code that all models need.
         keep: where the result is kept.
         location: of the cache.
@@ -46,7 +47,10 @@ def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: Cac
                 shared=SharedCache(cache, device, logger.warning),
                 variants=VariantCache(cache, lambda: parts, needed, keep.model, lambda: "", logger.warning),
             )
-            artifact = device.prepare_model(model, options).artifact()
+            prepared = device.prepare_model(model, options)
+            for shapes in keep.shapes:
+                prepared.prepare_for(shapes)
+            artifact = prepared.artifact()
         # What is not compiled as a whole has been stored as variants.
         if artifact is not None:
             compile_ms = (time.perf_counter() - started) * 1e3

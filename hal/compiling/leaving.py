@@ -10,6 +10,9 @@ from neurald.hal.errors import BadState
 #: Environment variable that ends all compiling with the program: 0.
 AFTER_EXIT_VARIABLE: Final = "NEURALD_COMPILE_AFTER_EXIT"
 
+#: How many functions are called; the oldest ones are dropped.
+_MAX_ACTIONS: Final = 64
+
 _actions: list[Callable[[], None]] = []
 
 
@@ -31,6 +34,7 @@ def call_at_exit(action: Callable[[], None]) -> None:
         if not _actions:
             atexit.register(leave)
         _actions.append(action)
+        del _actions[:-_MAX_ACTIONS]
 
 
 def leave() -> None:

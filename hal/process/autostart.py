@@ -182,9 +182,12 @@ def _launch(directory: Path, deadline_s: float) -> None:
             _spawn(_command(log), kept, {"NOTIFY_SOCKET": str(notify)}, log)
         finally:
             os.close(kept)
+        poll = select.poll()
+        for descriptor in (ready.fileno(), alive):
+            poll.register(descriptor, select.POLLIN)
         while True:
             left_s = deadline_s - time.monotonic()
-            found, _, _ = select.select([ready.fileno(), alive], [], [], max(0.0, left_s))
+            found = [descriptor for descriptor, _ in poll.poll(max(0.0, left_s) * 1000)]
             if ready.fileno() in found and b"READY=1" in ready.recv(4096).split(b"\n"):
                 return
             if alive in found:

@@ -31,9 +31,12 @@ def stop_with(process: int, stop: Callable[[], None]) -> None:
     except OSError as error:
         raise BadState(f"cannot watch process {process} (--until-exit-of): {error.strerror}") from None
 
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+
     def watch() -> None:
         try:
-            select.select([descriptor], [], [])
+            poll.poll()
         finally:
             os.close(descriptor)
         stop()

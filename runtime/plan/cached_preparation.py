@@ -146,6 +146,17 @@ class CachedPreparation:
             is_stored=True,
         )
 
+    def defer(self, started: float) -> PreparedStep:
+        """Prepares a model whose executions compile it in the background, for their shapes.
+
+        They use what is kept for these shapes, or else a first tier until it is compiled.
+
+        Args:
+            started: when it was requested, on the clock of `time.perf_counter()`.
+        """
+        self._is_background = True
+        return self._compile(started, DEFERRED_COMPILATION)
+
     def leave(self) -> None:
         """Leaves the model to another process; see `Preparer.leave`."""
         from neurald.hal.compiling.background import leave_to_process

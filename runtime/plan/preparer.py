@@ -252,6 +252,8 @@ class Preparer:
         preparation = self._preparation(device, model, reads_files=False)
         reason = preparation if isinstance(preparation, str) else "first use"
         if isinstance(preparation, CachedPreparation):
+            if compiles_in_process_of_its_own(device) and not has_known_inputs(model):
+                return preparation.defer(started)
             loaded = preparation.load(started)
             if isinstance(loaded, PreparedStep):
                 return loaded

@@ -109,6 +109,8 @@ class OperationList(OperandTable):
         reason = ""
         for definition in candidates:
             operation = Operation(type=definition.type, inputs=tuple(inputs), outputs=tuple(outputs))
+            if definition is not candidates[-1] and not definition.matches(operation, self._operands):
+                continue  # The reason that counts is that of the last one.
             try:
                 return operation, self._accepted(definition, operation)
             except BadData as error:
@@ -123,7 +125,7 @@ class OperationList(OperandTable):
         """Returns True if the operation itself, not its extended variant, accepts the operands."""
         definition = DEFINITIONS.get(operation_type)
         operation = Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs))
-        if definition is None:
+        if definition is None or not definition.matches(operation, self._operands):
             return False
         try:
             self._accepted(definition, operation)

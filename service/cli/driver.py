@@ -162,6 +162,14 @@ def driver(
             "and end if there is none. The service manager keeps such processes ready.",
         ),
     ] = False,
+    fork: Annotated[
+        bool,
+        typer.Option(
+            "--fork",
+            help="Load what every daemon needs, then fork one, which does what the other options say, for each "
+            "request at standard input, which is a socket. The service manager starts drivers in this way.",
+        ),
+    ] = False,
     until_exit_of: UntilExitOption = None,
     log_format: LogFormatOption = None,
     log_level: LogLevelOption = None,
@@ -176,6 +184,12 @@ def driver(
     import os
     import sys
 
+    if fork:
+        import neurald.service.logs.setup  # noqa: F401 - for the processes that are forked
+        from neurald.service.daemon.forking import is_forked
+
+        if not is_forked(name):
+            raise typer.Exit
     from neurald.hal.accounting.limits import parse_limits
     from neurald.hal.process.address import Address
     from neurald.hal.process.runtime_directory import address_of

@@ -124,6 +124,33 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    http_restricted_api: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GROUPS:HEADER=VALUE",
+            help="Answer these groups of calls over HTTP only to clients that send the header: health, metadata, "
+            "inference, shared-memory, model-config, model-repository, statistics, trace, logging. A value @FILE "
+            "is read from the file. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    grpc_restricted_protocol: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GROUPS:HEADER=VALUE",
+            help="The same over gRPC, where the header's name begins with triton-grpc-protocol-.",
+            show_default=False,
+        ),
+    ] = None,
+    trace_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Which requests are traced until a client changes it: file, level (OFF, TIMESTAMPS or TENSORS), "
+            "rate, count and log_frequency. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     tls: Annotated[
         Path | None,
         typer.Option(
@@ -198,7 +225,7 @@ def serve(
     from neurald.service.logs.setup import notice, start_log
     from neurald.service.manager.configuration import Flags, load_for_this_machine
     from neurald.service.manager.manager import Manager
-    from neurald.service.manager.service_configuration import ServiceTable, parsed_limits
+    from neurald.service.manager.service_configuration import ServiceTable, parsed_limits, parsed_trace
 
     flags = Flags(
         drivers=tuple(driver or ()),
@@ -217,8 +244,11 @@ def serve(
             allow_client_shm=allow_client_shm,
             tls=None if tls is None else str(tls),
             auth_token_file=None if auth_token_file is None else str(auth_token_file),
+            http_restricted_api=tuple(http_restricted_api) if http_restricted_api else None,
+            grpc_restricted_protocol=tuple(grpc_restricted_protocol) if grpc_restricted_protocol else None,
             insecure=insecure,
             limits=parsed_limits(service_limit or ()),
+            trace=parsed_trace(trace_config or ()),
         ),
     )
     if system:

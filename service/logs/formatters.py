@@ -35,14 +35,22 @@ class TextFormatter(logging.Formatter):
     """Writes the time, the level, the logger and the message.
 
     Notices are for the person at the terminal, and have the message only.
+
+    Attributes:
+        is_utc: whether times are in UTC, in the form of ISO 8601 that has no space.
     """
+
+    is_utc = False
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the lines of a record."""
         lines = _lines(self, record)
         if record.levelno != NOTICE:
-            time = datetime.fromtimestamp(record.created, UTC).astimezone()
-            lines[0] = f"{time.isoformat(' ', 'milliseconds')} {_level(record)} {record.name}: {lines[0]}"
+            time = datetime.fromtimestamp(record.created, UTC)
+            text = (time if self.is_utc else time.astimezone()).isoformat(
+                "T" if self.is_utc else " ", "milliseconds"
+            )
+            lines[0] = f"{text} {_level(record)} {record.name}: {lines[0]}"
         return "\n".join(lines)
 
 

@@ -62,8 +62,8 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             manager's value.
         start_s: how long it may take to start.
         update_s: how long a new process may take to become ready that replaces one which serves.
-        spare: whether another process, with the driver loaded, waits to take the place of one that
-            dies.
+        spare: whether its processes are forked from one that has loaded their modules, and another
+            one, with the driver loaded, waits to take the place of one that dies.
         watchdog_s: how long it may be silent before it counts as hanging.
         drain_s: how long running calls may take when it stops. None takes the manager's value.
         log_level: the least level of its log. None takes the manager's value.

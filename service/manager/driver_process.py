@@ -5,17 +5,11 @@ import contextlib
 import logging
 import os
 import signal
-import subprocess
-import sys
 from collections import deque
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from neurald.hal.admission.sharing import Sharing
-from neurald.hal.crashes.breadcrumbs import VARIABLE as BREADCRUMBS_VARIABLE
 from neurald.hal.crashes.breadcrumbs import create_memory
-from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.orphans import ORPHANS
 from neurald.service.console.output import printable
 from neurald.service.crashes.autopsy import (
@@ -25,15 +19,11 @@ from neurald.service.crashes.autopsy import (
     is_stopped,
     memory_kills,
 )
-from neurald.service.daemon.notifications import SANDBOX, SANDBOX_MISSING, SOCKET_VARIABLE
+from neurald.service.daemon.notifications import SANDBOX, SANDBOX_MISSING
 from neurald.service.daemon.start_signal import BEGIN
-from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.logs.formatters import split_priority
-from neurald.service.manager.configuration import DriverSettings, limit_arguments, tls_arguments
 from neurald.service.sandbox.sandbox import ALL_PARTS
 
-#: Tells processes that drivers leave behind from others. Its value is the id of the manager.
-MANAGER_VARIABLE: Final = "NEURALD_MANAGER"
 #: How many of the last lines of stderr are kept, and how long a line may be.
 _KEPT_LINES: Final = 20
 _MAX_LINE_BYTES: Final = 2000
@@ -51,16 +41,16 @@ class DriverProcess:
     The process loads the driver, and then waits for `begin` before it opens the device.
 
     Args:
-        settings: of the driver.
-        address: where it serves.
-        sharing: whom it serves.
-        notify: the socket that receives its notifications.
+        launch: starts it with these descriptors: standard input, standard error, breadcrumbs.
         write: receives what it writes to stderr, line by line, with the level of each line.
-        ended: is called once it has ended.
+        ended: is called once it has ended, or could not be started.
 
     Attributes:
+        pid: the id of the process; None before it was started.
+        failure: why there is no process; empty if there is, or may still be one.
         last_lines: the last lines that it wrote.
         has_begun: whether `begin` was called.
+        is_stopping: whether it was told to end, and completes its running calls.
         ready_s: when it became ready, on the loop's clock; None before.
         sandbox: what restricts it, as it has told itself; None before it is ready.
         sandbox_missing: the parts of the sandbox that are not in force.
@@ -68,15 +58,12 @@ class DriverProcess:
         helper_deaths: how many deaths of its helpers are known.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: there are no descriptors for it.
     """
 
     def __init__(
         self,
-        settings: DriverSettings,
-        address: str,
-        sharing: Sharing,
-        notify: Path,
+        launch: Callable[[int, int, int], Awaitable[int]],
         write: Callable[[str, int], None],
         ended: Callable[["DriverProcess"], None],
     ) -> None:
@@ -85,45 +72,62 @@ class DriverProcess:
         self._ended = ended
         self._killing: asyncio.TimerHandle | None = None
         self._partial = b""
+        self.pid: int | None = None
+        self.failure = ""
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self.has_begun = False
+        self.has_begun = self.is_stopping = False
         self.ready_s: float | None = None
         self.sandbox: str | None = None
         self.sandbox_missing: tuple[str, ...] = ()
         self.helper_deaths = 0
+        self._status: int | None = None
+        self._pidfd: int | None = None
         self._thread: int | None = None
         self._was_aborted = self._was_stopped = False
         self._memory_kills = memory_kills()
         with contextlib.ExitStack() as cleanup:
             self.breadcrumbs = create_memory()
             cleanup.callback(os.close, self.breadcrumbs)
-            self._process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
-                _command(settings, address, sharing),
-                env={
-                    **os.environ,
-                    **settings.environment,
-                    SOCKET_VARIABLE: str(notify),
-                    BREADCRUMBS_VARIABLE: str(self.breadcrumbs),
-                    MANAGER_VARIABLE: str(os.getpid()),
-                    # A driver must not start the manager of others.
-                    AUTOSTART_VARIABLE: "0",
-                },
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=(self.breadcrumbs,),
-                start_new_session=True,
-            )
-            ORPHANS.started(self._process.pid)
-            cleanup.callback(_abandon, self._process)
-            self._pidfd = os.pidfd_open(self._process.pid)
+            its_stdin, stdin = os.pipe()
+            cleanup.callback(os.close, its_stdin)
+            self._stdin = cleanup.enter_context(os.fdopen(stdin, "wb", buffering=0))
+            stderr, its_stderr = os.pipe()
+            cleanup.callback(os.close, its_stderr)
+            self._stderr = cleanup.enter_context(os.fdopen(stderr, "rb", buffering=0))
             cleanup.pop_all()
-        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        assert self._process.stderr is not None  # noqa: S101 - it is a pipe
-        self._stdin, self._stderr = self._process.stdin, self._process.stderr
-        os.set_blocking(self._stderr.fileno(), False)
-        self._loop.add_reader(self._stderr.fileno(), self._read)
-        self._loop.add_reader(self._pidfd, self._reap)
+        os.set_blocking(stderr, False)
+        self._loop.add_reader(stderr, self._read)
+        self._its = its_stdin, its_stderr
+        self._launching = self._loop.create_task(self._launch(launch))
+        # Also if it is cancelled before it begins.
+        self._launching.add_done_callback(self._launched)
+
+    async def _launch(self, launch: Callable[[int, int, int], Awaitable[int]]) -> None:
+        pid = await launch(*self._its, self.breadcrumbs)
+        try:
+            self._pidfd = os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            _wait_for(pid)
+            raise
+        self.pid = pid
+
+    def _launched(self, launching: "asyncio.Task[None]") -> None:
+        for descriptor in self._its:
+            os.close(descriptor)
+        error = None if launching.cancelled() else launching.exception()
+        if isinstance(error, OSError):
+            self.failure = f"it could not be started: {error.strerror or error}"
+        elif error is not None:
+            raise error
+        if self._pidfd is not None:
+            self._loop.add_reader(self._pidfd, self._reap)
+            if self.has_begun:
+                # Not before its id is known, by which its notifications are recognized.
+                self._send_begin()
+            return
+        self.failure = self.failure or "it was stopped before it was started"
+        self._finish()
 
     def describe_sandbox(self, values: Mapping[str, str]) -> None:
         """Takes over what the process has told of its sandbox."""
@@ -133,21 +137,15 @@ class DriverProcess:
         self.sandbox_missing = tuple(part for part in ALL_PARTS if part in missing.split(","))
 
     @property
-    def pid(self) -> int:
-        """The id of the process."""
-        return self._process.pid
-
-    @property
     def exit_text(self) -> str:
         """The end of the process, such as "signal SIGKILL"."""
-        status = self._process.returncode
-        return "" if status is None else describe_end(status)
+        return "" if self._status is None else describe_end(self._status)
 
     @property
     def end(self) -> DriverEnd:
         """The end of the process, for finding out its cause."""
         return DriverEnd(
-            status=self._process.returncode or 0,
+            status=self._status or 0,
             was_aborted=self._was_aborted,
             was_stopped=self._was_stopped,
             ran_out_of_memory=memory_kills() > self._memory_kills,
@@ -158,28 +156,31 @@ class DriverProcess:
         """Lets the process open the device and serve it."""
         self.has_begun = True
         self._memory_kills = memory_kills()
-        with contextlib.suppress(BrokenPipeError):
-            self._stdin.write(BEGIN)
-            self._stdin.flush()
-        self._close_stdin()
+        if self.pid is not None:
+            self._send_begin()
 
-    def _close_stdin(self) -> None:
-        with contextlib.suppress(BrokenPipeError):
+    def _send_begin(self) -> None:
+        if not self._stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._stdin.write(BEGIN)
             self._stdin.close()
 
     def stop(self, within_s: float) -> None:
         """Asks the process to end, and kills it unless it does so in time."""
-        if self.has_begun:
+        if self.pid is None:
+            self._launching.cancel()
+        elif self.has_begun and not self.is_stopping:
+            # After a second signal it would not complete its running calls.
             self._signal(signal.SIGTERM)
-        else:
-            self._close_stdin()
+        self.is_stopping = True
+        self._stdin.close()
         self._kill_later(within_s)
 
     def abort(self) -> None:
         """Ends a process that hangs. If it still can, it writes the stacks of its threads first."""
         self._was_aborted = True
-        self._was_stopped = is_stopped(self._process.pid)
-        if self._was_stopped:
+        self._was_stopped = self.pid is not None and is_stopped(self.pid)
+        if self.pid is None or self._was_stopped:
             self.kill()  # it would write nothing
             return
         self._signal(signal.SIGABRT)
@@ -187,8 +188,11 @@ class DriverProcess:
 
     def kill(self) -> None:
         """Ends the process and those that it started."""
+        if self.pid is None:
+            self._launching.cancel()
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
 
     def _kill_later(self, within_s: float) -> None:
         if self._killing is not None:
@@ -196,7 +200,7 @@ class DriverProcess:
         self._killing = self._loop.call_later(within_s, self.kill)
 
     def _signal(self, number: int) -> None:
-        if self._process.returncode is None:
+        if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
@@ -227,9 +231,17 @@ class DriverProcess:
     def _reap(self) -> None:
         # Helpers of the driver, such as compilers, end with it. Its id is not free before `wait`.
         self.kill()
-        _wait_for(self._process)
+        pid, pidfd = self.pid, self._pidfd
+        assert pid is not None  # noqa: S101 - it was started
+        assert pidfd is not None  # noqa: S101
+        self._status = _wait_for(pid)
         ORPHANS.end()
-        self._loop.remove_reader(self._pidfd)
+        self._loop.remove_reader(pidfd)
+        os.close(pidfd)
+        self._pidfd = None
+        self._finish()
+
+    def _finish(self) -> None:
         # A process that has left the group may still hold the pipe, and write until it is ended.
         for _ in range(_LAST_READS):
             if not self._read():
@@ -238,44 +250,15 @@ class DriverProcess:
         if self._partial:
             self._keep(self._partial)
         self._stderr.close()
-        self._close_stdin()
-        os.close(self._pidfd)
+        self._stdin.close()
         if self._killing is not None:
             self._killing.cancel()
         self._ended(self)
         os.close(self.breadcrumbs)
 
 
-def _abandon(process: "subprocess.Popen[bytes]") -> None:
-    """Ends a process that cannot be watched."""
-    process.kill()
-    _wait_for(process)
-    for stream in (process.stdin, process.stderr):
-        if stream is not None:
-            stream.close()
-
-
-def _wait_for(process: "subprocess.Popen[bytes]") -> None:
-    process.wait()
-    ORPHANS.ended(process.pid)
-
-
-def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:
-    command = [sys.executable, "-m", "neurald", "driver", settings.driver, "--listen", address]
-    command += ["--await-start", "--take-over", "--until-exit-of", str(os.getpid())]
-    command += ["--drain", f"{settings.drain_s:g}"]
-    command += ["--sandbox", settings.sandbox.value]
-    command += ["--log-format", LogFormat.JOURNAL, "--log-level", settings.log_level or LogLevel.NOTICE]
-    command += ["--socket-mode", f"{sharing.socket_mode:04o}"]
-    for user in sorted(sharing.users):
-        command += ["--allow-user", str(user)]
-    for group in sorted(sharing.groups):
-        command += ["--allow-group", str(group)]
-    command += tls_arguments(settings)
-    for limit in limit_arguments(settings):
-        command += ["--limit", limit]
-    for path in settings.writable:
-        command += ["--writable", path]
-    for path in settings.readable:
-        command += ["--readable", path]
-    return command
+def _wait_for(pid: int) -> int:
+    """Waits for the end of a child; returns its exit status, or the signal's number negated."""
+    _, status = os.waitpid(pid, 0)
+    ORPHANS.ended(pid)
+    return os.waitstatus_to_exitcode(status)

@@ -49,7 +49,7 @@ from neurald.service.manager.control import (
     may_control,
 )
 from neurald.service.manager.conversations import ConversationLimit
-from neurald.service.manager.driver_process import MANAGER_VARIABLE
+from neurald.service.manager.driver_launcher import MANAGER_VARIABLE
 from neurald.service.manager.received_sockets import received_sockets
 from neurald.service.manager.standby_socket import bind_private, serve_unix
 from neurald.service.manager.state import ManagerStatus, ServiceStatus

@@ -3,9 +3,9 @@
 How single models are served, batches included, is in the repository, in their `config.pbtxt`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,11 +21,16 @@ OPTIONS: Final = {
     "load_models": "--load-model",
     "model_control": "--no-model-control",
     "allow_client_shm": "--allow-client-shm",
+    "http_restricted_api": "--http-restricted-api",
+    "grpc_restricted_protocol": "--grpc-restricted-protocol",
     "tls": "--tls",
     "auth_token_file": "--auth-token-file",
     "insecure": "--insecure",
 }
 LIMIT_OPTION: Final = "--service-limit"
+TRACE_OPTION: Final = "--trace-config"
+_TRACE_LEVELS: Final = ("OFF", "TIMESTAMPS", "TENSORS")
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
 #: Settings that are paths of the file system.
 _PATHS: Final = ("tls", "auth_token_file")
 
@@ -50,6 +55,24 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     load_s: float = 600.0
 
 
+class TraceConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which requests are traced until a client changes it.
+
+    Attributes:
+        file: that receives traces; empty for the log.
+        level: `OFF`, `TIMESTAMPS` or `TENSORS`.
+        rate: every so many requests one is traced.
+        count: how many are traced; -1 for no limit.
+        log_frequency: how many traces have a file of their own; 0 for one file.
+    """
+
+    file: str = ""
+    level: str = "OFF"
+    rate: int = 1000
+    count: int = -1
+    log_frequency: int = 0
+
+
 class ServiceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings that the table `[service]`, or the command line, has; None for all others.
 
@@ -63,10 +86,13 @@ class ServiceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     load_models: tuple[str, ...] | None = None
     model_control: bool | None = None
     allow_client_shm: bool | None = None
+    http_restricted_api: tuple[str, ...] | None = None
+    grpc_restricted_protocol: tuple[str, ...] | None = None
     tls: str | None = None
     auth_token_file: str | None = None
     insecure: bool | None = None
     limits: dict[str, int | float] = {}
+    trace: dict[str, int | str] = {}
 
 
 class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,10 +105,12 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
         load_models: names of the models to load at the start; empty for all.
         model_control: whether clients may load and unload models.
         allow_client_shm: whether clients may name shared memory.
+        http_restricted_api, grpc_restricted_protocol: groups of calls that need a header.
         tls: the folder of a certificate, for encrypted connections; empty for none.
         auth_token_file: the file with the token that clients send; empty for none.
         insecure: whether other hosts are served without encryption.
         limits: of clients.
+        trace: which requests are traced.
     """
 
     grpc: str = ""
@@ -92,10 +120,13 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     load_models: tuple[str, ...] = ()
     model_control: bool = True
     allow_client_shm: bool = False
+    http_restricted_api: tuple[str, ...] = ()
+    grpc_restricted_protocol: tuple[str, ...] = ()
     tls: str = ""
     auth_token_file: str = ""
     insecure: bool = False
     limits: ServiceLimits = ServiceLimits()
+    trace: TraceConfiguration = TraceConfiguration()
 
     @property
     def is_wanted(self) -> bool:
@@ -128,23 +159,16 @@ def chosen_service(
         if choice.sources[name] == str(path):
             value = _absolute(f"service.{name} ({path})", name, value)
         values[name] = value
-    limits: dict[str, Any] = {}
-    for field in msgspec.structs.fields(ServiceLimits):
-        key = f"limits.{field.name}"
-        limits[field.name] = choice.of_flag_or_file(
-            key,
-            (LIMIT_OPTION, flags.limits.get(field.name)),
-            from_file.limits.get(field.name),
-            getattr(plain.limits, field.name),
-        )
-        source = f"service.{key} ({choice.sources[key]})"
-        if not 0 < limits[field.name] < 2**62 or (field.type is int and limits[field.name] % 1):
-            raise BadData(f"{source} is {limits[field.name]!r}; a positive number is expected")
-    for place, table in ((f"service.limits ({path})", from_file), (LIMIT_OPTION, flags)):
-        for name in table.limits:
-            if name not in limits:
-                raise BadData(f"{place}: {name!r} is not one of {', '.join(limits)}")
-    found = ServiceConfiguration(**values, limits=ServiceLimits(**limits))
+    limits = _chosen(choice, "limits", plain.limits, (LIMIT_OPTION, flags.limits), from_file.limits)
+    for field in msgspec.structs.fields(limits):
+        value = getattr(limits, field.name)
+        if isinstance(value, str) or not 0 < value < 2**62 or (field.type is int and value % 1):
+            raise BadData(
+                f"{_source(choice, f'limits.{field.name}')} is {value!r}; a positive number is expected"
+            )
+    trace = _chosen(choice, "trace", plain.trace, (TRACE_OPTION, flags.trace), from_file.trace)
+    _check_trace(choice, trace)
+    found = ServiceConfiguration(**values, limits=limits, trace=trace)
     sources |= {f"service.{name}": source for name, source in choice.sources.items()}
     if (found.grpc or found.http) and not found.repositories:
         raise BadData(
@@ -154,6 +178,77 @@ def chosen_service(
     if flags.repositories and not found.is_wanted:
         raise BadData("--repository is for the execution service; start it with --grpc, --http or --web")
     return found
+
+
+def _chosen(
+    choice: SettingChoice,
+    key: str,
+    plain: _Struct,
+    flags: tuple[str, Mapping[str, Any]],
+    from_file: Mapping[str, Any],
+) -> _Struct:
+    """Returns a table in the table of the service.
+
+    Args:
+        choice: of settings.
+        key: name of the table.
+        plain: its default values.
+        flags: the option for its values, and those that it has.
+        from_file: values of the file.
+
+    Raises:
+        BadData: a name is not known.
+    """
+    names = plain.__struct_fields__
+    for place, given in ((f"service.{key} ({choice.path})", from_file), flags):
+        for name in given:
+            if name not in names:
+                raise BadData(f"{place}: {name!r} is not one of {', '.join(names)}")
+    return type(plain)(
+        **{
+            name: choice.of_flag_or_file(
+                f"{key}.{name}", (flags[0], flags[1].get(name)), from_file.get(name), getattr(plain, name)
+            )
+            for name in names
+        }
+    )
+
+
+def _source(choice: SettingChoice, key: str) -> str:
+    return f"service.{key} ({choice.sources[key]})"
+
+
+def _check_trace(choice: SettingChoice, trace: TraceConfiguration) -> None:
+    if trace.level not in _TRACE_LEVELS:
+        raise BadData(
+            f"{_source(choice, 'trace.level')} is {trace.level!r}; one of {', '.join(_TRACE_LEVELS)} is expected"
+        )
+    for name, least in (("rate", 0), ("count", -1), ("log_frequency", 0)):
+        value = getattr(trace, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
+            raise BadData(
+                f"{_source(choice, f'trace.{name}')} is {value!r}; a number from {least} to {2**31 - 1} is expected"
+            )
+    if not isinstance(trace.file, str) or (trace.file and not Path(trace.file).is_absolute()):
+        raise BadData(f"{_source(choice, 'trace.file')} is {trace.file!r}; an absolute path is expected")
+
+
+def parsed_trace(given: Sequence[str]) -> dict[str, int | str]:
+    """Returns the settings of traces of options, each `NAME=VALUE`; a path may be relative.
+
+    Raises:
+        BadData: one has no value.
+    """
+    values: dict[str, int | str] = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise BadData(f"{TRACE_OPTION} {each!r}: NAME=VALUE is expected")
+        is_number = text.removeprefix("-").isdecimal() and len(text) < 12
+        values[name] = int(text) if is_number and name != "file" else text
+        if name == "file" and text:
+            values[name] = str(Path(text).absolute())
+    return values
 
 
 def parsed_limits(given: Sequence[str]) -> dict[str, int | float]:

@@ -22,11 +22,12 @@ class SettingChoice:
         path: of the file.
 
     Attributes:
+        path: of the file.
         sources: for the name of each setting, where its value comes from.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self.sources: dict[str, str] = {}
 
     def of(
@@ -68,7 +69,7 @@ class SettingChoice:
 
     def of_file(self, name: str, from_file: _T | None, default: _T) -> _T:
         """Returns the value of a setting that only the file may have; see `of`."""
-        self.sources[name] = DEFAULT if from_file is None else str(self._path)
+        self.sources[name] = DEFAULT if from_file is None else str(self.path)
         return default if from_file is None else from_file
 
 

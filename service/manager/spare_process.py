@@ -1,8 +1,6 @@
 """A process that has loaded a driver and waits to take the place of one that dies."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from neurald.service.manager.driver_process import DriverProcess
@@ -21,12 +19,11 @@ class SpareProcess:
     def __init__(self, create: Callable[[], DriverProcess]) -> None:
         self._create = create
         self._process: DriverProcess | None = None
-        self._packages: tuple[tuple[str, int], ...] = ()
         self._ending: set[DriverProcess] = set()
 
     @property
     def pid(self) -> int | None:
-        """The id of the process; None without one."""
+        """The id of the process; None without one, or before it was started."""
         return None if self._process is None else self._process.pid
 
     @property
@@ -41,17 +38,10 @@ class SpareProcess:
             OSError: it cannot be started.
         """
         if self._process is None:
-            self._packages = _installed_packages()
             self._process = self._create()
 
     def take(self) -> DriverProcess | None:
-        """Hands the process over; returns None without one.
-
-        A process from before a package was installed or removed is dropped: some of its modules
-        would be of the old version, and others of the new one.
-        """
-        if self._packages != _installed_packages():
-            self.drop()
+        """Hands the process over; returns None without one."""
         process, self._process = self._process, None
         return process
 
@@ -68,19 +58,10 @@ class SpareProcess:
             if process is not None:
                 process.kill()
 
-    def ended(self, process: DriverProcess) -> None:
-        """Is called when a process of `create` has ended that was not taken."""
+    def ended(self, process: DriverProcess) -> bool:
+        """Notes that a process of `create` has ended that was not taken; returns whether by itself."""
         self._ending.discard(process)
-        if process is self._process:
-            self._process = None
-
-
-def _installed_packages() -> tuple[tuple[str, int], ...]:
-    """Returns when packages were last installed or removed, in each folder of modules."""
-    found = []
-    for folder in sys.path:
-        try:
-            found.append((folder, Path(folder or ".").stat().st_mtime_ns))
-        except OSError:
-            continue
-    return tuple(found)
+        if process is not self._process:
+            return False
+        self._process = None
+        return True

@@ -20,6 +20,7 @@ from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigato
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.configuration import DriverSettings
+from neurald.service.manager.driver_launcher import DriverLauncher
 from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.spare_process import SpareProcess
@@ -74,7 +75,6 @@ class SupervisedDriver:
         self._loop = asyncio.get_running_loop()
         self._path = directory / f"{name}.sock"
         self._address = Address.parse(f"unix://{self._path}")
-        self._notify = notify
         self._standby = StandbySocket(
             self._path, self._activate, self._describe, self._refusal, sharing.socket_mode, received
         )
@@ -84,6 +84,7 @@ class SupervisedDriver:
         self._process: DriverProcess | None = None
         #: The successor of a process that is replaced, until it is ready.
         self._next: DriverProcess | None = None
+        self._launcher = DriverLauncher(name, settings, self.address, sharing, notify, self._note_end)
         self._spare = SpareProcess(self._create_process)
         #: Processes that drain.
         self._leaving: set[DriverProcess] = set()
@@ -154,7 +155,7 @@ class SupervisedDriver:
         self._is_closing = True
         self._cancel_timers()
         self._refuse("the service manager stops")
-        self._spare.drop()
+        self._drop_spare()
         if self._process is not None or self._next is not None:
             await self._retire("the service manager stops")
         await self._all_ended.wait()
@@ -168,6 +169,7 @@ class SupervisedDriver:
             if process is not None:
                 process.kill()
         self._spare.kill()
+        self._launcher.drop()
 
     def restart(self, settings: DriverSettings | None = None, sharing: Sharing | None = None) -> None:
         """Replaces its process by a new one without a gap, and forgets its deaths.
@@ -187,6 +189,7 @@ class SupervisedDriver:
         self._policy.forget()
         # It has the settings and the modules of before.
         self._spare.drop()
+        self._launcher.configure(self.settings, self.sharing)
         if self._abort_reason:
             return  # its end follows at once
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
@@ -213,6 +216,13 @@ class SupervisedDriver:
             process.describe_sandbox(values)
             self._became_ready(process)
         if process is not self._process or process.ready_s is None or self._abort_reason:
+            return True
+        if notifications.STOPPING in values:
+            process.is_stopping = True
+            # It says nothing more while it completes its running calls.
+            self._cancel_timer("watchdog")
+            if self._next is None and not self._is_closing:
+                self._run(self._follow(process))
             return True
         self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
         if values.get(notifications.HANGING) == "1":
@@ -295,6 +305,8 @@ class SupervisedDriver:
         self._cancel_timer("pause")
         self._answer = self._loop.create_future()
         self._enter(DriverState.STARTING)
+        if not self._launcher.is_current:
+            self._drop_spare()
         try:
             self._process = self._begun(self._spare.take() or self._create_process(), self.settings.start_s)
         except OSError as error:
@@ -303,16 +315,19 @@ class SupervisedDriver:
 
     def _create_process(self) -> DriverProcess:
         """Starts a process that loads the driver, and then waits."""
-        process = DriverProcess(
-            self.settings, self.address, self.sharing, self._notify, self._log, self._ended
-        )
+        process = DriverProcess(self._launcher.launch, self._log, self._ended)
         self._all_ended.clear()
         return process
+
+    def _drop_spare(self) -> None:
+        """Ends the spare process, and what forks others."""
+        self._spare.drop()
+        self._launcher.drop()
 
     def _begun(self, process: DriverProcess, within_s: float) -> DriverProcess:
         """Has a process open the device, within a limit of time; returns the process."""
         self._starts += 1
-        self._arm(f"start {process.pid}", within_s, lambda: self._start_took_too_long(process, within_s))
+        self._arm(_start_timer(process), within_s, lambda: self._start_took_too_long(process, within_s))
         process.begin()
         return process
 
@@ -325,7 +340,7 @@ class SupervisedDriver:
 
     def _became_ready(self, process: DriverProcess) -> None:
         process.ready_s = self._loop.time()
-        self._cancel_timer(f"start {process.pid}")
+        self._cancel_timer(_start_timer(process))
         # Its process has replaced the socket.
         self._standby.close()
         if process is self._next:
@@ -370,15 +385,33 @@ class SupervisedDriver:
             await self._standby.open()
         self._cancel_timer("watchdog")
         self._cancel_timer("spare")
-        self._spare.drop()
+        self._drop_spare()
         process, self._process = self._process, None
         successor, self._next = self._next, None
         for each in (process, successor):
             if each is not None:
-                self._cancel_timer(f"start {each.pid}")
+                self._cancel_timer(_start_timer(each))
                 self._leave(each)
         self._refuse(reason)
         self._enter(DriverState.DRAINING, reason)
+
+    async def _follow(self, process: DriverProcess) -> None:
+        """Takes the place of a process that somebody else has told to stop."""
+        reason = "somebody told its process to stop"
+        try:
+            if not self._sessions and not self.settings.listen:
+                await self._retire(reason)
+                return
+            await self._standby.open()
+        except OSError as error:
+            self._log(f"its socket cannot be opened: {error.strerror or error}")
+            return
+        # Unless it has ended meanwhile.
+        if process is self._process and self._next is None and not self._is_closing:
+            self._log(f"{reason}, which another one replaces")
+            self._process = None
+            self._leave(process)
+            self._start()
 
     def _leave(self, process: DriverProcess) -> None:
         self._leaving.add(process)
@@ -404,10 +437,11 @@ class SupervisedDriver:
     def _ended(self, process: DriverProcess) -> None:
         """Is called when one of its processes has ended."""
         if not process.has_begun:
-            self._spare.ended(process)
+            if self._spare.ended(process) and process.failure:
+                self._log(f"there is no spare process: {process.failure}", logging.WARNING)
             self._note_end()
             return
-        self._cancel_timer(f"start {process.pid}")
+        self._cancel_timer(_start_timer(process))
         self._last_lines = tuple(process.last_lines)
         # Before a successor starts, which must not be given what killed this one.
         self._count_helper_deaths(process)
@@ -419,10 +453,9 @@ class SupervisedDriver:
                 self._enter(DriverState.STOPPED, self._reason)
         elif process is self._next:
             self._next = None
-            self._log(
-                f"the new process ended with {process.exit_text} before it was ready; the old one stays"
-            )
-            self._reason = f"a new process ended with {process.exit_text} before it was ready"
+            end = process.exit_text or process.failure
+            self._log(f"the new process ended before it was ready ({end}); the old one stays")
+            self._reason = f"a new process ended before it was ready ({end})"
         else:
             self._process = None
             self._abort_is_over.set()
@@ -432,11 +465,12 @@ class SupervisedDriver:
             self._is_unable = process.ready_s is None
             served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
             said = f": {process.last_lines[-1]}" if self._is_unable and process.last_lines else ""
-            self._died(f"{cause} ({process.exit_text}){said}", served_s)
+            self._died(f"{cause} ({process.exit_text or process.failure}){said}", served_s)
         self._note_end()
 
     def _note_end(self) -> None:
-        if self._process is None and self._next is None and not self._leaving and self._spare.is_gone:
+        is_over = self._process is None and self._next is None and not self._leaving
+        if is_over and self._spare.is_gone and self._launcher.is_gone:
             self._all_ended.set()
 
     def _count_helper_deaths(self, process: DriverProcess) -> None:
@@ -462,7 +496,7 @@ class SupervisedDriver:
         if self._is_closing:
             return
         # Clients may come back soon.
-        self._arm("spare", _SPARE_KEPT_S, self._spare.drop)
+        self._arm("spare", _SPARE_KEPT_S, self._drop_spare)
         pause_s = self._policy.died(self._loop.time(), served_s)
         if pause_s is None:
             self._enter(
@@ -537,6 +571,11 @@ class SupervisedDriver:
     def _cancel_timers(self) -> None:
         for name in tuple(self._timers):
             self._cancel_timer(name)
+
+
+def _start_timer(process: DriverProcess) -> str:
+    """Returns the name of the timer that limits the start of a process."""
+    return f"start {id(process)}"
 
 
 def _cause(process: DriverProcess) -> str:

@@ -1,5 +1,6 @@
 """Compiles models with unspecified dimensions, for any lengths of them or for those of an execution."""
 
+import contextlib
 import logging
 import os
 import threading
@@ -8,13 +9,12 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from neurald.drivers.compiler.frontend.variant_uses import VariantUses
-from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, ExtentScope
+from neurald.hal.compiling.leaving import call_at_exit
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
-from neurald.hal.execution.background import worker
 from neurald.hal.execution.direct_calls import (
     ArrayFunction,
     ShortExecution,
@@ -25,11 +25,17 @@ from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
-from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.validation.shape_inference import bind_operations, declared_shape, infer_shapes
+
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+
+# What compiles is imported by the functions that need it: a start from the cache does not.
+
+#: As in `neurald.hal.operations.machinery.call`.
+Shape: TypeAlias = tuple[int, ...]
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,6 +45,8 @@ _VARIANT_CACHE_SIZE = 8
 _MAX_OPEN_MODELS = 4
 #: Shortest length of an open dimension in examples.
 _USUAL = 64
+#: How many sets of shapes an exiting process leaves to be compiled.
+_MAX_LEFT = 4
 #: Length assumed for unspecified dimensions when deciding which operations are supported.
 _ASSUMED_LENGTH = 1
 #: Interval at which an execution that waits for another one checks cancellation and deadline.
@@ -85,6 +93,14 @@ class OpenModels(Protocol):
         """
         ...
 
+    def kept(self, number: int) -> OpenModel | None:
+        """Returns the model from the cache; None if it is not there.
+
+        Args:
+            number: see `get`.
+        """
+        ...
+
 
 def is_specified(model: Model) -> bool:
     """Returns True if the shapes of all inputs are known before execution."""
@@ -94,6 +110,8 @@ def is_specified(model: Model) -> bool:
 
 def with_assumed_shapes(model: Model) -> Model:
     """Returns the model with unspecified input dimensions set to 1, where the rank is known."""
+    from neurald.hal.validation.shape_inference import declared_shape
+
     main = model.main
     shapes = {
         index: tuple(length or _ASSUMED_LENGTH for length in operand.dimensions)
@@ -116,6 +134,8 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
     Raises:
         BadData: the shapes are inconsistent, or contradict what the model declares.
     """
+    from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
+
     main = model.main
     inferred = infer_shapes(model, main, bind_operations(main), shapes)
     operands = tuple(
@@ -127,7 +147,7 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
     return replace(model, main=replace(main, operands=operands))
 
 
-def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> tuple[ExtentScope, dict[int, Shape]]:
+def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> "tuple[ExtentScope, dict[int, Shape]]":
     """Returns input shapes with extents for the dimensions that the model leaves open.
 
     Dimensions at the same position of several inputs have the same length if they have it here.
@@ -137,6 +157,8 @@ def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> tuple[ExtentScope,
         model: valid.
         shapes: the input shapes, by operand, which are the hints of the extents.
     """
+    from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+
     main = model.main
     symbols: dict[tuple[int, int], int] = {}
     for index, shape in shapes.items():
@@ -188,6 +210,8 @@ def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> li
 
 
 def _open_positions(operand: Operand, shape: Shape) -> list[int]:
+    from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH
+
     declared = operand.dimensions
     if declared is None or len(declared) != len(shape):
         return []
@@ -239,6 +263,9 @@ class SpecializingModel(InProcessModel):
             code for any lengths covers them; None if the device cannot compile in the background.
         first_tier: like `prepare`, at once; the model is then compiled in the background. None if
             executions wait for compiled code.
+        kept: returns the model for input shapes from the cache; None if there is none.
+        leave: called when the process exits, with the sets of input shapes that were not compiled
+            yet. It must not refer to the prepared model.
     """
 
     def __init__(
@@ -253,8 +280,14 @@ class SpecializingModel(InProcessModel):
         | None = None,
         first_tier: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
         | None = None,
+        kept: Callable[[Model, Mapping[int, Shape]], PreparedWithOperands | None] | None = None,
+        leave: Callable[[Sequence[Mapping[int, Shape]]], None] | None = None,
     ) -> None:
+        self._leave = leave
+        #: What runs the first tier.
+        self._unfinished: dict[tuple[Shape | None, ...], Mapping[int, Shape]] = {}
         self._first_tier = first_tier
+        self._kept = kept
         self.owner = owner
         self._model = model
         self._prepare = prepare
@@ -342,6 +375,8 @@ class SpecializingModel(InProcessModel):
         if self._specialize is None:
             return False
         work = partial(_specialized, weakref.ref(self), self._model, self._specialize, shapes)
+        from neurald.hal.execution.background import worker
+
         cancellation = worker.submit(work)
         if cancellation is not None:
             weakref.finalize(self, cancellation.cancel).atexit = False
@@ -406,16 +441,33 @@ class SpecializingModel(InProcessModel):
         try:
             if self._first_tier is None:
                 return self._compiled(shapes, known, options)
-            variant = self._opened_for(shapes)
+            variant = None if self._kept is None else self._kept(self._model, known)
+            if variant is not None:
+                return variant, None
+            variant = self._opened_for(shapes) or self._kept_open_for(shapes, known)
             if variant is not None:
                 return variant, self._uses_of_open(shapes)
             variant = self._first_tier(self._model, known, options)
+            self._note_unfinished(shapes, known)
         except BadData as error:
             raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
+        from neurald.hal.execution.background import worker
+
         cancellation = worker.submit(partial(_compiled, weakref.ref(self), shapes))
         if cancellation is not None:
             weakref.finalize(self, cancellation.cancel).atexit = False
         return variant, VariantUses(None)
+
+    def _note_unfinished(self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]) -> None:
+        """Notes that a variant is not compiled yet."""
+        if self._leave is not None:
+            if not self._unfinished:
+                call_at_exit(partial(_leave_unfinished, self._unfinished, self._leave))
+            self._unfinished[shapes] = known
+
+    def prepare_for(self, shapes: Mapping[int, Shape]) -> None:
+        """See `neurald.hal.compiling.contract.PreparesForShapes`."""
+        self._variant(tuple(shapes.get(index) for index in self._model.main.inputs), ExecuteOptions())
 
     def _compiled(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
@@ -452,6 +504,7 @@ class SpecializingModel(InProcessModel):
     def compile_variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> None:
         """Compiles the model for shapes whose variant is of the first tier, and replaces it."""
         variant, uses = self._compiled(shapes, known_shapes(self._model, shapes), options)
+        self._unfinished.pop(shapes, None)
         with self._lock:
             if shapes in self._variants:
                 self._replace(shapes, variant, uses)
@@ -472,6 +525,33 @@ class SpecializingModel(InProcessModel):
         with self._lock:
             self._replace(shapes, variant if shapes in self._variants else None)
 
+    def _kept_open_for(
+        self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]
+    ) -> PreparedWithOperands | None:
+        """Returns the model for these shapes from code for any lengths in the cache."""
+        positions = self._positions(known)
+        while positions and len(known) == len(shapes) and len(self._opened) < _MAX_OPEN_MODELS:
+            with self._lock:
+                models, count = None if None in self._pending else self._open_models, len(self._opened)
+            found = None if models is None else models.kept(count)
+            if found is None:
+                return None
+            with self._lock:
+                if count == len(self._opened):
+                    self._opened.append((found, positions))
+            variant = found.for_shapes(shapes)
+            if variant is not None:
+                return variant
+        return None
+
+    def _positions(self, known: Mapping[int, Shape]) -> set[tuple[int, int]]:
+        """Returns the inputs and dimensions that are open in code for any lengths."""
+        return {
+            (index, position)
+            for index, shape in known.items()
+            for position in _open_positions(self._model.main.operands[index], shape)
+        }
+
     def _from_open(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
     ) -> PreparedWithOperands | None:
@@ -479,11 +559,7 @@ class SpecializingModel(InProcessModel):
 
         Compiles such code if there is none for these lengths yet. Returns None if there cannot be.
         """
-        positions = {
-            (index, position)
-            for index, shape in known.items()
-            for position in _open_positions(self._model.main.operands[index], shape)
-        }
+        positions = self._positions(known)
         while True:
             count = len(self._opened)
             variant = self._opened_for(shapes)
@@ -537,6 +613,17 @@ def _specialized(
         found = prepared()
         if found is not None:
             found.replace_variant(shapes, variant)
+
+
+def _leave_unfinished(
+    unfinished: Mapping[tuple[Shape | None, ...], Mapping[int, Shape]],
+    leave: Callable[[Sequence[Mapping[int, Shape]]], None],
+) -> None:
+    """Leaves the shapes that were used last to another process."""
+    latest = list(unfinished.values())[-_MAX_LEFT:]
+    if latest:
+        with contextlib.suppress(Error, OSError):
+            leave(latest)
 
 
 def _compiled(

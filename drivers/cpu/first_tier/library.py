@@ -25,7 +25,6 @@ from neurald.hal.compiling.leaving import call_at_exit
 from neurald.hal.device import Artifact, Variants
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData, Cancelled, Error
-from neurald.hal.execution.background import worker
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
@@ -81,6 +80,8 @@ class FirstTierLibrary:
             if self._codes is None and self._compiling != os.getpid():
                 self._compiling = os.getpid()
                 self._ready = threading.Event()
+                from neurald.hal.execution.background import worker  # not needed if the cache has it
+
                 if worker.submit(partial(self._compile, variants)) is None:
                     self._compiling = 0
             return self._codes

@@ -16,7 +16,16 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.machinery.signature import MAX_RANK, Binding, Form, Match, MatchKey, Row, bind
+from neurald.hal.operations.machinery.signature import (
+    MAX_RANK,
+    Binding,
+    Form,
+    Match,
+    MatchKey,
+    Row,
+    bind,
+    matches,
+)
 from neurald.hal.records import replace
 
 Check = Callable[[Call], None]
@@ -51,7 +60,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     widens: OperationType | None = None
     arithmetic: frozenset[str] = frozenset()
     is_random: bool = False
-    _matches: dict[MatchKey, Match] = field(default_factory=dict)
+    _matches: dict[MatchKey, Match | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A copy with another signature gets a cache of its own.
@@ -68,6 +77,10 @@ class Definition(Struct, frozen=True, kw_only=True):
             return binding
         call = Call(binding, operands, lambda _: None, lambda _: None)
         return replace(binding, level=max(binding.level, self.level(call)))
+
+    def matches(self, operation: Operation, operands: Sequence[Operand]) -> bool:
+        """Returns True if the operation matches the signature; see `bind`."""
+        return matches(operation, operands, self.forms, self.rows, self._matches)
 
     def check(self, call: Call) -> None:
         """Runs the checks, as far as values are known.

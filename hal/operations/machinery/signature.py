@@ -245,7 +245,7 @@ def bind(
     rows: Sequence[Row],
     *,
     values_known: bool = True,
-    known: dict[MatchKey, Match] | None = None,
+    known: dict[MatchKey, Match | None] | None = None,
 ) -> Binding:
     """Matches an operation against its forms and type rows.
 
@@ -254,26 +254,16 @@ def bind(
         operands: of its graph.
         forms, rows: the operation's signature.
         values_known: False if operands without a value may still become constants.
-        known: matches of this signature that were found before; a new one is added.
+        known: what was found for this signature before, None for no match; what is new is added.
 
     Raises:
         BadData: nothing matches; names the first mismatched operand of the closest form, and what
             was expected.
     """
+    match = _known_match(operation, operands, forms, rows, values_known, known)
     indexes = operation.inputs + operation.outputs
-    facts = []
-    for index in indexes:
-        operand = operands[index]
-        dimensions = operand.dimensions
-        facts.append((operand.type, -1 if dimensions is None else len(dimensions), operand.lifetime))
-    key = len(operation.inputs), values_known, tuple(facts)
-    match = None if known is None else known.get(key)
     if match is None:
-        match = _match(operation, indexes, operands, forms, rows, values_known)
-        if known is not None and len(indexes) <= _MAX_KEPT_OPERANDS:
-            if len(known) >= _MAX_KEPT_MATCHES:
-                known.clear()
-            known[key] = match
+        raise BadData(_closest_mismatch(operation, indexes, operands, forms, rows, values_known))
     return Binding(
         type=operation.type,
         form=match.form,
@@ -283,6 +273,43 @@ def bind(
         outputs=_at(match.outputs, indexes),
         forbids_zero_points=match.forbids_zero_points,
     )
+
+
+def matches(
+    operation: Operation,
+    operands: Sequence[Operand],
+    forms: Sequence[Form],
+    rows: Sequence[Row],
+    known: dict[MatchKey, Match | None],
+) -> bool:
+    """Returns True if `bind` finds a match, in less time than its error takes."""
+    return _known_match(operation, operands, forms, rows, True, known) is not None
+
+
+def _known_match(
+    operation: Operation,
+    operands: Sequence[Operand],
+    forms: Sequence[Form],
+    rows: Sequence[Row],
+    values_known: bool,
+    known: dict[MatchKey, Match | None] | None,
+) -> Match | None:
+    """Returns the match of an operation, which is looked for once for all operations like it."""
+    indexes = operation.inputs + operation.outputs
+    facts = []
+    for index in indexes:
+        operand = operands[index]
+        dimensions = operand.dimensions
+        facts.append((operand.type, -1 if dimensions is None else len(dimensions), operand.lifetime))
+    key = len(operation.inputs), values_known, tuple(facts)
+    if known is not None and key in known:
+        return known[key]
+    match = _match(operation, indexes, operands, forms, rows, values_known)
+    if known is not None and len(indexes) <= _MAX_KEPT_OPERANDS:
+        if len(known) >= _MAX_KEPT_MATCHES:
+            known.clear()
+        known[key] = match
+    return match
 
 
 def _at(
@@ -302,30 +329,45 @@ def _match(
     forms: Sequence[Form],
     rows: Sequence[Row],
     values_known: bool,
-) -> Match:
+) -> Match | None:
     """Finds the form and row that fit an operation's operands; see `bind`."""
-    name = operation.type.name
-    candidates = [
-        (form, assignment)
-        for form in forms
-        if (assignment := form.assignment(len(operation.inputs), len(operation.outputs))) is not None
-    ]
-    if not candidates:
-        raise BadData(_wrong_count(operation, forms))
-    for form, assignment in candidates:
+    for form in forms:
+        assignment = form.assignment(len(operation.inputs), len(operation.outputs))
+        if assignment is None:
+            continue
         needed = _needed(assignment.parameters, indexes, operands, values_known)
         if needed is None:
             continue
         for candidate in rows:
             if needed.items() <= candidate.types.items():
                 return _found(operation, form, candidate, assignment, operands)
+    return None
+
+
+def _closest_mismatch(
+    operation: Operation,
+    indexes: Sequence[int],
+    operands: Sequence[Operand],
+    forms: Sequence[Form],
+    rows: Sequence[Row],
+    values_known: bool,
+) -> str:
+    """Returns why no form and row fits an operation's operands; see `bind`."""
+    name = operation.type.name
+    assignments = [
+        assignment
+        for form in forms
+        if (assignment := form.assignment(len(operation.inputs), len(operation.outputs))) is not None
+    ]
+    if not assignments:
+        return _wrong_count(operation, forms)
     closest = (-1, "")
-    for _, assignment in candidates:
+    for assignment in assignments:
         pairs = list(zip(assignment.parameters, indexes, strict=True))
         for candidate in rows:
             problem = _mismatch(pairs, operands, candidate.types, name, rows, values_known)
             closest = max(closest, problem, key=lambda pair: pair[0])
-    raise BadData(closest[1])
+    return closest[1]
 
 
 def _assign(parameters: Sequence[Parameter], indexes: Sequence[int]) -> Iterator[tuple[Parameter, int]]:

@@ -30,6 +30,7 @@ from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import unfinished
 from neurald.runtime.execution.background.lanes import lane
 from neurald.runtime.execution.recovery.recovery import Recovery
+from neurald.runtime.plan.compiling import has_known_inputs
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.prepared_step import PreparedStep
 from neurald.runtime.plan.preparer import Preparer
@@ -99,12 +100,14 @@ class Optimization:
         self._when_replaced: weakref.WeakMethod[Callable[[], None]] | None = None
         self._resuming = forkable_lock()
         self._changed = threading.Condition()
-        if any(step.is_first_tier for step in self._steps):
-            self.resume()
+        first = [step for step in self._steps if step.is_first_tier]
+        if first:
+            # For shapes that only executions know, there is nothing to compile before the first.
+            if any(has_known_inputs(step.model) for step in first):
+                self.resume()
             reference = weakref.ref(self)
-            for step in self._steps:
-                if step.is_first_tier:
-                    recovery.step(step).on_first_tier = partial(_resume, reference)
+            for step in first:
+                recovery.step(step).on_first_tier = partial(_resume, reference)
 
     def resume(self) -> None:
         """Begins the work, in a forked child again."""

@@ -58,12 +58,15 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
         load=chosen.load_models or None,
         allow_control=chosen.model_control,
         allow_client_shm=chosen.allow_client_shm,
+        http_restricted_api=chosen.http_restricted_api,
+        grpc_restricted_protocol=chosen.grpc_restricted_protocol,
         tls_certificate="" if files is None else str(files.certificate),
         tls_key="" if files is None else str(files.key),
         tls_authority="" if files is None else str(files.authority),
         token=_token(Path(chosen.auth_token_file)) if chosen.auth_token_file else "",
         insecure=chosen.insecure,
         limits=chosen.limits,
+        trace=chosen.trace,
         workers=WorkerOptions(
             log_format=LogFormat.TEXT
             if configuration.log_format is LogFormat.AUTO

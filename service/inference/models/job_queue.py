@@ -134,6 +134,9 @@ class JobQueue:
         for job in jobs:
             if job.deadline_s is not None and now_s + self._run_s > job.deadline_s and len(self._jobs):
                 job.fail(
-                    ServiceError(Status.LATE, "the request has waited for longer than leaves time to run it")
+                    ServiceError(
+                        Status.LATE,
+                        "Deadline Exceeded: the request has waited for longer than leaves time to run it",
+                    )
                 )
         return [job for job in jobs if not job.is_over]

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import logging
 import os
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -13,8 +15,9 @@ from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status, status_of
 from neurald.service.inference.protocol.tensors import quoted
-from neurald.service.inference.repository.folders import Found, Repository
+from neurald.service.inference.repository.folders import Found, Repository, check_name, given_files
 from neurald.service.inference.repository.model_config import (
+    ModelSettings,
     parse_config,
     parse_config_json,
     settings_of,
@@ -49,6 +52,20 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class _Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model was loaded from.
+
+    Attributes:
+        state: of its files in the repository.
+        config_json: that a client has given.
+        files: that a client has given, with their digests.
+    """
+
+    state: tuple[object, ...]
+    config_json: str | None
+    files: tuple[tuple[str, bytes], ...]
+
+
 class Registry:
     """Serves the models of a repository. Belongs to one event loop.
 
@@ -72,7 +89,7 @@ class Registry:
         self._queue_size = queue_size
         self._load_s = load_s
         self._models: dict[str, dict[int, ServedVersion]] = {}
-        self._sources: dict[str, tuple[object, ...]] = {}
+        self._sources: dict[str, _Source] = {}
         self._failures: dict[str, str] = {}
         self._loading: set[str] = set()
         self._locks: dict[str, asyncio.Lock] = {}
@@ -103,11 +120,17 @@ class Registry:
             )
         if not version:
             return versions[max(versions)]
-        found = versions.get(int(version)) if version.isdecimal() and len(version) < 19 else None
+        if not version.isdecimal() or not int(version[:19]):
+            raise ServiceError(
+                Status.INVALID,
+                f"failed to get model version from specified version string {quoted(version)}, version should be "
+                "an integral value > 0",
+            )
+        found = versions.get(int(version)) if len(version) < 19 else None
         if found is None:
             raise ServiceError(
                 Status.NOT_FOUND,
-                f"Request for unknown model: {quoted(name)} version {quoted(version)} is not found",
+                f"Request for unknown model: {quoted(name)} version {quoted(version)[1:-1]} is not found",
             )
         return found
 
@@ -185,44 +208,44 @@ class Registry:
                 logger.error("the model %s cannot be served: %s", name, outcome)
         self.is_starting = False
 
-    async def load(self, name: str, config_json: str | None = None) -> None:
+    async def load(
+        self, name: str, config_json: str | None = None, files: Mapping[str, bytes] | None = None
+    ) -> None:
         """Loads a model, or loads it again if its files have changed.
 
         Requests are answered by the versions before until the new ones are ready; if they cannot be
-        loaded, these stay.
+        loaded, these stay. A model that was loaded with a configuration or files of a client keeps
+        these until its files in the repository change, or it is unloaded.
 
         Args:
             name: of the model.
             config_json: the configuration in place of that in the repository.
+            files: of the model in place of the repository's, by path, with a configuration.
 
         Raises:
             ServiceError: it cannot be loaded.
         """
-        found = self._repository.find(name)
+        check_name(name)
+        found = given_files(name, files, config_json) if files else self._repository.find(name)
         async with self._lock(name), self._slots:
             self._loading.add(name)
             try:
                 await self._load(found, config_json)
                 self._failures.pop(name, None)
-            except (Error, OSError) as error:
-                status = status_of(error.code) if isinstance(error, Error) else Status.UNAVAILABLE
-                failure = ServiceError(status, f"failed to load {quoted(name)}: {error}")
-                self._failures[name] = str(failure)
-                raise failure from None
             except ServiceError as error:
                 self._failures[name] = str(error)
                 raise
+            except OSError as error:
+                failure = ServiceError(Status.UNAVAILABLE, f"failed to load {quoted(name)}: {error.strerror}")
+                self._failures[name] = str(failure)
+                raise failure from None
             finally:
                 self._loading.discard(name)
 
     async def unload(self, name: str) -> None:
-        """Unloads a model; requests that are there are answered first.
-
-        Raises:
-            ServiceError: there is no such model.
-        """
-        if name not in self._models:
-            self._repository.find(name)
+        """Unloads a model, if there is one of this name; requests that are there are answered first."""
+        if name not in self._models and name not in self._repository.models():
+            return
         async with self._lock(name):
             versions = self._models.pop(name, {})
             self._sources.pop(name, None)
@@ -240,27 +263,45 @@ class Registry:
 
     async def _load(self, found: Found, config_json: str | None) -> None:
         name = found.name
+        loaded = self._sources.get(name) if name in self._models else None
+        source = _Source(
+            state=self._repository.state_of(name),
+            config_json=config_json,
+            files=tuple((path, sha256(content).digest()) for path, content in found.files.items()),
+        )
+        is_plain = config_json is None and not found.files
+        if loaded is not None and (loaded == source or (is_plain and loaded.state == source.state)):
+            return
         text = self._repository.config_text(found)
         config = parse_config(name, text) if config_json is None else parse_config_json(name, config_json)
         settings = settings_of(name, config)
         versions = versions_to_serve(config, found.versions)
         if not versions:
-            raise ServiceError(Status.NOT_FOUND, f"the model {name} has no version that its policy serves")
+            raise ServiceError(
+                Status.NOT_FOUND,
+                f"failed to load {quoted(name)}, failed to poll from model repository: it has no version that its "
+                "policy serves",
+            )
+        labels = {
+            each.name: self._repository.labels(found, each.label_filename)
+            for each in config.output
+            if each.label_filename
+        }
         with contextlib.ExitStack() as opened:
             files: dict[int, int] = {}
             for version in versions:
-                files[version] = self._repository.open_model(found, version, settings.file_name)
+                try:
+                    files[version] = self._repository.open_model(found, version, settings.file_name)
+                except ServiceError as error:
+                    raise _load_failure(name, version, error) from None
                 opened.callback(os.close, files[version])
-            source = (text, config_json, tuple((v, _identity(files[v])) for v in versions))
-            if self._sources.get(name) == source and name in self._models:
-                return
             fresh = {
-                version: self._version(name, version, config, settings, os.dup(files[version]))
+                version: self._version(name, version, config, settings, labels, os.dup(files[version]))
                 for version in versions
             }
         try:
             for each in fresh.values():
-                await each.start()
+                await _started(each)
         except BaseException:
             await asyncio.gather(*(each.close(0) for each in fresh.values()))
             raise
@@ -268,12 +309,21 @@ class Registry:
         self._models[name], self._sources[name] = fresh, source
         await asyncio.gather(*(each.close() for each in before.values()))
 
-    def _version(self, name: str, version: int, config: Any, settings: Any, model: int) -> ServedVersion:
+    def _version(
+        self,
+        name: str,
+        version: int,
+        config: Any,
+        settings: ModelSettings,
+        labels: Mapping[str, Sequence[str]],
+        model: int,
+    ) -> ServedVersion:
         return ServedVersion(
             name,
             version,
             config,
             settings,
+            labels,
             model,
             self._workers,
             queue_size=self._queue_size,
@@ -281,6 +331,18 @@ class Registry:
         )
 
 
-def _identity(descriptor: int) -> tuple[int, ...]:
-    status = os.fstat(descriptor)
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+async def _started(version: ServedVersion) -> None:
+    """Starts a version; raises ServiceError if it cannot be loaded."""
+    try:
+        await version.start()
+    except (ServiceError, Error, OSError) as error:
+        raise _load_failure(version.name, version.version, error) from None
+
+
+def _load_failure(name: str, version: int, error: Exception) -> ServiceError:
+    status = error.status if isinstance(error, ServiceError) else Status.UNAVAILABLE
+    if isinstance(error, Error):
+        status = status_of(error.code)
+    return ServiceError(
+        status, f"load failed for model {quoted(name)}: version {version} is at UNAVAILABLE state: {error};"
+    )

@@ -38,7 +38,11 @@ def checked_inputs(
     positions = {each.name: n for n, each in enumerate(inputs)}
     found: list[JobInput | None] = [None] * len(inputs)
     if len(given_inputs) != len(inputs):
-        given_names = {each.name for each in given_inputs}
+        given_names: set[str] = set()
+        for given in given_inputs:
+            if given.name in given_names:
+                raise _given_twice(given)
+            given_names.add(given.name)
         missing = [quoted(name) for name in positions if name not in given_names]
         raise ServiceError(
             Status.INVALID,
@@ -57,7 +61,7 @@ def checked_inputs(
                 f"inputs are {', '.join(map(quoted, positions))}",
             )
         if found[position] is not None:
-            raise ServiceError(Status.INVALID, f"input {quoted(given.name)} already exists in request")
+            raise _given_twice(given)
         described = inputs[position]
         datatype = datatype_of(described.kind)
         if given.datatype != datatype:
@@ -124,7 +128,7 @@ def raw_input(
     if max_batch_size:
         shape[0] = 1
     is_text = described.kind == BYTES
-    if is_text and (described.shape is None or any(length not in (-1, 1) for length in shape)):
+    if is_text and (described.shape is None or any(length != 1 for length in shape)):
         raise ServiceError(
             Status.INVALID,
             f"For BYTE datatype raw input {quoted(described.name)}, the model must have input shape [1]",
@@ -137,7 +141,6 @@ def raw_input(
             "than one variable-sized dimension",
         )
     if is_text:
-        shape = [1] * len(shape)
         content = memoryview(b"".join((content.nbytes.to_bytes(4, "little"), content)))
     elif unknown:
         known = math.prod(length for length in shape if length >= 0) * type_named(described.kind).itemsize
@@ -148,6 +151,10 @@ def raw_input(
         shape=tuple(shape),
         source=Bytes(content),
     )
+
+
+def _given_twice(given: InputTensor) -> ServiceError:
+    return ServiceError(Status.INVALID, f"input {quoted(given.name)} already exists in request")
 
 
 def _lengths(shape: tuple[int, ...]) -> str:

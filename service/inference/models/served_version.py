@@ -6,7 +6,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -43,14 +43,14 @@ RECEIPT: Final = "receipt"
 _TIMEOUT: Final = "timeout"
 #: Parameters that would change the answer, and are not supported.
 _REFUSED: Final = ("sequence_id", "sequence_start", "sequence_end")
-#: Names of parameters that begin so belong to the protocol, which has these.
-_RESERVED: Final = "triton_"
-_FINAL_RESPONSE: Final = "triton_enable_empty_final_response"
 _MAX_TIMEOUT_S: Final = 86_400.0
 #: The most elements of an output of which classes are wanted.
 _MAX_CLASSIFIED: Final = 1_000_000
 
 Encode = Callable[[InferenceAnswer], object]
+#: Is told how a request was run: the record, when it began to wait, its outputs, and the names of all
+#: outputs of the model.
+NoteRun = Callable[[RunRecord, int, Sequence[JobOutput], Sequence[str]], None]
 
 
 class ServedVersion:
@@ -61,6 +61,7 @@ class ServedVersion:
         version: of the model.
         config: the model's configuration, a message ModelConfig.
         settings: what follows from it.
+        labels: the names of the classes of outputs, by output.
         model: descriptor of its file, which this object closes.
         workers: gives it workers.
         queue_size: how many requests may wait, unless the configuration says.
@@ -77,6 +78,7 @@ class ServedVersion:
         version: int,
         config: Any,
         settings: ModelSettings,
+        labels: Mapping[str, Sequence[str]],
         model: int,
         workers: WorkerPool,
         *,
@@ -88,6 +90,7 @@ class ServedVersion:
         self.config = config
         self.settings = settings
         self.statistics = Statistics()
+        self._labels = labels
         self._model = model
         self._loop = asyncio.get_running_loop()
         self._queue = JobQueue(
@@ -225,13 +228,20 @@ class ServedVersion:
 
     # Requests.
 
-    async def infer(self, request: InferenceRequest, encode: Encode, timeout_s: float | None) -> object:
+    async def infer(
+        self,
+        request: InferenceRequest,
+        encode: Encode,
+        timeout_s: float | None,
+        note_run: NoteRun | None = None,
+    ) -> object:
         """Runs the model.
 
         Args:
             request: the inputs, which are not trusted.
             encode: makes the transport's answer; its argument is valid only during the call.
             timeout_s: how long the transport lets it take; None for no limit.
+            note_run: is told how it was run.
 
         Returns:
             What `encode` returned.
@@ -241,7 +251,7 @@ class ServedVersion:
         """
         if self._is_closing or all(each.has_given_up for each in self._instances):
             raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
-        job = self._job(request, encode, timeout_s)
+        job = self._job(request, encode, timeout_s, note_run)
         now_s = self._loop.time()
         try:
             self._queue.put(
@@ -269,19 +279,18 @@ class ServedVersion:
             if expiry is not None:
                 expiry.cancel()
 
-    def _job(self, request: InferenceRequest, encode: Encode, timeout_s: float | None) -> InferenceJob:
+    def _job(
+        self,
+        request: InferenceRequest,
+        encode: Encode,
+        timeout_s: float | None,
+        note_run: NoteRun | None,
+    ) -> InferenceJob:
         loaded = self.loaded
         for name in _REFUSED:
             if request.parameters.get(name):
                 raise ServiceError(
                     Status.INVALID, f"the model {self.name} is not served in sequences, so it takes no {name}"
-                )
-        for name in request.parameters:
-            if name.startswith(_RESERVED) and name != _FINAL_RESPONSE:
-                raise ServiceError(
-                    Status.INVALID,
-                    f"the parameter {quoted(name)} is reserved for Triton usage: names that begin with "
-                    f"'{_RESERVED}', other than {_FINAL_RESPONSE}",
                 )
         inputs = checked_inputs(request.inputs, loaded.inputs, self.name, self.settings.max_batch_size)
         rows = inputs[0].shape[0] if self.settings.max_batch_size and inputs else 1
@@ -295,17 +304,17 @@ class ServedVersion:
                     f"unexpected inference output {quoted(each.name)} for model {quoted(self.name)}",
                 )
             if position in positions:
-                raise ServiceError(Status.INVALID, f"output {quoted(each.name)} already requested")
+                raise ServiceError(Status.INVALID, f"output {quoted(each.name)} already exists in request")
             positions.append(position)
         chosen = tuple(positions) or tuple(range(len(loaded.outputs)))
         by_position = dict(zip(positions, wanted, strict=True))
 
         def finish(outputs: Sequence[JobOutput], record: RunRecord) -> object:
+            if note_run is not None:
+                note_run(record, job.queued_ns, outputs, tuple(self._outputs))
             parameters: dict[str, Parameter] = {}
             if request.parameters.get(RECEIPT):
                 parameters[RECEIPT] = _receipt_text(record)
-            if request.parameters.get(_FINAL_RESPONSE):
-                parameters["triton_final_response"] = True
             if "binary_data_output" in request.parameters:
                 parameters["binary_data_output"] = request.parameters["binary_data_output"]
             return encode(
@@ -318,7 +327,7 @@ class ServedVersion:
                 )
             )
 
-        return InferenceJob(
+        job = InferenceJob(
             inputs=inputs,
             rows=rows,
             wanted=chosen,
@@ -326,6 +335,7 @@ class ServedVersion:
             future=self._loop.create_future(),
             deadline_s=self._deadline_s(request, timeout_s),
         )
+        return job
 
     def raw_request(self, content: memoryview) -> InferenceRequest:
         """Returns the request that the bytes of the only input are, as HTTP's raw binary requests have it.
@@ -361,7 +371,8 @@ class ServedVersion:
         described = self.loaded.outputs[output.position]
         data, shape, datatype = output.data, output.shape, datatype_of(output.kind)
         if wanted is not None and wanted.classes:
-            data, shape = _classes(output, wanted, is_batched=self.settings.max_batch_size > 0)
+            labels = self._labels.get(described.name, ())
+            data, shape = _classes(output, wanted, labels, is_batched=self.settings.max_batch_size > 0)
             datatype = "BYTES"
         return OutputTensor(name=described.name, datatype=datatype, shape=shape, data=data, wanted=wanted)
 
@@ -426,7 +437,7 @@ class ServedVersion:
         self._loop.call_soon(self._dispatch)
 
     def _expire(self, job: InferenceJob) -> None:
-        job.fail(ServiceError(Status.LATE, "the request has taken longer than it may"))
+        job.fail(ServiceError(Status.LATE, "Deadline Exceeded: the request has taken longer than it may"))
         self._cancel(job)
 
     def _cancel(self, job: InferenceJob) -> None:
@@ -451,9 +462,9 @@ def _receipt_text(record: RunRecord) -> str:
 
 
 def _classes(
-    output: JobOutput, wanted: WantedOutput, *, is_batched: bool
+    output: JobOutput, wanted: WantedOutput, labels: Sequence[str], *, is_batched: bool
 ) -> tuple[memoryview, tuple[int, ...]]:
-    """Returns the largest values of an output with their indices, as text "value:index"."""
+    """Returns the largest values of an output as text "value:index", or "value:index:label"."""
     if output.kind == BYTES:
         raise ServiceError(
             Status.INVALID,
@@ -471,6 +482,7 @@ def _classes(
     texts = np.empty((rows.shape[0], count), object)
     for number, row in enumerate(rows):
         for place, index in enumerate(np.argsort(-row.astype(np.float64), kind="stable")[:count]):
-            texts[number, place] = f"{row[index]:f}:{index}".encode()
+            label = f":{labels[index]}" if index < len(labels) else ""
+            texts[number, place] = f"{row[index]:f}:{index}{label}".encode()
     shape = texts.shape if is_batched else texts.shape[1:]
     return memoryview(encode_byte_strings(texts)), tuple(shape)

@@ -17,6 +17,7 @@ class Status(enum.Enum):
     CANCELLED = enum.auto()
     UNIMPLEMENTED = enum.auto()
     UNAUTHENTICATED = enum.auto()
+    FORBIDDEN = enum.auto()
     INTERNAL = enum.auto()
 
 

@@ -16,10 +16,15 @@ from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.rpc.transport.message_scan import count_parts
 from neurald.service.inference.protocol.element_types import content_field, dtype_of, kind_of_datatype
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.messages import ModelInferRequest, ModelInferResponse
-from neurald.service.inference.protocol.regions import RegionTable
+from neurald.service.inference.protocol.messages import (
+    ModelInferRequest,
+    ModelInferResponse,
+    ModelStreamInferResponse,
+)
+from neurald.service.inference.protocol.regions import REGION, RegionTable
 from neurald.service.inference.protocol.tensors import (
     MAX_TENSORS,
+    RESERVED_PREFIX,
     Bytes,
     InferenceAnswer,
     InferenceRequest,
@@ -37,6 +42,8 @@ _RAW_OUTPUT: Final = 6 << 3 | 2
 _DELIMITED: Final = 2
 _VARINT: Final = 0
 _FIXED: Final = {1: 8, 5: 4}
+#: Asks for an answer of a stream that only says that it was the last one.
+_FINAL_RESPONSE: Final = "triton_enable_empty_final_response"
 #: The most fields of a message besides tensors, and the most strings and nested messages in them.
 _MAX_FIELDS: Final = 1 << 14
 _MAX_PARTS: Final = 1 << 18
@@ -59,6 +66,7 @@ def decode_request(data: bytes, regions: RegionTable) -> InferenceRequest:
     if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
         raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs or outputs")
     parameters = decode_parameters(message.parameters)
+    _check_parameters(parameters)
     return InferenceRequest(
         model=message.model_name,
         version=message.model_version,
@@ -140,6 +148,23 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise IndexError
 
 
+def _check_parameters(parameters: dict[str, Parameter]) -> None:
+    """Raises ServiceError unless the parameters of a request that belong to the protocol are right."""
+    for key, value in parameters.items():
+        if key == _FINAL_RESPONSE:
+            if not isinstance(value, bool):
+                raise ServiceError(
+                    Status.INVALID, f"invalid value type for '{key}' parameter, expected bool_param."
+                )
+        elif key.startswith(RESERVED_PREFIX):
+            raise ServiceError(
+                Status.INVALID,
+                f"parameter keys starting with '{RESERVED_PREFIX}' are reserved for Triton usage. Only the "
+                f"following keys starting with '{RESERVED_PREFIX}' are allowed: {_FINAL_RESPONSE}; this is "
+                f"{quoted(key)}",
+            )
+
+
 def decode_parameters(given: Any) -> dict[str, Parameter]:
     """Returns the parameters of a message as values.
 
@@ -166,7 +191,9 @@ def _inputs(message: Any, raw: list[memoryview], regions: RegionTable) -> tuple[
         if region is not None:
             if each.HasField("contents"):
                 raise ServiceError(
-                    Status.INVALID, f"input {quoted(name)} is in shared memory, and has contents as well"
+                    Status.INVALID,
+                    f"unexpected 'content' provided when using shared memory for input tensor {quoted(name)} for "
+                    f"model {quoted(message.model_name)}",
                 )
             source = region
         elif raw:
@@ -235,11 +262,12 @@ def _wanted(each: Any, regions: RegionTable) -> WantedOutput:
     if not each.parameters:
         return WantedOutput(name=each.name)
     parameters = decode_parameters(each.parameters)
-    return WantedOutput(
-        name=each.name,
-        region=regions.part_of(each.name, parameters),
-        classes=class_count(each.name, parameters),
-    )
+    region, classes = regions.part_of(each.name, parameters), class_count(each.name, parameters)
+    if region is not None and classes:
+        raise ServiceError(
+            Status.INVALID, f"output can't set both '{REGION}' and 'classification': {quoted(each.name)}"
+        )
+    return WantedOutput(name=each.name, region=region, classes=classes)
 
 
 def class_count(name: str, parameters: dict[str, Parameter]) -> int:
@@ -292,9 +320,37 @@ def set_parameter(target: Any, value: Parameter) -> None:
         target.string_param = value
 
 
+def _last() -> bytes:
+    message = ModelInferResponse()
+    set_parameter(message.parameters["triton_final_response"], value=True)
+    encoded: bytes = message.SerializeToString()
+    return encoded
+
+
+#: What is appended to an answer of a stream. Fields that follow others in a message belong to it, too.
+_LAST: Final = _last()
+
+
 def encode_stream_answer(answer: bytes) -> bytes:
-    """Encodes a ModelStreamInferResponse with an encoded answer."""
-    return b"".join((bytes((2 << 3 | _DELIMITED,)), _encoded_varint(len(answer)), answer))
+    """Encodes a ModelStreamInferResponse with an encoded answer, the only one of its request."""
+    size = len(answer) + len(_LAST)
+    return b"".join((bytes((2 << 3 | _DELIMITED,)), _encoded_varint(size), answer, _LAST))
+
+
+def encode_stream_failure(request: InferenceRequest | None, message: str) -> bytes:
+    """Encodes a ModelStreamInferResponse that says why a request of a stream has no answer.
+
+    Args:
+        request: None if it could not be decoded.
+        message: for the client.
+    """
+    response = ModelStreamInferResponse(error_message=message)
+    if request is not None:
+        found = response.infer_response
+        found.model_name, found.model_version, found.id = request.model, request.version, request.id
+        found.MergeFromString(_LAST)
+    encoded: bytes = response.SerializeToString()
+    return encoded
 
 
 def _encoded_varint(value: int) -> bytes:

@@ -11,9 +11,10 @@ from neurald.hal.lanes.byte_strings import decode_byte_strings, encode_byte_stri
 from neurald.service.inference.protocol.element_types import dtype_of, kind_of_datatype
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.grpc_encoding import class_count
-from neurald.service.inference.protocol.regions import RegionTable
+from neurald.service.inference.protocol.regions import REGION, RegionTable
 from neurald.service.inference.protocol.tensors import (
     MAX_TENSORS,
+    RESERVED_PREFIX,
     Bytes,
     InferenceAnswer,
     InferenceRequest,
@@ -51,6 +52,7 @@ class _Request(msgspec.Struct):
 
 _REQUEST: Final = msgspec.json.Decoder(_Request)
 _FLAT: Final[dict[str, msgspec.json.Decoder[Any]]] = {
+    "O": msgspec.json.Decoder(list[str]),
     "b": msgspec.json.Decoder(list[bool]),
     "i": msgspec.json.Decoder(list[int]),
     "u": msgspec.json.Decoder(list[int]),
@@ -59,6 +61,10 @@ _FLAT: Final[dict[str, msgspec.json.Decoder[Any]]] = {
 #: Kinds of NumPy's arrays of which elements of a kind may be given.
 _ACCEPTED: Final = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}
 _ENCODER: Final = msgspec.json.Encoder()
+#: How deep the lists of a tensor's elements may be nested.
+_MAX_NESTING: Final = 100
+#: The most dimensions of NumPy's arrays, in every version of it.
+_MAX_RANK: Final = 32
 #: The parameters that say how a tensor is sent, and are not passed on.
 _BINARY_OUTPUT: Final = "binary_data_output"
 _BINARY: Final = "binary_data"
@@ -83,12 +89,14 @@ def decode_request(
     if header_bytes is not None and not 0 <= header_bytes <= len(body):
         raise ServiceError(
             Status.INVALID,
-            f"Inference-Header-Content-Length is {header_bytes}; the body has {len(body)} bytes",
+            f"inference header size should be in range (0, {len(body)}), got: {header_bytes}",
         )
     header, binary = (view, view[:0]) if header_bytes is None else (view[:header_bytes], view[header_bytes:])
     try:
         request = _REQUEST.decode(header)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise _too_deep() from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ServiceError(Status.INVALID, f"failed to parse the request JSON: {error}") from None
     if len(request.inputs) > MAX_TENSORS or len(request.outputs) > MAX_TENSORS:
         raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs or outputs")
@@ -97,16 +105,36 @@ def decode_request(
     for each in request.inputs:
         given = _without_nulls(each.parameters)
         size = given.get(_BINARY_SIZE)
+        _require_one_source(each, given)
+        if any(length < 0 for length in each.shape):
+            raise ServiceError(
+                Status.INVALID,
+                "Unable to parse 'shape': attempt to access JSON non-unsigned-integer as unsigned-integer: input "
+                f"{quoted(each.name)} has a negative length",
+            )
         shape = checked_shape(each.name, each.shape)
         region = regions.part_of(each.name, given)
         source: InputBytes
         if region is not None:
             source = region
         elif size is not None:
-            if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= len(binary) - at:
+            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
                 raise ServiceError(
                     Status.INVALID,
-                    f"input {quoted(each.name)}: binary_data_size is {size!r}; {len(binary) - at} bytes are left",
+                    f"Unable to parse 'binary_data_size': input {quoted(each.name)} has {size!r}; a number is "
+                    "expected",
+                )
+            if size and header_bytes is None:
+                raise ServiceError(
+                    Status.INVALID,
+                    "must specify valid 'Infer-Header-Content-Length' in request header and 'binary_data_size' "
+                    f"when passing inputs in binary data format: input {quoted(each.name)}",
+                )
+            if size > len(binary) - at:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"unexpected size for input {quoted(each.name)}, expecting {size - len(binary) + at} "
+                    f"additional bytes for model {quoted(model)}",
                 )
             source = Bytes(binary[at : at + size])
             at += size
@@ -116,13 +144,26 @@ def decode_request(
     if at != len(binary):
         raise ServiceError(
             Status.INVALID,
-            f"{len(binary)} bytes of tensors follow the JSON; its inputs have {at} by binary_data_size",
+            f"unexpected additional input data for model {quoted(model)}: {len(binary)} bytes follow the JSON; "
+            f"its inputs have {at} by binary_data_size",
         )
     parameters = _without_nulls(request.parameters)
+    for key in parameters:
+        if key.startswith(RESERVED_PREFIX):
+            raise ServiceError(
+                Status.INVALID,
+                f"parameter keys starting with '{RESERVED_PREFIX}' are reserved for Triton usage and should not be "
+                f"specified: {quoted(key)}",
+            )
     by_default = bool(parameters.pop(_BINARY_OUTPUT, False))
     outputs: list[WantedOutput] = []
     for wanted in request.outputs:
         given = _without_nulls(wanted.parameters)
+        for other in ("classification", _BINARY):
+            if REGION in given and given.get(other):
+                raise ServiceError(
+                    Status.INVALID, f"Output can't set both '{REGION}' and '{other}': {quoted(wanted.name)}"
+                )
         outputs.append(
             WantedOutput(
                 name=wanted.name,
@@ -149,59 +190,128 @@ def _without_nulls(parameters: _Parameters) -> dict[str, Parameter]:
 
 def _elements(given: _Input, shape: tuple[int, ...]) -> memoryview:
     """Returns the bytes of a tensor whose elements are in the JSON, nested or not."""
-    name = quoted(given.name)
-    if kind_of_datatype(given.datatype) is None:
-        raise ServiceError(Status.INVALID, f"input {name} has the datatype {quoted(given.datatype)}")
-    if not memoryview(given.data).nbytes:
-        raise ServiceError(
-            Status.INVALID, f"input {name} has neither data nor binary_data_size nor a region of memory"
-        )
-    count = math.prod(shape)
+    datatype = given.datatype
+    if kind_of_datatype(datatype) is None:
+        raise ServiceError(Status.INVALID, f"input {quoted(given.name)} has the datatype {quoted(datatype)}")
+    kind = "O" if datatype == "BYTES" else dtype_of(datatype).kind
     try:
-        if given.datatype == "BYTES":
-            return memoryview(_strings(name, msgspec.json.decode(given.data), count))
-        dtype = dtype_of(given.datatype)
-        elements: Any
         try:
-            elements = _FLAT[dtype.kind].decode(given.data)
+            elements: list[Any] = _FLAT[kind].decode(given.data)
         except msgspec.ValidationError:
             elements = msgspec.json.decode(given.data)
+            if kind == "O" or _depth(elements) > _MAX_RANK:
+                elements = _flattened(elements)
+    except RecursionError:
+        raise _too_deep() from None
+    except msgspec.DecodeError as error:
+        raise ServiceError(
+            Status.INVALID, f"input {quoted(given.name)}: its data are not understood: {error}"
+        ) from None
+    return bytes_of_elements(given.name, datatype, elements, math.prod(shape))
+
+
+def bytes_of_elements(name: str, datatype: str, elements: list[Any], count: int) -> memoryview:
+    """Returns the bytes of a tensor with these elements.
+
+    Args:
+        name: of the input, for errors.
+        datatype: of the protocol, which models have.
+        elements: of JSON; numbers may be in lists in lists.
+        count: how many are expected.
+
+    Raises:
+        ServiceError: there are more or fewer, or they are of another type.
+    """
+    if datatype == "BYTES":
+        if len(elements) != count:
+            raise _wrong_count(quoted(name), len(elements), count)
+        if not all(isinstance(each, str) for each in elements):
+            raise _wrong_type(name, datatype, "string")
+        strings = np.empty(count, object)
+        strings[:] = [each.encode() for each in elements]
+        return memoryview(encode_byte_strings(strings))
+    dtype = dtype_of(datatype)
+    try:
         array = np.asarray(elements)
         if array.size != count:
-            raise ServiceError(
-                Status.INVALID, f"input {name} has {array.size} elements; the shape {list(shape)} has {count}"
-            )
+            raise _wrong_count(quoted(name), array.size, count)
         if count and array.dtype.kind not in _ACCEPTED[dtype.kind]:
-            raise ServiceError(Status.INVALID, f"input {name} has elements that are not {given.datatype}")
+            raise _wrong_type(name, datatype, "boolean" if dtype.kind == "b" else "number")
         if count and dtype.kind in "iu":
             limits = np.iinfo(dtype)
             if int(array.min()) < limits.min or int(array.max()) > limits.max:
                 raise ServiceError(
-                    Status.INVALID, f"input {name} has elements beyond the range of {given.datatype}"
+                    Status.INVALID, f"input {quoted(name)} has elements beyond the range of {datatype}"
                 )
         with np.errstate(over="ignore"):
             return memoryview(array.astype(dtype).tobytes())
-    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError, TypeError) as error:
-        raise ServiceError(Status.INVALID, f"input {name}: its data are not understood: {error}") from None
+    except (ValueError, OverflowError, TypeError) as error:
+        raise ServiceError(
+            Status.INVALID, f"input {quoted(name)}: its data are not understood: {error}"
+        ) from None
 
 
-def _strings(name: str, nested: Any, count: int) -> bytes:
-    """Encodes strings of a list, or of lists in lists."""
-    found: list[bytes] = []
-    waiting: list[Any] = [nested]
+def _depth(nested: Any) -> int:
+    """Returns how deep the first element of lists in lists is."""
+    depth = 0
+    while isinstance(nested, list) and nested:
+        nested, depth = nested[0], depth + 1
+    return depth
+
+
+def _flattened(nested: Any) -> list[Any]:
+    """Returns the elements of a list, or of lists in lists, in order."""
+    if not isinstance(nested, list):
+        raise ServiceError(Status.INVALID, "Unable to parse 'data': attempt to access non-array as array")
+    found: list[Any] = []
+    waiting = [iter(nested)]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, list):
-            waiting.extend(reversed(each))
-        elif isinstance(each, str):
-            found.append(each.encode())
+        for each in waiting[-1]:
+            if isinstance(each, list):
+                if len(waiting) == _MAX_NESTING:
+                    raise _too_deep()
+                waiting.append(iter(each))
+                break
+            found.append(each)
         else:
-            raise ServiceError(Status.INVALID, f"input {name} has elements that are not strings")
-    if len(found) != count:
-        raise ServiceError(Status.INVALID, f"input {name} has {len(found)} strings; its shape has {count}")
-    strings = np.empty(count, object)
-    strings[:] = found
-    return encode_byte_strings(strings)
+            waiting.pop()
+    return found
+
+
+def _too_deep() -> ServiceError:
+    return ServiceError(Status.INVALID, f"JSON nesting depth exceeds maximum allowed limit ({_MAX_NESTING})")
+
+
+def _wrong_type(name: str, datatype: str, noun: str) -> ServiceError:
+    return ServiceError(
+        Status.INVALID,
+        f"Unable to parse 'data': attempt to access JSON non-{noun} as {noun}: input {quoted(name)} has elements "
+        f"that are not {datatype}",
+    )
+
+
+def _wrong_count(name: str, found: int, expected: int) -> ServiceError:
+    reason = (
+        "Failed to parse 'data' field: shape does not match true shape"
+        if found < expected
+        else "Unable to parse 'data': Shape does not match true shape of 'data' field"
+    )
+    return ServiceError(
+        Status.INVALID, f"{reason}: input {name} has {found} elements; its shape has {expected}"
+    )
+
+
+def _require_one_source(given: _Input, parameters: dict[str, Parameter]) -> None:
+    """Raises ServiceError unless an input says in exactly one way where its elements are."""
+    found = ["data"] if memoryview(given.data).nbytes else []
+    found += (name for name in (_BINARY_SIZE, REGION) if name in parameters)
+    if len(found) != 1:
+        said = "set " + " ".join(map(quoted, found)) if found else "no field is set"
+        raise ServiceError(
+            Status.INVALID,
+            "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', "
+            f"'shared_memory_region' in 'parameters'. But {said}: input {quoted(given.name)}",
+        )
 
 
 def encode_answer(answer: InferenceAnswer) -> tuple[bytes, int | None]:
@@ -230,7 +340,7 @@ def encode_answer(answer: InferenceAnswer) -> tuple[bytes, int | None]:
             described["parameters"] = {_BINARY_SIZE: output.data.nbytes}
             binary.append(output.data)
         else:
-            described["data"] = _listed(output)
+            described["data"] = listed_elements(output)
         outputs.append(described)
     document: dict[str, Any] = {"model_name": answer.model, "model_version": answer.version}
     if answer.id:
@@ -244,7 +354,12 @@ def encode_answer(answer: InferenceAnswer) -> tuple[bytes, int | None]:
     return b"".join((header, *binary)), len(header)
 
 
-def _listed(output: OutputTensor) -> list[Any]:
+def listed_elements(output: OutputTensor) -> list[Any]:
+    """Returns the elements of an output in one list.
+
+    Raises:
+        ServiceError: a string is not text.
+    """
     if output.datatype != "BYTES":
         found: list[Any] = np.frombuffer(output.data, dtype_of(output.datatype)).tolist()
         return found

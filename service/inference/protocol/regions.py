@@ -1,10 +1,17 @@
 """What parsing a request needs to know of shared memory."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import Parameter, RegionPart, quoted
+
+#: The parameter of a tensor with the name of its region.
+REGION: Final = "shared_memory_region"
+#: Why no call for shared memory is answered.
+SHARED_MEMORY_IS_DISABLED: Final = (
+    "Client shared memory is disabled. The operator of this service can allow it with --allow-client-shm."
+)
 
 
 class RegionTable(Protocol):
@@ -23,10 +30,9 @@ class NoRegions:
 
     def part_of(self, tensor: str, parameters: Mapping[str, Parameter]) -> RegionPart | None:
         """See `RegionTable.part_of`."""
-        if "shared_memory_region" not in parameters:
+        if REGION not in parameters:
             return None
         raise ServiceError(
             Status.INVALID,
-            f"{quoted(tensor)} is in shared memory, which this service does not use; its operator can allow "
-            "it with --allow-client-shm",
+            f"{quoted(tensor)} is in shared memory: {SHARED_MEMORY_IS_DISABLED}",
         )

@@ -14,6 +14,9 @@ _MAX_ELEMENTS = 2**63 - 1
 #: Bytes of the largest element.
 _LARGEST_ELEMENT = 8
 
+#: Names of parameters that begin so belong to the protocol.
+RESERVED_PREFIX = "triton_"
+
 Parameter = bool | int | float | str
 
 
@@ -31,6 +34,9 @@ class InputBytes(Protocol):
             ServiceError: they are not there any more.
         """
 
+    def release(self) -> None:
+        """Says that the request has ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
@@ -47,6 +53,9 @@ class Bytes:
         """See `InputBytes.copy_into`."""
         target[:] = self.data
 
+    def release(self) -> None:
+        """See `InputBytes.release`."""
+
 
 class RegionPart(Protocol):
     """A part of a region of shared memory, which another process may change or truncate."""
@@ -57,6 +66,9 @@ class RegionPart(Protocol):
 
     def copy_into(self, target: memoryview) -> None:
         """Copies its bytes; see `InputBytes.copy_into`."""
+
+    def release(self) -> None:
+        """Says that the request has ended, so that the region may go; see `InputBytes.release`."""
 
     def write(self, data: memoryview, name: str) -> None:
         """Writes the bytes of the output of this name at its beginning.
@@ -111,6 +123,14 @@ class InferenceRequest:
     parameters: dict[str, Parameter]
     inputs: tuple[InputTensor, ...]
     outputs: tuple[WantedOutput, ...]
+
+    def release(self) -> None:
+        """Says that it has ended, so that the regions of its tensors may go."""
+        for given in self.inputs:
+            given.source.release()
+        for wanted in self.outputs:
+            if wanted.region is not None:
+                wanted.region.release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,12 @@ kernel refuses whatever would leave it (RESOLVE_BENEATH), symbolic links include
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,8 @@ _MAX_CONFIG_BYTES: Final = 1 << 20
 #: How many entries of a folder are looked at.
 _MAX_ENTRIES: Final = 10_000
 
+_SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
 _OPENAT2: Final = 437
 _RESOLVE_NO_MAGICLINKS: Final = 0x02
 _RESOLVE_BENEATH: Final = 0x08
@@ -52,12 +55,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         root: descriptor of the repository.
         is_folder: whether it is a folder, or else a file.
         versions: that are there, in ascending order.
+        files: that a client has given in place of those of a folder, by path.
     """
 
     name: str
     root: int
     is_folder: bool
     versions: tuple[int, ...]
+    files: dict[str, bytes] = {}
 
 
 class Repository:
@@ -103,13 +108,10 @@ class Repository:
         Raises:
             ServiceError: there is none of this name.
         """
+        reason = "there is no such model"
         if not _NAME.fullmatch(name):
-            raise ServiceError(
-                Status.INVALID,
-                f"{quoted(name)} is not a name of a model: up to 128 letters, digits, '_', '-' and '.'",
-            )
-        reason = ""
-        for root in self._roots:
+            reason = "a model's name has up to 128 letters, digits, '_', '-' and '.'"
+        for root in self._roots if _NAME.fullmatch(name) else ():
             with contextlib.suppress(OSError):
                 descriptor = open_beneath(root, name, os.O_RDONLY | os.O_DIRECTORY)
                 try:
@@ -119,11 +121,11 @@ class Repository:
                 versions = sorted(int(each) for each in names if _VERSION.fullmatch(each))
                 if versions or CONFIG_FILE in names:
                     return Found(name=name, root=root, is_folder=True, versions=tuple(versions))
-                reason = f": its folder has neither a version, such as 1/{DEFAULT_FILE}, nor {CONFIG_FILE}"
+                reason = f"its folder has neither a version, such as 1/{DEFAULT_FILE}, nor {CONFIG_FILE}"
             with contextlib.suppress(OSError):
                 os.close(open_beneath(root, name + _SUFFIX, os.O_RDONLY))
                 return Found(name=name, root=root, is_folder=False, versions=(1,))
-        raise ServiceError(Status.NOT_FOUND, f"there is no model {quoted(name)} in the repository{reason}")
+        raise _not_polled(name, reason, Status.NOT_FOUND if _NAME.fullmatch(name) else Status.INVALID)
 
     def config_text(self, found: Found) -> str:
         """Returns the text of a model's configuration; empty if it has none.
@@ -131,26 +133,73 @@ class Repository:
         Raises:
             ServiceError: it cannot be read, or is too large.
         """
+        return self._text(found, CONFIG_FILE)
+
+    def labels(self, found: Found, name: str) -> tuple[str, ...]:
+        """Returns the lines of a file with the names of classes; none if there is no such file.
+
+        Raises:
+            ServiceError: it cannot be read, or is too large.
+        """
+        if not _NAME.fullmatch(name):
+            raise ServiceError(Status.INVALID, f"label_filename of {found.name} is not the name of a file")
+        return tuple(each.strip() for each in self._text(found, name).splitlines())
+
+    def _text(self, found: Found, name: str) -> str:
+        """Returns the text of a file in the folder of a model; empty if there is none."""
         if not found.is_folder:
             return ""
-        try:
-            descriptor = open_beneath(found.root, f"{found.name}/{CONFIG_FILE}", os.O_RDONLY)
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            raise _unreadable(found, CONFIG_FILE, error) from None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ServiceError(Status.INVALID, f"{CONFIG_FILE} of {found.name} is not a regular file")
-            content = file.read(_MAX_CONFIG_BYTES + 1)
+        if found.files:
+            content = found.files.get(name, b"")
+        else:
+            try:
+                descriptor = open_beneath(found.root, f"{found.name}/{name}", os.O_RDONLY)
+            except FileNotFoundError:
+                return ""
+            except OSError as error:
+                raise _unreadable(found, name, error) from None
+            with os.fdopen(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise ServiceError(Status.INVALID, f"{name} of {found.name} is not a regular file")
+                content = file.read(_MAX_CONFIG_BYTES + 1)
         if len(content) > _MAX_CONFIG_BYTES:
             raise ServiceError(
-                Status.INVALID, f"{CONFIG_FILE} of {found.name} has more than {_MAX_CONFIG_BYTES} bytes"
+                Status.INVALID, f"{name} of {found.name} has more than {_MAX_CONFIG_BYTES} bytes"
             )
         try:
             return content.decode()
         except UnicodeDecodeError:
-            raise ServiceError(Status.INVALID, f"{CONFIG_FILE} of {found.name} is not UTF-8 text") from None
+            raise ServiceError(Status.INVALID, f"{name} of {found.name} is not UTF-8 text") from None
+
+    def state_of(self, name: str) -> tuple[object, ...]:
+        """Returns what changes when the files of a model in the repository change."""
+        try:
+            found = self.find(name)
+        except ServiceError:
+            return ()
+        paths = [f"{found.name}{_SUFFIX}"]
+        with contextlib.suppress(OSError):
+            descriptor = open_beneath(found.root, found.name, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                names = list(_entries(descriptor))
+            finally:
+                os.close(descriptor)
+            paths = [f"{found.name}/{each}" for each in names if not _VERSION.fullmatch(each)]
+            for each in names:
+                if _VERSION.fullmatch(each):
+                    paths += self._version_files(found, each)
+        return tuple((each, _identity(found.root, each)) for each in paths)
+
+    def _version_files(self, found: Found, version: str) -> list[str]:
+        path = f"{found.name}/{version}"
+        try:
+            descriptor = open_beneath(found.root, path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            return [path]
+        try:
+            return [f"{path}/{each}" for each in _entries(descriptor)]
+        finally:
+            os.close(descriptor)
 
     def open_model(self, found: Found, version: int, file_name: str) -> int:
         """Opens the file of a version; the caller closes the descriptor.
@@ -158,7 +207,12 @@ class Repository:
         Raises:
             ServiceError: it cannot be opened.
         """
-        path = f"{found.name}/{version}/{file_name or DEFAULT_FILE}"
+        inner = f"{version}/{file_name or DEFAULT_FILE}"
+        if found.files:
+            if inner not in found.files:
+                raise _not_polled(found.name, f"there is no file {inner}", Status.NOT_FOUND)
+            return _in_memory(found.files[inner])
+        path = f"{found.name}/{inner}"
         if not found.is_folder:
             path = found.name + _SUFFIX
         elif file_name and not _NAME.fullmatch(file_name):
@@ -169,6 +223,77 @@ class Repository:
             return open_beneath(found.root, path, os.O_RDONLY)
         except OSError as error:
             raise _unreadable(found, f"version {version}", error) from None
+
+
+def check_name(name: str) -> None:
+    """Raises ServiceError unless a client may ask for a model of this name."""
+    if not name.strip():
+        raise ServiceError(Status.INVALID, "Model name cannot be empty. Please enter a valid name to deploy.")
+    if "/" in name or "\\" in name or name.strip() in (".", ".."):
+        raise ServiceError(
+            Status.INVALID, f"model name must not contain path traversal characters: {quoted(name)}"
+        )
+
+
+def given_files(name: str, files: Mapping[str, bytes], config_json: str | None) -> Found:
+    """Returns a model whose files a client has given.
+
+    Args:
+        name: of the model, see `check_name`.
+        files: by path in the folder of the model.
+        config_json: its configuration, without which they are refused.
+
+    Raises:
+        ServiceError: a path is none of a model's files, or the configuration is missing.
+    """
+    if not _NAME.fullmatch(name):
+        raise _not_polled(
+            name, "a model's name has up to 128 letters, digits, '_', '-' and '.'", Status.INVALID
+        )
+    if config_json is None:
+        raise _not_polled(name, "files need a configuration, in the parameter config", Status.INVALID)
+    versions: set[int] = set()
+    for path in files:
+        version, slash, file_name = path.rpartition("/")
+        if not _NAME.fullmatch(file_name) or (slash and not _VERSION.fullmatch(version)):
+            raise _not_polled(
+                name, f"the file {quoted(path)} is not of the form VERSION/NAME or NAME", Status.INVALID
+            )
+        if slash:
+            versions.add(int(version))
+    return Found(name=name, root=-1, is_folder=True, versions=tuple(sorted(versions)), files=dict(files))
+
+
+def _in_memory(content: bytes) -> int:
+    """Returns the descriptor of a file that has this content, and cannot be changed."""
+    descriptor = os.memfd_create("neurald-model", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(content)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _identity(root: int, path: str) -> tuple[int, ...]:
+    """Returns what changes when a file below a folder changes."""
+    try:
+        descriptor = open_beneath(root, path, os.O_RDONLY)
+    except OSError:
+        return ()
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _not_polled(name: str, reason: str, status: Status) -> ServiceError:
+    return ServiceError(
+        status, f"failed to load {quoted(name)}, failed to poll from model repository: {reason}"
+    )
 
 
 def _unreadable(found: Found, what: str, error: OSError) -> ServiceError:

@@ -14,6 +14,9 @@ from neurald.service.inference.protocol.messages import message_type
 from neurald.service.inference.protocol.regions import NoRegions, RegionTable
 from neurald.service.inference.protocol.tensors import InferenceRequest, Parameter, quoted
 from neurald.service.inference.repository.model_config import PLATFORM
+from neurald.service.inference.server.log_settings import LogSettings
+from neurald.service.inference.server.trace_settings import Changes
+from neurald.service.inference.server.traces import RequestTraces
 
 NAME: Final = "neurald"
 EXTENSIONS: Final = (
@@ -30,22 +33,9 @@ EXTENSIONS: Final = (
     "cuda_shared_memory",
     "trace",
 )
-_TRACE_SETTINGS: Final = {
-    "trace_level": ["OFF"],
-    "trace_rate": ["1000"],
-    "trace_count": ["-1"],
-    "log_frequency": ["0"],
-    "trace_file": [""],
-    "trace_mode": ["triton"],
-}
-_LOG_SETTINGS: Final[dict[str, bool | int | str]] = {
-    "log_file": "",
-    "log_info": True,
-    "log_warning": True,
-    "log_error": True,
-    "log_verbose_level": 0,
-    "log_format": "default",
-}
+#: The parameters of a call that loads a model: the configuration, and files by "file:VERSION/NAME".
+_CONFIG: Final = "config"
+_FILE: Final = "file:"
 
 
 class Calls:
@@ -54,14 +44,24 @@ class Calls:
     Args:
         registry: the models.
         regions: shared memory that clients have registered.
+        traces: of requests.
+        log_settings: of the front end's log.
         allow_control: whether clients may load and unload models.
     """
 
     def __init__(
-        self, registry: Registry, regions: RegionTable | None = None, *, allow_control: bool = True
+        self,
+        registry: Registry,
+        regions: RegionTable | None,
+        traces: RequestTraces,
+        log_settings: LogSettings,
+        *,
+        allow_control: bool = True,
     ) -> None:
         self.registry = registry
         self.regions = regions or NoRegions()
+        self.log_settings = log_settings
+        self._traces = traces
         self._allow_control = allow_control
         #: False until the models of the start are loaded, and from the moment when the end begins.
         self.is_open = False
@@ -127,25 +127,39 @@ class Calls:
         return response
 
     async def load(self, name: str, parameters: dict[str, Any]) -> None:
-        """Loads a model; raises ServiceError if it cannot be loaded."""
+        """Loads a model.
+
+        Args:
+            name: of the model.
+            parameters: `config`, a configuration in JSON in place of that of the repository, and files
+                of versions in place of the repository's, by `file:VERSION/NAME`.
+
+        Raises:
+            ServiceError: it cannot be loaded.
+        """
         self._require_control()
         config: str | None = None
+        files: dict[str, bytes] = {}
         for key, value in parameters.items():
-            if key == "config":
-                if not isinstance(value, str):
-                    raise ServiceError(Status.INVALID, "attempt to access JSON non-string as string: config")
+            if key == _CONFIG and isinstance(value, str):
                 config = value
-            else:
+            elif key.startswith(_FILE) and isinstance(value, bytes):
+                files[key.removeprefix(_FILE)] = value
+            elif key == _CONFIG or key.startswith(_FILE):
+                expected = "string_param" if key == _CONFIG else "bytes_param"
                 raise ServiceError(
                     Status.INVALID,
-                    f"unrecognized load parameter {quoted(key)}: models come from the repository only",
+                    f"invalid value type for load parameter {quoted(key)}, expected {expected}.",
                 )
-        await self.registry.load(name, config)
+            else:
+                raise ServiceError(Status.INVALID, f"unrecognized load parameter {quoted(key)}")
+        await self.registry.load(name, config, files)
 
     async def unload(self, name: str) -> None:
-        """Unloads a model; raises ServiceError if there is none."""
+        """Unloads a model, if there is one of this name."""
         self._require_control()
         await self.registry.unload(name)
+        self._traces.settings.forget(name)
 
     def _require_control(self) -> None:
         if not self._allow_control:
@@ -163,18 +177,34 @@ class Calls:
         self, request: InferenceRequest, encode: Encode, timeout_s: float | None = None
     ) -> object:
         """Runs a model; see `ServedVersion.infer`."""
-        found = self.registry.find(request.model, request.version)
-        return await found.infer(request, encode, timeout_s)
+        trace = None
+        try:
+            found = self.registry.find(request.model, request.version)
+            if self._traces.settings.is_on:
+                trace = self._traces.begin(request, found.version)
+            return await found.infer(request, encode, timeout_s, None if trace is None else trace.note_run)
+        finally:
+            request.release()
+            if trace is not None:
+                self._traces.end(trace)
 
-    # Settings that can only be read.
+    # Settings.
 
-    def trace_settings(self) -> dict[str, list[str]]:
-        """Returns the settings of traces, of which there are none."""
-        return dict(_TRACE_SETTINGS)
+    def trace_settings(self, model: str, changes: Changes) -> dict[str, tuple[str, ...]]:
+        """Changes settings of traces, and returns all.
 
-    def log_settings(self) -> dict[str, bool | int | str]:
-        """Returns the settings of the log, which the operator chooses."""
-        return dict(_LOG_SETTINGS)
+        Args:
+            model: whose settings; empty for those of the service.
+            changes: new values by name; none clears a setting.
+
+        Raises:
+            ServiceError: there is no such model, or a value is not valid.
+        """
+        if model and not self.registry.versions_of(model):
+            raise ServiceError(Status.INVALID, f"Request for unknown model : {quoted(model)[1:-1]}")
+        if changes:
+            self._traces.settings.change(model, changes)
+        return self._traces.settings.of(model)
 
 
 def model_parameters(given: Any) -> dict[str, Parameter | bytes]:
@@ -192,12 +222,13 @@ def parse_json_parameters(body: bytes) -> dict[str, Any]:
 
     Raises:
         ServiceError: the body is not such a document.
+        RecursionError: it is nested too deeply.
     """
     if not body:
         return {}
     try:
         document = json.loads(body)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ServiceError(Status.INVALID, f"failed to parse the request JSON: {error}") from None
     if not isinstance(document, dict):
         raise ServiceError(Status.INVALID, "the request is not a JSON object")

@@ -27,13 +27,16 @@ from neurald.service.inference.protocol.messages import POOL, SERVICE
 from neurald.service.inference.repository.folders import Repository
 from neurald.service.inference.server.calls import Calls
 from neurald.service.inference.server.grpc_server import GrpcServer
-from neurald.service.inference.server.grpc_service import V2Service
+from neurald.service.inference.server.grpc_service import GRPC_HEADER_PREFIX, V2Service
 from neurald.service.inference.server.health import ReadinessHealth
 from neurald.service.inference.server.lane_listener import LaneListener
+from neurald.service.inference.server.log_settings import LogSettings
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
+from neurald.service.inference.server.restrictions import Restrictions
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.inference.server.shared_memory import SharedMemoryRegions
+from neurald.service.inference.server.traces import RequestTraces
 from neurald.service.manager.state import ServiceStatus
 from neurald.service.sandbox.temporary_directory import remove_abandoned
 
@@ -91,7 +94,11 @@ class FrontEnd:
             shared = SharedMemoryRegions() if settings.allow_client_shm else None
             if shared is not None:
                 cleanup.callback(shared.close)
-            calls = Calls(registry, shared, allow_control=settings.allow_control)
+            log_settings = LogSettings()
+            cleanup.callback(log_settings.close)
+            traces = RequestTraces(settings.trace)
+            cleanup.callback(traces.close)
+            calls = Calls(registry, shared, traces, log_settings, allow_control=settings.allow_control)
             regions = RegionCalls(shared)
             budget = RequestBudget(settings.limits.total_bytes)
             cleanup.push_async_callback(registry.close, settings.drain_s)
@@ -159,7 +166,10 @@ class FrontEnd:
             ),
             calls=settings.limits.queue + settings.limits.connections,
         )
-        service = V2Service(calls, regions, budget, settings.token)
+        restrictions = Restrictions(
+            settings.grpc_restricted_protocol, noun="protocol", prefix=GRPC_HEADER_PREFIX
+        )
+        service = V2Service(calls, regions, budget, settings.token, restrictions)
         server.add_generic_rpc_handlers((service.handlers(),))
         readiness = ReadinessHealth(lambda: calls.is_ready)
         health_pb2_grpc.add_HealthServicer_to_server(readiness, server)
@@ -193,8 +203,9 @@ class FrontEnd:
             calls,
             regions,
             budget,
-            message_bytes=settings.limits.message_bytes + _ENVELOPE_BYTES,
+            message_bytes=settings.limits.message_bytes,
             token=settings.token,
+            restrictions=Restrictions(settings.http_restricted_api, noun="API"),
         )
         listener = _listening(address)
         server = _http_server(app, listener, settings, settings.limits.connections)

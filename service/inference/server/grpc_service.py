@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hmac
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import grpc
@@ -17,13 +17,15 @@ from neurald.service.inference.protocol.grpc_encoding import (
     decode_request,
     encode_answer,
     encode_stream_answer,
+    encode_stream_failure,
 )
-from neurald.service.inference.protocol.messages import SERVICE, ModelStreamInferResponse, message_type
+from neurald.service.inference.protocol.messages import SERVICE, message_type
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.calls import Calls, model_parameters
 from neurald.service.inference.server.grpc_server import ServerCall
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
+from neurald.service.inference.server.restrictions import Restrictions
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,33 @@ _CODES: Final = {
     Status.CANCELLED: grpc.StatusCode.CANCELLED,
     Status.UNIMPLEMENTED: grpc.StatusCode.UNIMPLEMENTED,
     Status.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
+    Status.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
     Status.INTERNAL: grpc.StatusCode.INTERNAL,
+}
+
+#: What the names of headers begin with that restricted calls need.
+GRPC_HEADER_PREFIX: Final = "triton-grpc-protocol-"
+_INFERENCE: Final = "inference"
+#: The group of each call that may be restricted.
+_GROUPS: Final = {
+    "ServerLive": "health",
+    "ServerReady": "health",
+    "ModelReady": "health",
+    "ServerMetadata": "metadata",
+    "ModelMetadata": "metadata",
+    "ModelConfig": "model-config",
+    "ModelStatistics": "statistics",
+    "RepositoryIndex": "model-repository",
+    "RepositoryModelLoad": "model-repository",
+    "RepositoryModelUnload": "model-repository",
+    "SystemSharedMemoryStatus": "shared-memory",
+    "SystemSharedMemoryRegister": "shared-memory",
+    "SystemSharedMemoryUnregister": "shared-memory",
+    "CudaSharedMemoryStatus": "shared-memory",
+    "CudaSharedMemoryRegister": "shared-memory",
+    "CudaSharedMemoryUnregister": "shared-memory",
+    "TraceSetting": "trace",
+    "LogSettings": "logging",
 }
 
 Call = Callable[[Any], Any]
@@ -53,10 +81,19 @@ class V2Service:
         regions: calls for shared memory.
         budget: memory of all requests that are there at once.
         token: that clients must send; empty for none.
+        restrictions: of calls to some clients.
     """
 
-    def __init__(self, calls: Calls, regions: RegionCalls, budget: RequestBudget, token: str = "") -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        regions: RegionCalls,
+        budget: RequestBudget,
+        token: str,
+        restrictions: Restrictions,
+    ) -> None:
         self._calls = calls
+        self._restrictions = restrictions
         self._regions = regions
         self._budget = budget
         self._token = f"Bearer {token}".encode() if token else b""
@@ -75,12 +112,34 @@ class V2Service:
         calls, regions = self._calls, self._regions
 
         async def load(request: Any) -> Any:
+            _refuse_repository(request)
             await calls.load(request.model_name, model_parameters(request.parameters))
             return message_type("RepositoryModelLoadResponse")()
 
         async def unload(request: Any) -> Any:
+            _refuse_repository(request)
             await calls.unload(request.model_name)
             return message_type("RepositoryModelUnloadResponse")()
+
+        def index(request: Any) -> Any:
+            _refuse_repository(request)
+            return calls.repository_index(only_ready=request.ready)
+
+        def change_log(request: Any) -> Any:
+            given = request.settings.items()
+            calls.log_settings.change(
+                {
+                    key: getattr(value, choice)
+                    for key, value in given
+                    if (choice := value.WhichOneof("parameter_choice")) is not None
+                }
+            )
+            return _settings("LogSettingsResponse", calls.log_settings.current())
+
+        def change_trace(request: Any) -> Any:
+            changes = {key: tuple(value.value) for key, value in request.settings.items()}
+            found = calls.trace_settings(request.model_name, changes)
+            return _settings("TraceSettingResponse", found)
 
         return {
             "ServerLive": lambda _: message_type("ServerLiveResponse")(live=True),
@@ -94,27 +153,28 @@ class V2Service:
                 config=calls.model_config(r.name, r.version)
             ),
             "ModelStatistics": lambda r: calls.statistics(r.name, r.version),
-            "RepositoryIndex": lambda r: calls.repository_index(only_ready=r.ready),
+            "RepositoryIndex": index,
             "RepositoryModelLoad": load,
             "RepositoryModelUnload": unload,
             "SystemSharedMemoryStatus": lambda r: regions.status(r.name),
             "SystemSharedMemoryRegister": lambda r: regions.register(r.name, r.key, r.offset, r.byte_size),
             "SystemSharedMemoryUnregister": lambda r: regions.unregister(r.name),
-            "CudaSharedMemoryStatus": lambda _: message_type("CudaSharedMemoryStatusResponse")(),
-            "CudaSharedMemoryRegister": lambda _: regions.refuse_cuda(),
-            "CudaSharedMemoryUnregister": lambda _: message_type("CudaSharedMemoryUnregisterResponse")(),
-            "TraceSetting": lambda _: _settings("TraceSettingResponse", self._calls.trace_settings()),
-            "LogSettings": lambda _: _settings("LogSettingsResponse", self._calls.log_settings()),
+            "CudaSharedMemoryStatus": lambda r: regions.cuda_status(r.name),
+            "CudaSharedMemoryRegister": lambda r: regions.register_cuda(r.name),
+            "CudaSharedMemoryUnregister": lambda _: regions.unregister_cuda(),
+            "TraceSetting": change_trace,
+            "LogSettings": change_log,
         }
 
     def _unary(self, name: str, call: Call) -> Callable[[bytes, Any], Awaitable[bytes]]:
         kind = message_type(f"{name}Request")
 
         async def handle(data: bytes, context: ServerCall) -> bytes:
-            async with self._errors(context):
-                answer = call(decode(kind, data))
-                if isinstance(answer, Awaitable):
-                    answer = await answer
+            async with self._errors(context, _GROUPS[name]):
+                with self._budget.holding(len(data)):
+                    answer = call(decode(kind, data))
+                    if isinstance(answer, Awaitable):
+                        answer = await answer
                 encoded: bytes = answer.SerializeToString()
                 return encoded
             raise AssertionError("unreachable")
@@ -123,7 +183,7 @@ class V2Service:
 
     async def _infer(self, data: bytes, context: ServerCall) -> bytes:
         try:
-            self._authenticate(context)
+            self._admit(context, _INFERENCE)
             with self._budget.holding(len(data)):
                 request = decode_request(data, self._calls.regions)
                 answer = await self._calls.infer(request, encode_answer, context.time_remaining())
@@ -135,8 +195,7 @@ class V2Service:
 
     async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
         """Answers the requests of a stream in their order, several of which are under way at once."""
-        async with self._errors(context):
-            self._authenticate(context)
+        async with self._errors(context, _INFERENCE):
             answers: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(_STREAM_DEPTH)
             tasks: set[asyncio.Task[bytes]] = set()
 
@@ -169,34 +228,31 @@ class V2Service:
             assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
             return encode_stream_answer(answer)
         except (ServiceError, Error) as error:
-            message = ModelStreamInferResponse(error_message=str(error))
-            if request is not None:
-                message.infer_response.id = request.id
-            encoded: bytes = message.SerializeToString()
-            return encoded
+            return encode_stream_failure(request, str(error))
         except Exception as error:
             logger.exception("a request of a stream failed")
-            failure: bytes = ModelStreamInferResponse(
-                error_message=f"unexpected {type(error).__name__}"
-            ).SerializeToString()
-            return failure
+            return encode_stream_failure(request, f"unexpected {type(error).__name__}")
 
-    def _authenticate(self, context: ServerCall) -> None:
-        if not self._token:
-            return
-        for key, value in context.invocation_metadata() or ():
-            given = value if isinstance(value, bytes) else value.encode()
-            if key == "authorization" and hmac.compare_digest(given, self._token):
-                return
-        raise ServiceError(
-            Status.UNAUTHENTICATED, "this service needs the metadata authorization: Bearer TOKEN"
-        )
+    def _admit(self, context: ServerCall, group: str) -> None:
+        """Raises ServiceError if the client has not the token, or a header that the call needs."""
+
+        def find(name: str) -> bytes | None:
+            for key, value in context.invocation_metadata() or ():
+                if key == name:
+                    return value if isinstance(value, bytes) else value.encode()
+            return None
+
+        if self._token and not hmac.compare_digest(find("authorization") or b"", self._token):
+            raise ServiceError(
+                Status.UNAUTHENTICATED, "this service needs the metadata authorization: Bearer TOKEN"
+            )
+        self._restrictions.require(group, find)
 
     @contextlib.asynccontextmanager
-    async def _errors(self, context: ServerCall) -> AsyncIterator[None]:
-        """Turns errors of the block into the status of the call, after it has authenticated."""
+    async def _errors(self, context: ServerCall, group: str) -> AsyncIterator[None]:
+        """Turns errors of the block into the status of the call, which the client must be admitted to."""
         try:
-            self._authenticate(context)
+            self._admit(context, group)
             yield
         except Exception as error:
             await self._refuse(context, error)
@@ -214,11 +270,16 @@ class V2Service:
         await context.abort(grpc.StatusCode.INTERNAL, f"unexpected {type(error).__name__}")
 
 
-def _settings(kind: str, values: dict[str, Any]) -> Any:
+def _refuse_repository(request: Any) -> None:
+    if request.repository_name:
+        raise ServiceError(Status.UNIMPLEMENTED, "'repository_name' specification is not supported")
+
+
+def _settings(kind: str, values: Mapping[str, Any]) -> Any:
     response = message_type(kind)()
     for key, value in values.items():
         entry = response.settings[key]
-        if isinstance(value, list):
+        if isinstance(value, tuple):
             entry.value.extend(value)
         elif isinstance(value, bool):
             entry.bool_param = value

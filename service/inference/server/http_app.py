@@ -1,6 +1,7 @@
 """The V2 protocol over HTTP, as an ASGI application."""
 
 import asyncio
+import base64
 import contextlib
 import hmac
 import logging
@@ -14,22 +15,30 @@ import msgspec
 
 from neurald.hal.errors import Error
 from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.generate_encoding import (
+    decode_generate_request,
+    encode_generate_answer,
+)
 from neurald.service.inference.protocol.json_encoding import decode_request, encode_answer
 from neurald.service.inference.protocol.messages import as_json
 from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.inference.server.calls import Calls, parse_json_parameters
+from neurald.service.inference.server.compression import chosen_encoding, compressed
 from neurald.service.inference.server.metrics import metrics_text
 from neurald.service.inference.server.openapi import openapi_document
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
+from neurald.service.inference.server.restrictions import Restrictions
 
 logger = logging.getLogger(__name__)
 
 _CODES: Final = {
     Status.INVALID: 400,
     Status.UNAUTHENTICATED: 401,
+    Status.FORBIDDEN: 403,
     Status.NOT_FOUND: 404,
-    Status.TOO_LARGE: 413,
+    # As Triton does, whose clients do not expect 413.
+    Status.TOO_LARGE: 400,
     Status.EXHAUSTED: 503,
     Status.UNAVAILABLE: 503,
     Status.LATE: 504,
@@ -39,11 +48,16 @@ _CODES: Final = {
 }
 _HEADER_LENGTH: Final = b"inference-header-content-length"
 _BODY_S: Final = 60.0
+#: The most chunks of a body, and the extension of ASGI's scope that counts them.
+_MAX_CHUNKS: Final = 65_536
+CHUNKS: Final = "neurald.chunks"
 #: How much of a body that is too large is received, and for how long: a client that is still
 #: sending when its connection is closed may not see the answer.
-_MAX_DISCARDED_BYTES: Final = 8 << 20
-_DISCARD_S: Final = 1.0
-#: The largest body of a call other than an inference.
+_MAX_DISCARDED_BYTES: Final = 4 << 30
+_DISCARD_S: Final = 5.0
+#: What a message may have in addition to the bytes of its tensors.
+_ENVELOPE_BYTES: Final = 64 << 10
+#: The largest body of a call that has neither tensors nor files.
 _SMALL_BODY_BYTES: Final = 1 << 20
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -54,8 +68,13 @@ Answer = tuple[int, bytes, list[tuple[bytes, bytes]]]
 
 _MODEL: Final = r"/v2/models/(?P<model>[^/]+)(?:/versions/(?P<version>[^/]+))?"
 _REGION: Final = r"(?:/region/(?P<region>[^/]+))?"
+_CONTROL: Final = "model-repository"
+_MEMORY: Final = "shared-memory"
 _JSON: Final = [(b"content-type", b"application/json")]
 _TEXT: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+_EVENTS: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
+#: How an operator lets clients send more.
+_RAISE_LIMIT: Final = "The operator of this service can raise it with --service-limit message_bytes=NUMBER."
 
 
 class HttpApp:
@@ -65,8 +84,9 @@ class HttpApp:
         calls: answers calls.
         regions: calls for shared memory.
         budget: memory of all requests that are there at once.
-        message_bytes: the largest body.
+        message_bytes: of the tensors of a request, or of its JSON.
         token: that clients must send; empty for none.
+        restrictions: of calls to some clients.
     """
 
     def __init__(
@@ -76,42 +96,46 @@ class HttpApp:
         budget: RequestBudget,
         *,
         message_bytes: int,
-        token: str = "",
+        token: str,
+        restrictions: Restrictions,
     ) -> None:
         self._calls = calls
+        self._restrictions = restrictions
         self._regions = regions
         self._budget = budget
         self._message_bytes = message_bytes
         self._token = f"Bearer {token}".encode() if token else b""
         self._routes = [
-            (method, re.compile(pattern + r"/?"), call)
-            for method, pattern, call in (
-                ("GET", "/v2/health/live", self._live),
-                ("GET", "/v2/health/ready", self._ready),
-                ("GET", "/v2", self._server),
-                ("GET", "/v2/openapi.json", self._openapi),
-                ("GET", "/v2/models/stats", self._all_statistics),
-                ("GET", _MODEL, self._metadata),
-                ("GET", _MODEL + "/ready", self._model_ready),
-                ("GET", _MODEL + "/config", self._config),
-                ("GET", _MODEL + "/stats", self._statistics),
-                ("POST", _MODEL + "/infer", self._infer),
-                ("POST", "/v2/repository/index", self._index),
-                ("POST", "/v2/repository/models/(?P<model>[^/]+)/load", self._load),
-                ("POST", "/v2/repository/models/(?P<model>[^/]+)/unload", self._unload),
-                ("GET", "/v2/systemsharedmemory" + _REGION + "/status", self._region_status),
-                ("POST", "/v2/systemsharedmemory" + _REGION + "/register", self._register),
-                ("POST", "/v2/systemsharedmemory" + _REGION + "/unregister", self._unregister),
-                ("GET", "/v2/cudasharedmemory" + _REGION + "/status", self._no_regions),
-                ("POST", "/v2/cudasharedmemory" + _REGION + "/register", self._refuse_cuda),
-                ("POST", "/v2/cudasharedmemory" + _REGION + "/unregister", self._no_regions),
-                ("GET", "/v2/trace/setting", self._trace),
-                ("POST", "/v2/trace/setting", self._trace),
-                ("GET", "/v2/models/[^/]+/trace/setting", self._trace),
-                ("POST", "/v2/models/[^/]+/trace/setting", self._trace),
-                ("GET", "/v2/logging", self._logging),
-                ("POST", "/v2/logging", self._logging),
-                ("GET", "/metrics", self._metrics),
+            (method, group, re.compile(pattern + r"/?"), call)
+            for method, group, pattern, call in (
+                ("GET", "health", "/v2/health/live", self._live),
+                ("GET", "health", "/v2/health/ready", self._ready),
+                ("GET", "metadata", "/v2", self._server),
+                ("GET", "metadata", "/v2/openapi.json", self._openapi),
+                ("GET", "statistics", "/v2/models/stats", self._all_statistics),
+                ("GET", "metadata", _MODEL, self._metadata),
+                ("GET", "health", _MODEL + "/ready", self._model_ready),
+                ("GET", "model-config", _MODEL + "/config", self._config),
+                ("GET", "statistics", _MODEL + "/stats", self._statistics),
+                ("POST", "inference", _MODEL + "/infer", self._infer),
+                ("POST", "inference", _MODEL + "/generate", self._generate),
+                ("POST", "inference", _MODEL + "/generate_stream", self._generate_stream),
+                ("POST", _CONTROL, "/v2/repository/index", self._index),
+                ("POST", _CONTROL, "/v2/repository/models/(?P<model>[^/]+)/load", self._load),
+                ("POST", _CONTROL, "/v2/repository/models/(?P<model>[^/]+)/unload", self._unload),
+                ("GET", _MEMORY, "/v2/systemsharedmemory" + _REGION + "/status", self._region_status),
+                ("POST", _MEMORY, "/v2/systemsharedmemory" + _REGION + "/register", self._register),
+                ("POST", _MEMORY, "/v2/systemsharedmemory" + _REGION + "/unregister", self._unregister),
+                ("GET", _MEMORY, "/v2/cudasharedmemory" + _REGION + "/status", self._cuda_status),
+                ("POST", _MEMORY, "/v2/cudasharedmemory" + _REGION + "/register", self._register_cuda),
+                ("POST", _MEMORY, "/v2/cudasharedmemory" + _REGION + "/unregister", self._unregister_cuda),
+                ("GET", "trace", "/v2/trace/setting", self._trace),
+                ("POST", "trace", "/v2/trace/setting", self._trace),
+                ("GET", "trace", "/v2/models/(?P<model>[^/]+)/trace/setting", self._trace),
+                ("POST", "trace", "/v2/models/(?P<model>[^/]+)/trace/setting", self._trace),
+                ("GET", "logging", "/v2/logging", self._logging),
+                ("POST", "logging", "/v2/logging", self._logging),
+                ("GET", "statistics", "/metrics", self._metrics),
             )
         ]
 
@@ -119,7 +143,7 @@ class HttpApp:
         """Answers one request, as ASGI defines it."""
         if scope["type"] != "http":
             raise ValueError(f"{scope['type']} is not served")
-        body = _Body(scope, receive, self._budget, self._message_bytes)
+        body = _Body(scope, receive, self._budget)
         try:
             status, content, headers = await self._answer(scope, body)
         except _Gone:
@@ -136,22 +160,21 @@ class HttpApp:
         finally:
             body.release()
         length = (b"content-length", str(len(content)).encode())
-        closing = [] if body.is_complete else [(b"connection", b"close")]
+        closing = [(b"connection", b"close")] if body.needs_close else []
         await send({"type": "http.response.start", "status": status, "headers": [*headers, length, *closing]})
         await send({"type": "http.response.body", "body": content})
 
     async def _answer(self, scope: Scope, body: "_Body") -> Answer:
         path, method = scope["raw_path"].partition(b"?")[0].decode("latin-1"), scope["method"]
         allowed: list[str] = []
-        for known, pattern, call in self._routes:
+        for known, group, pattern, call in self._routes:
             match = pattern.fullmatch(path)
             if match is None:
                 continue
             if known != method:
                 allowed.append(known)
                 continue
-            if not path.startswith("/v2/health/"):
-                self._authenticate(body.headers)
+            self._admit(group, body.headers, needs_token=not path.startswith("/v2/health/"))
             given = {key: unquote(value or "") for key, value in match.groupdict().items()}
             answer: Answer = await call(body, **given)
             return answer
@@ -163,11 +186,14 @@ class HttpApp:
             )
         return 404, _error(f"there is no {quoted(path)}"), _JSON
 
-    def _authenticate(self, headers: Mapping[bytes, bytes]) -> None:
-        if self._token and not hmac.compare_digest(headers.get(b"authorization", b""), self._token):
+    def _admit(self, group: str, headers: Mapping[bytes, bytes], *, needs_token: bool) -> None:
+        """Raises ServiceError if the client has not the token, or a header that the call needs."""
+        given = headers.get(b"authorization", b"")
+        if needs_token and self._token and not hmac.compare_digest(given, self._token):
             raise ServiceError(
                 Status.UNAUTHENTICATED, "this service needs the header Authorization: Bearer TOKEN"
             )
+        self._restrictions.require(group, lambda name: headers.get(name.encode()))
 
     # State.
 
@@ -206,15 +232,23 @@ class HttpApp:
     # The repository.
 
     async def _index(self, body: "_Body") -> Answer:
-        parameters = parse_json_parameters(await body.read(_SMALL_BODY_BYTES))
-        index = self._calls.repository_index(only_ready=parameters.get("ready") is True)
+        content = await body.read(_SMALL_BODY_BYTES)
+        only_ready: Any = False
+        try:
+            only_ready = parse_json_parameters(content).get("ready", False)
+        except RecursionError:
+            only_ready = None
+        if not isinstance(only_ready, bool):
+            raise ServiceError(Status.INVALID, "Invalid value for 'ready': expected a boolean")
+        index = self._calls.repository_index(only_ready=only_ready)
         return _json(as_json(index)["models"])
 
     async def _load(self, body: "_Body", model: str) -> Answer:
-        document = parse_json_parameters(await body.read(_SMALL_BODY_BYTES))
-        parameters = document.get("parameters", {})
-        if not isinstance(parameters, dict):
+        document = _small_document(await body.read(self._message_bytes))
+        given = document.get("parameters", {})
+        if not isinstance(given, dict):
             raise ServiceError(Status.INVALID, "parameters is not a JSON object")
+        parameters = {key: _load_parameter(key, value) for key, value in given.items()}
         await self._calls.load(model, parameters)
         return 200, b"", _JSON
 
@@ -226,9 +260,9 @@ class HttpApp:
     # Inference.
 
     async def _infer(self, body: "_Body", model: str, version: str) -> Answer:
-        content = await body.read(self._message_bytes)
         length = body.headers.get(_HEADER_LENGTH)
         header_bytes = None if length is None else _number(length)
+        content = await body.read(self._message_bytes, envelope=_ENVELOPE_BYTES if header_bytes else 0)
         if header_bytes == 0:
             request = self._calls.raw_request(model, version, memoryview(content))
         else:
@@ -236,16 +270,32 @@ class HttpApp:
         task = asyncio.ensure_future(self._calls.infer(request, encode_answer))
         answer = await body.unless_gone(task)
         encoded, header_bytes = answer
-        if header_bytes is None:
-            return 200, encoded, _JSON
-        return (
-            200,
-            encoded,
-            [
+        headers = _JSON
+        if header_bytes is not None:
+            headers = [
                 (b"content-type", b"application/octet-stream"),
                 (_HEADER_LENGTH, str(header_bytes).encode()),
-            ],
-        )
+            ]
+        encoding = chosen_encoding(body.headers.get(b"accept-encoding", b""))
+        if not encoding:
+            return 200, encoded, headers
+        return 200, await compressed(encoded, encoding), [*headers, (b"content-encoding", encoding)]
+
+    async def _generate(self, body: "_Body", model: str, version: str) -> Answer:
+        return 200, await self._generated(body, model, version), _JSON
+
+    async def _generate_stream(self, body: "_Body", model: str, version: str) -> Answer:
+        """Answers with the only event of a stream, since a run has one answer."""
+        answer = await self._generated(body, model, version)
+        return 200, b"".join((b"data: ", answer, b"\n\n")), _EVENTS
+
+    async def _generated(self, body: "_Body", model: str, version: str) -> bytes:
+        found = self._calls.registry.find(model, version)
+        content = await body.read(self._message_bytes)
+        request = decode_generate_request(model, version, content, found.loaded.inputs)
+        task = asyncio.ensure_future(self._calls.infer(request, encode_generate_answer))
+        answer: bytes = await body.unless_gone(task)
+        return answer
 
     # Shared memory.
 
@@ -253,8 +303,11 @@ class HttpApp:
         return _json(list(as_json(self._regions.status(region))["regions"].values()))
 
     async def _register(self, body: "_Body", region: str) -> Answer:
-        given = parse_json_parameters(await body.read(_SMALL_BODY_BYTES))
+        given = _small_document(await body.read(_SMALL_BODY_BYTES))
         key, offset, size = given.get("key"), given.get("offset", 0), given.get("byte_size")
+        for name in ("key", "byte_size"):
+            if name not in given:
+                raise ServiceError(Status.INVALID, f"Shared memory register request has no '{name}' field")
         if not isinstance(key, str) or not _is_size(offset) or not _is_size(size):
             raise ServiceError(Status.INVALID, "key, offset and byte_size are expected: text and two numbers")
         self._regions.register(region, key, offset, size)  # type: ignore[arg-type]
@@ -265,23 +318,32 @@ class HttpApp:
         self._regions.unregister(region)
         return 200, b"", _JSON
 
-    async def _no_regions(self, body: "_Body", region: str) -> Answer:
-        await body.read(_SMALL_BODY_BYTES)
-        return _json([])
+    async def _cuda_status(self, body: "_Body", region: str) -> Answer:
+        return _json(list(as_json(self._regions.cuda_status(region))["regions"].values()))
 
-    async def _refuse_cuda(self, body: "_Body", region: str) -> Answer:
-        self._regions.refuse_cuda()
+    async def _register_cuda(self, body: "_Body", region: str) -> Answer:
+        await body.read(_SMALL_BODY_BYTES)
+        self._regions.register_cuda(region)
         raise AssertionError("unreachable")
+
+    async def _unregister_cuda(self, body: "_Body", region: str) -> Answer:
+        await body.read(_SMALL_BODY_BYTES)
+        self._regions.unregister_cuda()
+        return 200, b"", _JSON
 
     # Settings.
 
-    async def _trace(self, body: "_Body") -> Answer:
-        await body.read(_SMALL_BODY_BYTES)
-        return _json(self._calls.trace_settings())
+    async def _trace(self, body: "_Body", model: str = "") -> Answer:
+        given = _small_document(await body.read(_SMALL_BODY_BYTES))
+        changes = {key: _setting_values(key, value) for key, value in given.items()}
+        found = self._calls.trace_settings(model, changes)
+        levels = found.pop("trace_level")
+        return _json({"trace_level": levels, **{key: value for key, (value,) in found.items()}})
 
     async def _logging(self, body: "_Body") -> Answer:
-        await body.read(_SMALL_BODY_BYTES)
-        return _json(self._calls.log_settings())
+        given = _small_document(await body.read(_SMALL_BODY_BYTES))
+        self._calls.log_settings.change({key: each for key, each in given.items() if each is not None})
+        return _json(self._calls.log_settings.current())
 
 
 class _Gone(Exception):
@@ -294,17 +356,25 @@ class _Body:
     Args:
         scope, receive: of ASGI.
         budget: counts the bytes until `release`.
-        message_bytes: the largest body, also after it was decompressed.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, budget: RequestBudget, message_bytes: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, budget: RequestBudget) -> None:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._chunks: Callable[[], int] = (scope.get("extensions") or {}).get(CHUNKS, lambda: 0)
         self._receive = receive
         self._budget = budget
-        self._message_bytes = message_bytes
         self._held = 0
         #: True if everything was read, so that the connection can be used again.
         self.is_complete = scope["method"] in ("GET", "HEAD")
+
+    @property
+    def needs_close(self) -> bool:
+        """True if the connection must not be used again.
+
+        Some of the body may not have been read, or it has a length and chunks, as attempts to
+        smuggle a request through a proxy have.
+        """
+        return not self.is_complete or {b"content-length", b"transfer-encoding"} <= self.headers.keys()
 
     async def _discard(self) -> None:
         """Receives some of what is left, which a client may send before it reads the answer."""
@@ -318,17 +388,24 @@ class _Body:
                     size += len(event.get("body", b""))
                     self.is_complete = not event.get("more_body", False)
 
-    async def read(self, limit_bytes: int) -> bytes:
+    async def read(self, limit_bytes: int, envelope: int = 0) -> bytes:
         """Reads the body.
+
+        Args:
+            limit_bytes: the most bytes, also after it was decompressed.
+            envelope: how many more it may have.
 
         Raises:
             ServiceError: it is too large or too slow, or not compressed as it says.
             _Gone: the client has left.
         """
-        announced = self.headers.get(b"content-length")
-        if announced is not None and _number(announced) > limit_bytes:
+        most = limit_bytes + envelope
+        announced = None
+        if b"transfer-encoding" not in self.headers:
+            announced = self.headers.get(b"content-length")
+        if announced is not None and (size := _number(announced)) > most:
             await self._discard()
-            raise _too_large(limit_bytes)
+            raise self._too_large(size, limit_bytes)
         parts: list[bytes] = []
         size = 0
         while not self.is_complete:
@@ -341,32 +418,60 @@ class _Body:
                 raise _Gone
             part = event.get("body", b"")
             size += len(part)
-            if size > limit_bytes:
+            if size > most:
                 self.is_complete = not event.get("more_body", False)
                 await self._discard()
-                raise _too_large(limit_bytes)
+                raise self._too_large(size, limit_bytes)
+            if self._chunks() > _MAX_CHUNKS + 1:  # the last one is empty
+                self.is_complete = not event.get("more_body", False)
+                await self._discard()
+                raise ServiceError(
+                    Status.TOO_LARGE,
+                    f"Chunked request body exceeds maximum of {_MAX_CHUNKS} non-empty chunks. Send fewer or larger "
+                    "HTTP chunks.",
+                )
             self._hold(len(part))
             parts.append(part)
             self.is_complete = not event.get("more_body", False)
         content = parts[0] if len(parts) == 1 else b"".join(parts)
         encoding = self.headers.get(b"content-encoding", b"identity")
-        return content if encoding == b"identity" else self._inflated(content, encoding)
+        if encoding == b"identity":
+            return content
+        result = self._inflated(content, encoding, most)
+        if len(result) > most:
+            raise ServiceError(
+                Status.TOO_LARGE,
+                f"Decompressed data size exceeds the maximum allowed value of {limit_bytes} bytes. {_RAISE_LIMIT}",
+            )
+        return result
 
-    def _inflated(self, content: bytes, encoding: bytes) -> bytes:
+    def _too_large(self, size: int, limit_bytes: int) -> ServiceError:
+        """Returns the error for a body of at least so many bytes."""
+        length = self.headers.get(_HEADER_LENGTH)
+        if length is not None and not length.strip(b"0"):
+            reason = (
+                f"Raw input has a byte_size ({size} bytes) that exceeds the maximum allowed value of "
+                f"{limit_bytes} bytes"
+            )
+        else:
+            what = "request JSON size" if length is None else "request size"
+            reason = f"{what} of {size} bytes exceeds the maximum allowed input size of {limit_bytes} bytes"
+        return ServiceError(Status.TOO_LARGE, f"{reason}. {_RAISE_LIMIT}")
+
+    def _inflated(self, content: bytes, encoding: bytes, most: int) -> bytes:
+        """Returns the content that was compressed, of which no more is made than one byte too many."""
         if encoding not in (b"gzip", b"deflate"):
             raise ServiceError(Status.INVALID, "content-encoding has to be identity, gzip or deflate")
         # Both formats are recognised by their first bytes.
         inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        self._hold(self._message_bytes)
+        self._hold(most)
         try:
-            result = inflater.decompress(content, self._message_bytes + 1)
+            result = inflater.decompress(content, most + 1)
         except zlib.error as error:
             raise ServiceError(Status.INVALID, f"the body is not compressed as it says: {error}") from None
-        if len(result) > self._message_bytes:
-            raise _too_large(self._message_bytes)
-        if not inflater.eof:
+        if len(result) <= most and not inflater.eof:
             raise ServiceError(Status.INVALID, "the compressed body is incomplete")
-        self._release(self._message_bytes - len(result))
+        self._release(most - min(most, len(result)))
         return result
 
     async def unless_gone(self, task: "asyncio.Future[Any]") -> Any:
@@ -401,14 +506,46 @@ class _Body:
         self._release(self._held)
 
 
-def _too_large(limit_bytes: int) -> ServiceError:
-    return ServiceError(Status.TOO_LARGE, f"the request has more than {limit_bytes} bytes")
-
-
 def _number(text: bytes) -> int:
     if not text.isdigit() or len(text) > 18:
         raise ServiceError(Status.INVALID, f"a header has {quoted(text.decode('latin-1'))} for a length")
     return int(text)
+
+
+def _small_document(content: bytes) -> dict[str, Any]:
+    try:
+        return parse_json_parameters(content)
+    except RecursionError:
+        raise ServiceError(Status.INVALID, "the request JSON is nested too deeply") from None
+
+
+def _load_parameter(key: str, value: Any) -> Any:
+    """Returns a parameter of a call that loads a model, of which files are in base64."""
+    if not isinstance(value, str):
+        raise ServiceError(
+            Status.INVALID, f"attempt to access JSON non-string as string: the parameter {quoted(key)}"
+        )
+    if not key.startswith("file:"):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        raise ServiceError(Status.INVALID, f"the parameter {quoted(key)} is not base64") from None
+
+
+def _setting_values(key: str, value: Any) -> tuple[str, ...]:
+    """Returns the values that a setting of traces is given; none if it is cleared."""
+    if value is None:
+        return ()
+    if key == "trace_level":
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise ServiceError(
+                Status.INVALID, f"attempt to access JSON non-array as array: '{key}' is a list of text"
+            )
+        return tuple(value)
+    if not isinstance(value, str):
+        raise ServiceError(Status.INVALID, f"attempt to access JSON non-string as string: {quoted(key)}")
+    return (value,)
 
 
 def _is_size(value: object) -> bool:

@@ -10,6 +10,8 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from neurald.service.inference.server.http_app import CHUNKS
+
 #: The largest head of a request, and how long it may take to arrive.
 MAX_HEAD_BYTES: Final = 16 << 10
 _HEAD_S: Final = 30.0
@@ -17,11 +19,14 @@ _KEEP_ALIVE_S: Final = 75
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes connections whose head of a request is too large or too slow."""
+    """Closes connections whose head of a request is too large or too slow; counts chunks of bodies."""
 
     def connection_made(self, transport: Any) -> None:
         """Begins to wait for the first head."""
         super().connection_made(transport)
+        # A length beside chunks does not count (RFC 9112, 6.3); the application closes the connection.
+        self.parser.set_dangerous_leniencies(lenient_chunked_length=True)
+        self._chunks = 0
         self._head_bytes = 0
         self._is_in_head = True
         self._head_timer = self.loop.call_later(_HEAD_S, transport.close)
@@ -45,7 +50,14 @@ class BoundedProtocol(HttpToolsProtocol):
         """Ends the head of a request."""
         self._is_in_head = False
         self._head_timer.cancel()
+        self._chunks = 0
+        scope: Any = self.scope
+        scope["extensions"] = {CHUNKS: lambda: self._chunks}
         super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """Counts a chunk."""
+        self._chunks += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""

@@ -21,10 +21,10 @@ _PARAMETERS: Final[Document] = {
 }
 #: What a call may answer besides its own answer.
 _ERRORS: Final = {
-    400: "The request is not valid.",
+    400: "The request is not valid, or too large.",
     401: "The service needs a token, and the request has none, or another.",
+    403: "The call is restricted, and the request has not the header that it needs.",
     404: "There is no such model, version, region or path.",
-    413: "The request is too large.",
     501: "The service has not got this, or does not allow it.",
     503: "The model is not ready, or too many requests wait.",
     504: "The request took longer than it may.",
@@ -70,7 +70,7 @@ def _call(
                 "description": _ERRORS[code],
                 "content": {"application/json": {"schema": _schema("Error")}},
             }
-            for code in errors
+            for code in sorted({*errors, 403} if errors else errors)
         }
         | dict(more or {}),
     }
@@ -214,7 +214,11 @@ def _model_paths() -> dict[str, Document]:
         "description": "The length of the JSON, if the bytes of tensors follow it.",
         "schema": {"type": "integer", "minimum": 0},
     }
-    not_ready = {"400": {"description": "It is not ready."}, "401": {"description": _ERRORS[401]}}
+    not_ready = {
+        "400": {"description": "It is not ready."},
+        "401": {"description": _ERRORS[401]},
+        "403": {"description": _ERRORS[403]},
+    }
     calls: dict[str, tuple[str, Document]] = {
         "": ("get", _call("Describes a model.", _schema("Model"), errors=(401, 404, 503))),
         "/ready": ("get", _call("Says whether a model can be run now.", errors=(), more=not_ready)),
@@ -231,6 +235,23 @@ def _model_paths() -> dict[str, Document]:
                 body=_body(_schema("Request"), is_required=True, binary=True),
                 errors=tuple(_ERRORS),
                 parameters=(length,),
+            ),
+        ),
+        "/generate": (
+            "post",
+            _call(
+                "Runs a model on plain values: its inputs by name, and parameters.",
+                {"type": "object"},
+                body=_body({"type": "object"}, is_required=True),
+                errors=tuple(_ERRORS),
+            ),
+        ),
+        "/generate_stream": (
+            "post",
+            _call(
+                "Does the same, and answers with server-sent events.",
+                body=_body({"type": "object"}, is_required=True),
+                errors=tuple(_ERRORS),
             ),
         ),
     }
@@ -254,7 +275,7 @@ def _repository_paths() -> dict[str, Document]:
                 "Lists the models of the repository.",
                 _schema("Index"),
                 body=_body(_object({"ready": _FLAG})),
-                errors=(400, 401, 413),
+                errors=(400, 401),
             )
         }
     }
@@ -262,7 +283,7 @@ def _repository_paths() -> dict[str, Document]:
         paths[f"/v2/repository/models/{{model}}/{action}"] = {
             "parameters": [_path_parameter("model", _NAME, "The name of a model.")],
             "post": _call(
-                f"{action.capitalize()}s a model.", body=_body(parameters), errors=(400, 401, 404, 413, 503)
+                f"{action.capitalize()}s a model.", body=_body(parameters), errors=(400, 401, 404, 503)
             ),
         }
     return paths
@@ -274,7 +295,7 @@ def _region_paths() -> dict[str, Document]:
     for kind, what in (("system", "system shared memory"), ("cuda", "memory of CUDA")):
         base = f"/v2/{kind}sharedmemory"
         status = _call(f"Lists the regions of {what}.", _schema("Regions"), errors=(401, 404))
-        remove = _call(f"Unregisters {what}.", errors=(401, 413))
+        remove = _call(f"Unregisters {what}.", errors=(400, 401, 501))
         paths[f"{base}/status"] = {"get": status}
         paths[f"{base}/region/{{region}}/status"] = {"parameters": [region], "get": status}
         paths[f"{base}/unregister"] = {"post": remove}
@@ -284,7 +305,7 @@ def _region_paths() -> dict[str, Document]:
             "post": _call(
                 f"Registers {what}.",
                 body=_body(_schema("Region") if kind == "system" else {"type": "object"}, is_required=True),
-                errors=(400, 401, 413, 501, 503),
+                errors=(400, 401, 501, 503),
             ),
         }
     return paths
@@ -292,12 +313,18 @@ def _region_paths() -> dict[str, Document]:
 
 def openapi_document() -> Document:
     """Returns the document."""
-    settings = {
-        method: _call(
-            "Returns the settings, which cannot be changed.", _schema("Settings"), errors=(401, 413)
-        )
-        for method in ("get", "post")
-    }
+    traces, log = (
+        {
+            "get": _call(f"Returns the settings of {what}.", _schema("Settings"), errors=(400, 401)),
+            "post": _call(
+                f"Changes settings of {what}, and returns all.",
+                _schema("Settings"),
+                body=_body({"type": "object"}),
+                errors=(400, 401, 501),
+            ),
+        }
+        for what in ("traces", "the log")
+    )
     return {
         "openapi": "3.1.0",
         "info": {
@@ -322,8 +349,12 @@ def openapi_document() -> Document:
             **_model_paths(),
             **_repository_paths(),
             **_region_paths(),
-            "/v2/trace/setting": settings,
-            "/v2/logging": settings,
+            "/v2/trace/setting": traces,
+            "/v2/models/{model}/trace/setting": {
+                "parameters": [_path_parameter("model", _NAME, "The name of a model.")],
+                **traces,
+            },
+            "/v2/logging": log,
         },
         "components": {
             "schemas": _schemas(),

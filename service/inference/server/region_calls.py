@@ -4,7 +4,8 @@ from typing import Any, Protocol
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.messages import message_type
-from neurald.service.inference.protocol.regions import RegionTable
+from neurald.service.inference.protocol.regions import SHARED_MEMORY_IS_DISABLED, RegionTable
+from neurald.service.inference.protocol.tensors import quoted
 
 
 class Regions(RegionTable, Protocol):
@@ -17,7 +18,10 @@ class Regions(RegionTable, Protocol):
         """Registers a region; raises ServiceError if that is not possible."""
 
     def unregister(self, name: str) -> None:
-        """Unregisters a region, if there is one; all of them if the name is empty."""
+        """Unregisters a region, if there is one; all of them if the name is empty.
+
+        One that requests use is unregistered when the last of them has ended.
+        """
 
 
 class RegionCalls:
@@ -36,7 +40,7 @@ class RegionCalls:
         known = {} if self._regions is None else self._regions.status()
         if name and name not in known:
             raise ServiceError(
-                Status.NOT_FOUND, f"Unable to find system shared memory region: '{name[:100]}'"
+                Status.NOT_FOUND, f"Unable to find system shared memory region: {quoted(name)}"
             )
         for each, (key, offset, size) in known.items():
             if name in ("", each):
@@ -46,21 +50,34 @@ class RegionCalls:
 
     def register(self, name: str, key: str, offset: int, size: int) -> Any:
         """Returns a SystemSharedMemoryRegisterResponse."""
-        if self._regions is None:
-            raise ServiceError(
-                Status.UNIMPLEMENTED,
-                "this service does not use shared memory of clients; its operator can allow it with "
-                "--allow-client-shm",
-            )
-        self._regions.register(name, key, offset, size)
+        self._enabled().register(name, key, offset, size)
         return message_type("SystemSharedMemoryRegisterResponse")()
 
     def unregister(self, name: str) -> Any:
         """Returns a SystemSharedMemoryUnregisterResponse, whether there was such a region or not."""
-        if self._regions is not None:
-            self._regions.unregister(name)
+        self._enabled().unregister(name)
         return message_type("SystemSharedMemoryUnregisterResponse")()
 
-    def refuse_cuda(self) -> Any:
+    def cuda_status(self, name: str) -> Any:
+        """Returns a CudaSharedMemoryStatusResponse, which has no region."""
+        if name:
+            raise ServiceError(Status.NOT_FOUND, f"Unable to find cuda shared memory region: {quoted(name)}")
+        return message_type("CudaSharedMemoryStatusResponse")()
+
+    def register_cuda(self, name: str) -> Any:
         """Raises ServiceError: memory of CUDA cannot be registered."""
-        raise ServiceError(Status.UNIMPLEMENTED, "this service does not use memory of CUDA")
+        self._enabled()
+        raise ServiceError(
+            Status.INVALID,
+            f"failed to register CUDA shared memory region: {quoted(name)}, GPUs not supported",
+        )
+
+    def unregister_cuda(self) -> Any:
+        """Returns a CudaSharedMemoryUnregisterResponse: there is nothing to unregister."""
+        self._enabled()
+        return message_type("CudaSharedMemoryUnregisterResponse")()
+
+    def _enabled(self) -> Regions:
+        if self._regions is None:
+            raise ServiceError(Status.UNIMPLEMENTED, SHARED_MEMORY_IS_DISABLED)
+        return self._regions

@@ -3,7 +3,7 @@
 import msgspec
 
 from neurald.service.inference.models.model_worker import WorkerOptions
-from neurald.service.manager.service_configuration import ServiceLimits
+from neurald.service.manager.service_configuration import ServiceLimits, TraceConfiguration
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,10 +18,12 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
         load: names of the models to load at the start; None for all.
         allow_control: whether clients may load and unload models.
         allow_client_shm: whether clients on this host may name shared memory.
+        http_restricted_api, grpc_restricted_protocol: see `Restrictions`.
         tls_certificate, tls_key, tls_authority: files for TLS; empty without.
         token: that clients must send; empty for none.
         insecure: whether other hosts are served without TLS or a token.
         limits: of clients.
+        trace: which requests are traced.
         workers: how workers are started.
         drain_s: how long running requests may take at the end.
     """
@@ -35,11 +37,14 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     load: tuple[str, ...] | None = None
     allow_control: bool = True
     allow_client_shm: bool = False
+    http_restricted_api: tuple[str, ...] = ()
+    grpc_restricted_protocol: tuple[str, ...] = ()
     tls_certificate: str = ""
     tls_key: str = ""
     tls_authority: str = ""
     token: str = ""
     insecure: bool = False
     limits: ServiceLimits = ServiceLimits()
+    trace: TraceConfiguration = TraceConfiguration()
     workers: WorkerOptions = WorkerOptions()
     drain_s: float = 30.0

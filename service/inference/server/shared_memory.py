@@ -2,8 +2,8 @@
 
 The region belongs to the client, who may truncate or change it at any time. So it is never mapped:
 tensors are read from the file and written to it, which reports a short file where a mapping would
-end the process. Owner and size are checked at every use. A region that is in use stays open until
-its last use, whether it was unregistered or not.
+end the process. Owner and size are checked at every use. A region that requests use when it is
+unregistered stays until the last of them has ended.
 """
 
 import contextlib
@@ -14,16 +14,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.regions import REGION
 from neurald.service.inference.protocol.tensors import Parameter, quoted, read_at
 from neurald.service.inference.repository.folders import open_beneath
 
 DIRECTORY: Final = "/dev/shm"  # noqa: S108 - where the kernel keeps shared memory
 _KEY: Final = re.compile(r"/?([A-Za-z0-9_][A-Za-z0-9._-]{0,254})")
+#: Keys that begin so belong to backends of Triton that run on this host.
+_RESERVED: Final = "triton_python_backend_shm_region_"
 _MAX_NAME: Final = 256
 _MAX_REGIONS: Final = 1024
 _MAX_SIZE: Final = 1 << 62
 
-_REGION: Final = "shared_memory_region"
 _OFFSET: Final = "shared_memory_offset"
 _SIZE: Final = "shared_memory_byte_size"
 
@@ -37,6 +39,10 @@ class _SharedFile:
         self.offset = offset
         self.size = size
         self._descriptor = descriptor
+        #: How many parts of it requests use now.
+        self.uses = 0
+        #: Whether it is unregistered as soon as no request uses it.
+        self.is_leaving = False
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError):
@@ -53,12 +59,26 @@ class _SharedFile:
 
 
 class _Part:
-    """A part of a region, as a request names it."""
+    """A part of a region, as a request names it. The region is in use until it is released."""
 
-    def __init__(self, region: _SharedFile, offset: int, size: int) -> None:
+    def __init__(self, regions: "SharedMemoryRegions", region: _SharedFile, offset: int, size: int) -> None:
+        self._regions = regions
         self._region = region
         self._offset = region.offset + offset
         self.size = size
+        self._is_used = True
+        region.uses += 1
+
+    def release(self) -> None:
+        """See `RegionPart.release`."""
+        if self._is_used:
+            self._is_used = False
+            self._region.uses -= 1
+            self._regions.leave(self._region)
+
+    def __del__(self) -> None:
+        # A request that was not understood as a whole does not end.
+        self.release()
 
     def copy_into(self, target: memoryview) -> None:
         """See `InputBytes.copy_into`."""
@@ -110,6 +130,12 @@ class SharedMemoryRegions:
             raise ServiceError(Status.INVALID, f"shared memory region {quoted(name)} already in manager")
         if len(self._regions) >= _MAX_REGIONS:
             raise ServiceError(Status.EXHAUSTED, f"{_MAX_REGIONS} regions are registered already")
+        if key.lstrip("/").startswith(_RESERVED):
+            raise ServiceError(
+                Status.INVALID,
+                f"cannot register shared memory region {quoted(name)} with key {quoted(key)} as the key contains "
+                f"the reserved prefix '{_RESERVED}'",
+            )
         match = _KEY.fullmatch(key)
         if match is None:
             raise ServiceError(
@@ -117,30 +143,35 @@ class SharedMemoryRegions:
                 f"cannot register shared memory region {quoted(name)} - invalid shm key {quoted(key)}: the name "
                 "of an object of shared memory is expected",
             )
-        if not (0 <= offset < _MAX_SIZE and 0 < size < _MAX_SIZE):
-            raise _invalid_part(name, offset, size)
         try:
             descriptor = open_beneath(self._root, match.group(1), os.O_RDWR)
         except OSError:
             raise ServiceError(
-                Status.INVALID, f"Unable to open shared memory region: {quoted(name)}"
+                Status.INVALID, f"Unable to open shared memory region: {quoted(key)}"
             ) from None
         region = _SharedFile(name, key, descriptor, offset, size)
-        if os.fstat(descriptor).st_size < offset + size:
+        is_part = 0 <= offset < _MAX_SIZE and 0 < size < _MAX_SIZE
+        if not is_part or os.fstat(descriptor).st_size < offset + size:
             raise _invalid_part(name, offset, size)
         region.checked()
         self._regions[name] = region
 
     def unregister(self, name: str) -> None:
         """See `Regions.unregister`."""
-        if name:
-            self._regions.pop(name, None)
-        else:
-            self._regions.clear()
+        if name and name not in self._regions:
+            return
+        for region in (self._regions[name],) if name else tuple(self._regions.values()):
+            region.is_leaving = True
+            self.leave(region)
+
+    def leave(self, region: _SharedFile) -> None:
+        """Removes a region that is to be unregistered, unless requests use it."""
+        if region.is_leaving and not region.uses and self._regions.get(region.name) is region:
+            del self._regions[region.name]
 
     def part_of(self, tensor: str, parameters: Mapping[str, Parameter]) -> _Part | None:
         """See `RegionTable.part_of`."""
-        name = parameters.get(_REGION)
+        name = parameters.get(REGION)
         if name is None:
             return None
         region = self._regions.get(name) if isinstance(name, str) else None
@@ -155,7 +186,7 @@ class SharedMemoryRegions:
                 )
         assert isinstance(offset, int)  # noqa: S101 - checked above
         assert isinstance(size, int)  # noqa: S101 - checked above
-        if offset + size >= _MAX_SIZE:
+        if offset < region.size and offset + size >= _MAX_SIZE:
             raise ServiceError(
                 Status.INVALID,
                 f"Integer overflow detected: byte_size ({size}) + offset ({offset}) exceeds every region, such as "
@@ -168,7 +199,7 @@ class SharedMemoryRegions:
                 f"Invalid {what} for shared memory region: {quoted(region.name)}: {size} bytes at {offset} do "
                 f"not lie inside {region.size}",
             )
-        return _Part(region, offset, size)
+        return _Part(self, region, offset, size)
 
 
 def _check(descriptor: int, name: str, end: int) -> None:

@@ -2,10 +2,9 @@
 
 The application chooses devices automatically, so each of its calls must give the right result, in
 time: the CPU stands in, and the driver must soon be used again. In each cell the driver stops in
-    the
-phase, and the fault strikes there: from outside (kill -9, SIGSTOP), from the execution of another
-client in the same process (an abort, no memory, an endless kernel), or as a wrong answer of the
-phase itself.
+the phase, and the fault strikes there: from outside (kill -9, SIGSTOP), from the execution of
+another client in the same process (an abort, no memory, an endless kernel), or as a wrong answer of
+the phase itself.
 """
 
 import contextlib
@@ -23,10 +22,12 @@ import numpy as np
 from faults.field import Child
 from faults.managed.matrix_report import MatrixReport, PlayedCell
 from faults.managed.service import Service
-from support.models.small import FLOAT
+from support.models.addition import addition, request
 
 import neurald as nd
+from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.device import connect
 
 FAULTS = ("kill", "stop", "abort", "memory", "endless", "lie")
@@ -40,9 +41,6 @@ _NOTICED_S = {"stop": 2.0, "endless": 1.0}
 #: Limits from then on: of a call, and of the time until the device is used again.
 CALL_S = 1.0
 RECOVERY_S = 1.0
-#: Deaths between which the manager is told to forget, so that there is no quarantine and pauses are
-#: short.
-_DEATHS = 2
 _ENTER_S = 10.0
 #: Time for a process to begin to drain.
 _DRAINING_S = 0.05
@@ -63,12 +61,12 @@ class _Matrix:
     def __init__(self, folder: Path, report: MatrixReport, slack: float) -> None:
         self._slack = slack
         self._report = report
-        self._deaths = 0
         self._number = 0
         self._service = Service(
             folder,
             "drain_s = 3.0",
             f'limits = {{execution_s = {_EXECUTION_S}, total_memory_bytes = "512MiB"}}',
+            program="faults.managed.forgiving_manager",
         )
         (folder / "cache").mkdir(mode=0o700)
         self._application = Child(
@@ -94,8 +92,6 @@ class _Matrix:
         if not self._until_used(cell):
             self.note(cell, "the device was not in use before")
             return
-        if self._deaths >= _DEATHS:
-            self._forget_deaths(cell)
         process = self._service.wait_for_process()
         arranged = self._ask("arrange", phase)
         if not arranged["result"]:
@@ -125,8 +121,6 @@ class _Matrix:
         self._service.remove("strike")
         self._judge(cell, struck_s, reply)
         self._recovers(cell, struck_s)
-        if fault not in ("lie", "memory") or phase == "drain":
-            self._deaths += 1
 
     @staticmethod
     def note(cell: PlayedCell, what: str) -> None:
@@ -181,29 +175,24 @@ class _Matrix:
             time.sleep(0.01)
         return False
 
-    def _forget_deaths(self, cell: PlayedCell) -> None:
-        before = self._service.wait_for_process()
-        self._service.restart()
-        self._service.wait_for_process(other_than=before)
-        self._deaths = 0
-        self._until_used(cell)
-
     def _poisoned(self) -> threading.Thread:
-        """Prepares the execution of another client, which waits to cause a fault."""
-        builder = nd.ModelBuilder()
+        """Prepares the execution of another client, which waits to cause a fault.
+
+        Nothing stands in for it.
+        """
         # Another pattern each time, so that it is not refused.
-        first, second, output = (builder.add_operand(FLOAT, (self._number, 3)) for _ in range(3))
-        activation = builder.add_operand(nd.OperandType.INT32)
-        builder.set_operand_value(activation, 0)
-        builder.add_operation(nd.OperationType.MUL, [first, second, activation], [output])
-        builder.identify_inputs_and_outputs([first, second], [output])
-        device = connect(self._service.address)
-        compilation = nd.CompilationBuilder(builder.finish(), [device]).finish()
         values = np.ones((self._number, 3), np.float32)
+        model = addition(values)
+        (operation,) = model.main.operations
+        product = replace(operation, type=nd.OperationType.MUL)
+        device = connect(self._service.address)
+        prepared = device.prepare_model(
+            replace(model, main=replace(model.main, operations=(product,))), PrepareOptions()
+        )
 
         def run() -> None:
             with contextlib.suppress(Error):
-                compilation.run(values, values)
+                prepared.execute(request(values, np.zeros_like(values)), ExecuteOptions())
             device.close()
 
         return threading.Thread(target=run, daemon=True)

@@ -13,6 +13,7 @@ exceeded a limit in a fifth of the cells.
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -129,12 +130,17 @@ def run(count: int, jobs: int | None, slack: float, minutes: float | None, path:
     jobs = suitable_jobs() if jobs is None else jobs
     sys.stderr.write(warning(jobs))
     began = time.monotonic()
+    load = os.getloadavg()[0]
+    used_s = _processor_s()
     report = play_in_jobs(count, jobs, slack=slack, seconds=None if minutes is None else minutes * 60)
     content = {
         "jobs": jobs,
         "cores": len(os.sched_getaffinity(0)),
         "slack": slack,
         "seconds": round(time.monotonic() - began, 1),
+        "processor_s_of_a_cell": round((_processor_s() - used_s) / max(1, report.played), 3),
+        "load_before": load,
+        "load_after": os.getloadavg()[0],
         **report.document(),
     }
     text = json.dumps(content, indent=2) + "\n"
@@ -142,6 +148,12 @@ def run(count: int, jobs: int | None, slack: float, minutes: float | None, path:
     if path is not None:
         path.write_text(text)
     return 1 if content["wrong"] or not report.played else 0
+
+
+def _processor_s() -> float:
+    """Returns the processor time of all processes that have ended, with what they have started."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -26,9 +26,17 @@ class Service:
         settings: lines of the driver's table in the configuration file.
         name: of the driver.
         driver: an installed driver or a factory.
+        program: of the manager.
     """
 
-    def __init__(self, folder: Path, *settings: str, name: str = NAME, driver: str = DRIVER) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *settings: str,
+        name: str = NAME,
+        driver: str = DRIVER,
+        program: str = "neurald",
+    ) -> None:
         self.name = name
         self._driver = driver
         self.folder = folder
@@ -42,7 +50,7 @@ class Service:
         self.configure()
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "neurald", "serve", "--config", str(self._file)],
+                [sys.executable, "-m", program, "serve", "--config", str(self._file)],
                 env={**child_environment(folder), "XDG_STATE_HOME": str(folder / "state")},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

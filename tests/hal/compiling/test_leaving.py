@@ -15,6 +15,23 @@ from neurald.hal.compiling import leaving
 from neurald.hal.compiling.leaving import AFTER_EXIT_VARIABLE, call_at_exit, may_leave
 from neurald.hal.errors import BadState
 
+#: A program that ends before its model is compiled for the shapes of an execution. It prints what
+#: has run it.
+_OPEN_PROGRAM = """
+import numpy as np
+from support.models.small import add_model, ones
+import neurald as nd
+
+builder = nd.CompilationBuilder(add_model((0, 3), operations=30), [nd.open_device("cpu")])
+builder.set_startup(nd.Startup.INSTANT)
+compilation = builder.finish()
+given = np.ones((40, 3), np.float32)
+(found,) = compilation.run(given, given)
+assert (found == 31).all()
+prepared = compilation.recovery.step(compilation.plan.steps[0]).usable()
+print(*[type(each).__name__ for each in prepared._variants.values()], bool(prepared._unfinished))
+"""
+
 #: A program that ends before its model is compiled; it may free the compilation before.
 _PROGRAM = """
 import sys
@@ -33,8 +50,8 @@ compilation = main()
 """
 
 
-def run(folder: Path, *arguments: str, after_exit: str = "1") -> str:
-    """Runs the program; returns what the cache did."""
+def run(folder: Path, *arguments: str, after_exit: str = "1", program: str = _PROGRAM) -> str:
+    """Runs a program; returns what it prints."""
     environment = {
         **os.environ,
         "PYTHONPATH": python_path(),
@@ -42,7 +59,7 @@ def run(folder: Path, *arguments: str, after_exit: str = "1") -> str:
         AFTER_EXIT_VARIABLE: after_exit,
     }
     result = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *arguments],
+        [sys.executable, "-c", program, *arguments],
         env=environment,
         capture_output=True,
         text=True,
@@ -70,6 +87,17 @@ def test_the_next_process_finds_the_code(tmp_path: Path, way: str) -> None:
     wait_until(lambda: is_kept(tmp_path), 120.0)
     wait_until(lambda: "kernels of the first tier" in models(tmp_path), 120.0)
     assert run(tmp_path, way) == "HIT"
+
+
+def test_the_next_process_finds_code_for_any_lengths(tmp_path: Path) -> None:
+    assert run(tmp_path, program=_OPEN_PROGRAM).endswith("True")
+
+    def is_open_kept() -> bool:
+        entries = Cache(tmp_path / "neurald").entries()
+        return any(each.manifest is not None and "open 0" in each.manifest.parts.variant for each in entries)
+
+    wait_until(is_open_kept, 120.0)
+    assert run(tmp_path, program=_OPEN_PROGRAM) == "CpuPreparedModel False"
 
 
 def test_the_environment_forbids_it(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.daemon.processes import is_alive
 from support.devices.compiling import DRIVER, FOR_EVER_S, NOTE, CompilingDevice, doing, family_path
 from support.errors import error_code
 from support.models.addition import AddingDevice, addition
@@ -84,14 +85,6 @@ def processes_of(pool: SessionPool) -> set[int]:
     if parent is None:
         return set()
     return set(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()))
-
-
-def is_running(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def test_what_is_compiled_comes_back(shared_pool: SessionPool, session: Session) -> None:
@@ -200,10 +193,10 @@ def test_what_a_compiler_has_started_ends_with_it(
     future = start(shared_pool, session, doing("family", os.getpid()), cancellation=cancellation)
     wait_until(path.exists)
     family = [int(word) for word in path.read_text().split()]
-    assert all(map(is_running, family))
+    assert all(map(is_alive, family))
     cancellation.cancel()
     assert isinstance(future.exception(SOON_S), Cancelled)
-    wait_until(lambda: not any(map(is_running, family)), SOON_S)
+    wait_until(lambda: not any(map(is_alive, family)), SOON_S)
 
 
 def test_no_more_compile_at_a_time_than_there_are_compilers(session: Session, start: Start) -> None:
@@ -277,7 +270,7 @@ def test_the_process_that_forks_is_started_again(
     os.kill(before, signal.SIGKILL)
     with pytest.raises(OpFailed, match="prepare the model again"):
         future.result(SOON_S)
-    wait_until(lambda: not is_running(child), SOON_S)
+    wait_until(lambda: not is_alive(child), SOON_S)
     assert compiled(shared_pool, session, doing("echo")).note == NOTE
     assert shared_pool.pool.process != before
 
@@ -290,7 +283,7 @@ def test_nothing_is_left_of_a_pool_that_was_closed(session: Session, start: Star
     assert parent is not None
     pool.close()
     assert isinstance(future.exception(SOON_S), OpFailed)
-    wait_until(lambda: not any(map(is_running, (parent, *children))), SOON_S)
+    wait_until(lambda: not any(map(is_alive, (parent, *children))), SOON_S)
     with pytest.raises(OpFailed, match="about to stop"):
         compiled(pool, session, doing("echo"))
 

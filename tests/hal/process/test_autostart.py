@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.daemon.on_demand import OnDemand, on_demand, variables
+from support.descriptors import many_descriptors
 
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.process.autostart import (
@@ -105,6 +106,15 @@ def test_one_manager_is_started_by_many_threads(folder: Path, monkeypatch: pytes
         assert not list(environment.directory.glob(".start-*"))
         mode = (environment.directory / "manager.log").stat().st_mode & 0o777
         assert mode == 0o600
+
+
+def test_a_process_with_many_descriptors_starts_a_manager(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with on_demand(folder) as environment, many_descriptors():
+        _enter(environment, monkeypatch)
+        ensure_manager(time.monotonic() + 60)
+        assert environment.managers()
 
 
 def test_a_manager_that_cannot_start_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

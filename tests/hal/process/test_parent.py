@@ -3,6 +3,11 @@
 import os
 import subprocess
 import sys
+import threading
+
+from support.descriptors import many_descriptors
+
+from neurald.hal.process.parent import stop_with
 
 
 def test_a_child_whose_parent_has_ended_before_it_began_ends() -> None:
@@ -21,3 +26,12 @@ def test_a_child_whose_parent_has_ended_before_it_began_ends() -> None:
 
     assert output(os.getpid()) == "on\n"
     assert output(os.getppid()) == ""
+
+
+def test_a_process_with_many_descriptors_learns_of_the_end_of_another() -> None:
+    stopped = threading.Event()
+    with many_descriptors(), subprocess.Popen(["sleep", "60"]) as process:
+        stop_with(process.pid, stopped.set)
+        assert not stopped.is_set()
+        process.kill()
+        assert stopped.wait(30)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.daemon.managed import Managed
+from support.daemon.processes import is_alive
 from support.models.addition import addition, request
 from support.waiting import wait_until
 
@@ -56,13 +57,6 @@ def add(device: RemoteDevice, number: float) -> float:
 
 def connected(managed: Managed) -> RemoteDevice:
     return connect(str(managed.address))
-
-
-def is_alive(pid: int) -> bool:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False
 
 
 def test_a_driver_starts_at_its_first_connection_and_no_earlier(managed: Managed) -> None:
@@ -315,6 +309,41 @@ def test_a_new_process_that_hangs_is_given_up_soon(managed: Managed) -> None:
     wait_until(lambda: "the old one stays" in managed.log)
     assert "it was not ready within 0.5 s" in managed.log
     assert add(device, 1) == 2
+
+
+def test_a_driver_that_somebody_stops_completes_its_calls_beside_another_process(folder: Path) -> None:
+    driver, settings = "support.models.addition:create_slow", {"watchdog_s": 1.0}
+    with Managed(folder, driver=driver, settings=settings) as managed:
+        device = connected(managed)
+        assert add(device, 1) == 2
+        process = managed.wait_for(DriverState.READY).process
+        assert process is not None
+        wait_until(lambda: managed.status().sessions == 1)
+        results: list[float] = []
+        # It takes longer than a process may be silent.
+        caller = threading.Thread(target=lambda: results.append(add(device, -5)))
+        caller.start()
+        time.sleep(1.0)
+        os.kill(process, signal.SIGTERM)
+        wait_until(lambda: managed.status().process not in (None, process))
+        assert add(connected(managed), 2) == 3
+        caller.join(60)
+        assert results == [-4]
+        assert managed.status().deaths == 0
+        wait_until(lambda: not is_alive(process))
+
+
+def test_a_driver_that_somebody_stops_is_not_started_again_without_clients(managed: Managed) -> None:
+    device = connected(managed)
+    process = managed.wait_for(DriverState.READY).process
+    assert process is not None
+    device.close()
+    wait_until(lambda: managed.status().sessions == 0)
+    os.kill(process, signal.SIGTERM)
+    status = managed.wait_for(DriverState.STOPPED)
+    assert (status.starts, status.deaths) == (1, 0)
+    assert "told its process to stop" in status.reason
+    assert add(connected(managed), 1) == 2
 
 
 def test_a_hang_up_signal_loads_the_configuration_again(managed: Managed) -> None:

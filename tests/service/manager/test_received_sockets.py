@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from support.daemon.activating import ActivatedManager
 from support.daemon.managed import BEHAVIOUR_VARIABLE
-from support.daemon.processes import python_path
+from support.daemon.processes import is_alive, python_path
 from support.models.addition import addition, request
 from support.sweeps import sweep
 from support.waiting import wait_until
@@ -100,13 +100,13 @@ def test_the_sockets_outlive_manager_and_driver(folder: Path) -> None:
         files = [(manager.directory / name).stat().st_ino for name in manager.sockets]
         assert add(manager) == 3
         os.kill(manager.managers[0], signal.SIGTERM)
-        wait_until(lambda: not _is_alive(manager.managers[0]))
+        wait_until(lambda: not is_alive(manager.managers[0]))
         assert [(manager.directory / name).stat().st_ino for name in manager.sockets] == files
         assert sorted(path.name for path in manager.directory.iterdir()) == sorted(manager.sockets)
         assert add(manager) == 3
         # The file of the socket comes back even if nobody tidied up.
         os.kill(manager.managers[1], signal.SIGKILL)
-        wait_until(lambda: not _is_alive(manager.managers[1]))
+        wait_until(lambda: not is_alive(manager.managers[1]))
         wait_until(lambda: not is_served(manager.directory / "adder.sock"))
         # Somebody asks for the status.
         assert is_served(manager.directory / "manager.sock")
@@ -185,13 +185,6 @@ def test_systemd_itself_passes_the_sockets(folder: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     assert [(directory / name).stat().st_ino for name in names] == files
-
-
-def _is_alive(process: int) -> bool:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, 0)
-        return True
-    return False
 
 
 def _listener(path: Path) -> socket.socket:

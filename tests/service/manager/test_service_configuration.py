@@ -18,7 +18,9 @@ from neurald.service.manager.service_configuration import (
     ServiceConfiguration,
     ServiceLimits,
     ServiceTable,
+    TraceConfiguration,
     parsed_limits,
+    parsed_trace,
 )
 from neurald.service.manager.setting_choice import DEFAULT
 
@@ -123,12 +125,26 @@ def test_mistakes_of_the_command_line(file: Path) -> None:
     for table, message in (
         (ServiceTable(repositories=("a",)), "start it with --grpc, --http or --web"),
         (ServiceTable(grpc="1", repositories=("a",), limits={"size": 1}), "--service-limit: 'size' is not"),
+        (
+            ServiceTable(grpc="1", repositories=("a",), trace={"levels": "OFF"}),
+            "--trace-config: 'levels' is not",
+        ),
+        (
+            ServiceTable(grpc="1", repositories=("a",), trace={"level": "ALL"}),
+            "'ALL'; one of OFF, TIMESTAMPS",
+        ),
+        (ServiceTable(grpc="1", repositories=("a",), trace={"rate": -1}), "'?-1'?; a number from 0"),
+        (ServiceTable(grpc="1", repositories=("a",), trace={"file": "a"}), "an absolute path is expected"),
         (ServiceTable(http="1"), "needs the folder of its models: --repository"),
     ):
         with pytest.raises(BadData, match=message):
             load_configuration(file, Flags(service=table))
     with pytest.raises(BadData, match="NAME=NUMBER is expected"):
         parsed_limits(["queue=many"])
+    with pytest.raises(BadData, match="NAME=VALUE is expected"):
+        parsed_trace(["level"])
+    assert parsed_trace(["level=OFF", "rate=5", "count=-1"]) == {"level": "OFF", "rate": 5, "count": -1}
+    assert parsed_trace(["file=a"]) == {"file": str(Path("a").absolute())}
 
 
 def test_the_settings_are_shown_with_their_sources(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,6 +154,7 @@ def test_the_settings_are_shown_with_their_sources(file: Path, capsys: pytest.Ca
     assert shown.keys() == {
         *(f"service.{name}" for name in OPTIONS),
         *(f"service.limits.{name}" for name in ServiceLimits.__struct_fields__),
+        *(f"service.trace.{name}" for name in TraceConfiguration.__struct_fields__),
     }
     assert (shown["service.grpc"], shown["service.tls"]) == (str(file), DEFAULT)
     config(file, json=True)
@@ -153,4 +170,5 @@ def test_the_example_has_every_setting_and_its_default() -> None:
     table = tomllib.loads(example.read_text())["service"]
     assert table.keys() == set(ServiceTable.__struct_fields__)
     assert table["limits"].keys() == set(ServiceLimits.__struct_fields__)
+    assert table["trace"].keys() == set(TraceConfiguration.__struct_fields__)
     assert msgspec.convert(table, ServiceConfiguration) == ServiceConfiguration()

@@ -129,3 +129,11 @@ def freeze_process(process: "subprocess.Popen[str]") -> None:
     process.send_signal(signal.SIGSTOP)
     # Its threads stop once one of them has received the signal.
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+
+
+def is_alive(pid: int) -> bool:
+    """Returns whether a process runs. One that has ended, and that nobody has waited for, does not."""
+    with contextlib.suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in ("Z", "X")
+    return False

@@ -63,7 +63,8 @@ def test_without_batches_first_dimensions_may_differ() -> None:
         ("float32", (-1, 4), 0, 48, (3, 4)),
         ("float32", (-1, 4), 8, 16, (1, 4)),
         ("float32", (-1, 0), 0, 16, (0, 0)),
-        (BYTES, (-1, 1), 0, 7, (1, 1)),
+        (BYTES, (-1, 1), 8, 7, (1, 1)),
+        (BYTES, (1,), 0, 7, (1,)),
     ],
 )
 def test_the_shape_of_raw_bytes(
@@ -81,6 +82,7 @@ def test_the_shape_of_raw_bytes(
         (PAIR, "got 2 inputs in 'same'"),
         ((TensorDescription(name="x", kind="float32", shape=(-1, -1)),), "more than one variable-sized"),
         ((TensorDescription(name="x", kind="float32", shape=None),), "can not be deduced"),
+        ((TensorDescription(name="x", kind=BYTES, shape=(-1,)),), r"must have input shape \[1\]"),
         ((TensorDescription(name="x", kind=BYTES, shape=(2,)),), r"must have input shape \[1\]"),
     ],
 )

@@ -147,4 +147,5 @@ def test_answers_are_what_protobuf_would_write() -> None:
     assert found.parameters["a"].bool_param
     assert found.parameters["d"].string_param == "e"
     streamed = ModelStreamInferResponse.FromString(encode_stream_answer(data))
+    assert streamed.infer_response.parameters.pop("triton_final_response").bool_param
     assert streamed.infer_response == found

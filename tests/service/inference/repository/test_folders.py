@@ -84,7 +84,7 @@ def test_links_that_leave_the_repository_are_not_followed(repository: Repository
     (root / "inside.tflite").symlink_to("plain.tflite")
     assert "inside" in repository.models()
     for name in ("out", "absolute", "folder"):
-        with pytest.raises(ServiceError, match="no model"):
+        with pytest.raises(ServiceError, match="no such model"):
             repository.find(name)
     found = repository.find("c")
     with pytest.raises(ServiceError) as caught:

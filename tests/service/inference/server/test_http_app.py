@@ -118,7 +118,7 @@ def test_compressed_requests(client: Any, serving: Serving) -> None:
         assert result.as_numpy("y").tolist() == X[0].tolist()
     bomb = gzip.compress(b" " * (LIMIT * 20))
     status, answer = ask(serving, "POST", "/v2/models/same_FP32/infer", bomb, {"Content-Encoding": "gzip"})
-    assert status == 413
+    assert status == 400
     assert "bytes" in answer["error"]
 
 
@@ -172,7 +172,7 @@ def test_lengths_that_do_not_fit_are_refused(serving: Serving) -> None:
     assert ask(serving, "POST", path, body + bytes(16), headers)[0] == 200
     assert ask(serving, "POST", path, body + bytes(15), headers)[0] == 400
     assert ask(serving, "POST", path, body + bytes(17), headers)[0] == 400
-    assert ask(serving, "POST", path, bytes(2 * LIMIT))[0] == 413
+    assert ask(serving, "POST", path, bytes(2 * LIMIT))[0] == 400
 
 
 def test_errors_have_the_status_that_clients_expect(client: Any, serving: Serving) -> None:
@@ -195,6 +195,10 @@ def test_models_are_loaded_and_unloaded(client: Any) -> None:
     assert not client.is_model_ready("pair")
     client.load_model("pair", config=json.dumps({"max_batch_size": 4}))
     assert client.get_model_config("pair")["max_batch_size"] == 4
+    # It keeps its configuration until it is unloaded.
+    client.load_model("pair")
+    assert client.get_model_config("pair")["max_batch_size"] == 4
+    client.unload_model("pair")
     client.load_model("pair")
     assert client.get_model_config("pair")["max_batch_size"] == 0
 

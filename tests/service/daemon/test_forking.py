@@ -1,0 +1,133 @@
+"""A process that forks daemons: each has its own session, and nothing of the server but its code."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import pytest
+from support.daemon.processes import bare_environment, is_alive
+from support.waiting import wait_until
+
+from neurald.hal.crashes.breadcrumbs import create_memory
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client.device import connect
+from neurald.service.daemon.forking import FORKS, REQUEST
+
+_LONGEST = 4096
+_WAIT_S = 60.0
+
+
+class _Server:
+    """The server for a driver."""
+
+    def __init__(self, address: str, driver: str) -> None:
+        self.connection, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.connection.settimeout(_WAIT_S)
+        command = [sys.executable, "-m", "neurald", "driver", driver, "--listen", address]
+        command += ["--await-start", "--take-over", "--sandbox", "off", "--fork"]
+        with its:
+            self.process = subprocess.Popen(command, env=bare_environment(), stdin=its.fileno())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+        assert self.process.wait(_WAIT_S) == 0
+
+    def request(self, *descriptors: int) -> bytes:
+        """Asks for a process with these descriptors; returns the answer."""
+        socket.send_fds(self.connection, [REQUEST], descriptors)
+        return self.connection.recv(_LONGEST)
+
+
+class _Forked:
+    """A process that was forked. Ends at the end of the block."""
+
+    def __init__(self, server: _Server) -> None:
+        with ExitStack() as its:
+            its_stdin, stdin = os.pipe()
+            stderr, its_stderr = os.pipe()
+            breadcrumbs = create_memory()
+            for descriptor in (its_stdin, its_stderr, breadcrumbs):
+                its.callback(os.close, descriptor)
+            self.stdin = os.fdopen(stdin, "wb", buffering=0)
+            self.stderr = os.fdopen(stderr, "rb")
+            self.pid = int(server.request(its_stdin, its_stderr, breadcrumbs))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stdin.close()
+        self.stderr.close()
+        if is_alive(self.pid):
+            os.kill(self.pid, signal.SIGKILL)
+        wait_until(lambda: not is_alive(self.pid))
+
+
+@pytest.fixture
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"unix://{tmp_path_factory.mktemp('f')}/d.sock"
+
+
+@pytest.fixture
+def server(address: str) -> Iterator[_Server]:
+    with _Server(address, "sample-all") as started:
+        assert started.connection.recv(_LONGEST) == FORKS
+        yield started
+
+
+def test_a_process_serves_once_it_is_told(server: _Server, address: str) -> None:
+    with _Forked(server) as forked:
+        assert os.getsid(forked.pid) == forked.pid
+        path = Address.parse(address).path
+        assert path is not None
+        assert not path.exists()
+        forked.stdin.write(b"begin\n")
+        assert forked.stderr.readline().startswith(b"serving sample-all on unix://")
+        device = connect(address)
+        assert device.name.startswith("sample-all")
+        device.close()
+
+
+def test_one_that_is_not_needed_ends(server: _Server) -> None:
+    with _Forked(server) as forked:
+        forked.stdin.close()
+        wait_until(lambda: not is_alive(forked.pid))
+
+
+def test_processes_go_on_without_the_server(address: str) -> None:
+    with ExitStack() as both:
+        with _Server(address, "sample-all") as server:
+            assert server.connection.recv(_LONGEST) == FORKS
+            forked = [both.enter_context(_Forked(server)) for _ in range(2)]
+            assert len({each.pid for each in forked}) == 2
+        assert all(is_alive(each.pid) for each in forked)
+
+
+def test_a_process_has_no_descriptor_of_the_server(server: _Server) -> None:
+    with _Forked(server) as forked:
+        links = [str(link.readlink()) for link in Path(f"/proc/{forked.pid}/fd").iterdir()]
+        assert not [link for link in links if link.startswith("socket:")]
+        assert sum(link.startswith("pipe:") for link in links) == 2
+
+
+@pytest.mark.parametrize("request_", [b"other", b"fork"])
+def test_a_request_that_is_none_ends_the_server(server: _Server, request_: bytes) -> None:
+    server.connection.send(request_)  # without descriptors
+    assert server.process.wait(_WAIT_S) == 0
+
+
+def test_code_of_other_drivers_is_not_loaded_by_the_server(address: str) -> None:
+    with _Server(address, "no_such_module:create") as server:
+        assert server.connection.recv(_LONGEST) == FORKS
+        with _Forked(server) as forked:
+            forked.stdin.write(b"begin\n")
+            assert b"no_such_module" in forked.stderr.read()
