@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.daemon.managed import Managed
-from support.daemon.processes import is_alive
+from support.daemon.processes import bare_environment, is_alive, run_command
 from support.models.addition import addition, request
 from support.waiting import wait_until
 
@@ -309,6 +309,25 @@ def test_a_new_process_that_hangs_is_given_up_soon(managed: Managed) -> None:
     wait_until(lambda: "the old one stays" in managed.log)
     assert "it was not ready within 0.5 s" in managed.log
     assert add(device, 1) == 2
+
+
+def test_operators_are_told_that_the_manager_is_stopped(managed: Managed) -> None:
+    managed.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, managed.process.pid, os.WSTOPPED | os.WNOWAIT)
+    found = managed.command("status")
+    managed.process.send_signal(signal.SIGCONT)
+    assert found.returncode == 1
+    assert f"kill -CONT {managed.process.pid}" in found.stderr
+
+
+def test_a_directory_whose_path_is_too_long_is_refused(folder: Path) -> None:
+    runtime = folder / ("x" * 100)
+    runtime.mkdir(mode=0o700)
+    environment = {**bare_environment(), "XDG_RUNTIME_DIR": str(runtime)}
+    found = run_command(["serve", "--driver", "sample-all"], environment, timeout_s=60)
+    assert found.returncode == 1
+    assert "use a shorter path" in found.stderr
+    assert list(runtime.iterdir()) == []
 
 
 def test_a_driver_that_somebody_stops_completes_its_calls_beside_another_process(folder: Path) -> None:
