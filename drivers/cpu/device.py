@@ -35,6 +35,7 @@ from neurald.hal.lazy_numpy import numpy_version
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.open_variants import CompileOpen
     from neurald.drivers.cpu.preparation import Preparation
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+    from neurald.drivers.cpu.value_variants import ValueVariants
     from neurald.drivers.cpu.variants import Kept, Prepare
     from neurald.hal.cache.store import CacheLocation
     from neurald.hal.compiling.job import Keep
     from neurald.hal.execution.reference_model import ReferenceModel
     from neurald.hal.operations.machinery.call import Shape
 
-AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel"
+AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel | ValueVariants"
 
 #: Environment variable that disables compilation: "off" runs everything on references.
 COMPILER_VARIABLE = "NEURALD_CPU_COMPILER"
@@ -278,7 +280,7 @@ class CpuDevice:
             caching = CachingPreparation(options.variants, prepare, partial(self._restored, threads=threads))
             prepare, kept = caching.prepare, caching.kept
         if is_specified(model):
-            return prepare(model, None, None)
+            return self._with_value_variants(model, prepare(model, None, None), options, threads)
         from neurald.drivers.cpu.open_variants import OpenVariants
         from neurald.hal.compiling.background import BackgroundCompiler
 
@@ -310,6 +312,37 @@ class CpuDevice:
             kept=kept,
             leave=leave,
         )
+
+    def _with_value_variants(
+        self,
+        model: Model,
+        prepared: "CpuPreparedModel | ReferenceModel",
+        options: PrepareOptions,
+        threads: int,
+    ) -> "CpuPreparedModel | ReferenceModel | ValueVariants":
+        """Returns a prepared model, with variants for values that code must know if it has such inputs."""
+        from neurald.drivers.cpu.bounded_model import BoundedModel
+        from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+        from neurald.hal.compiling.background import BackgroundCompiler
+
+        if type(prepared) in (CpuPreparedModel, BoundedModel):
+            return prepared
+        # A daemon's processes compile the model that they were given.
+        if not (options.compiler is None or isinstance(options.compiler, BackgroundCompiler)):
+            return prepared
+        from neurald.drivers.cpu.value_variants import ValueVariants, value_inputs
+
+        positions = value_inputs(model, prepared)
+        if not positions:
+            return prepared
+        # Variants of other models have the same names in the cache.
+        uncached = replace(options, variants=None)
+
+        def compile_later(known: Model, cancellation: Cancellation) -> "CpuPreparedModel | ReferenceModel":
+            prepare = self._background(known, uncached, threads)
+            return prepare(known, None, ExecuteOptions(cancellation=cancellation))
+
+        return ValueVariants(model, prepared, positions, compile_later)
 
     def _background(self, model: Model, options: PrepareOptions, threads: int) -> "Prepare":
         """Returns what prepares a model for frequent shapes, in a process of low priority."""
@@ -472,6 +505,7 @@ class CpuDevice:
         """See `Device.allocate`. Allocates host memory, so the size must be known."""
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+        from neurald.drivers.cpu.value_variants import ValueVariants
         from neurald.hal.buffers.tracked_buffer import host_memory_for
         from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -479,7 +513,7 @@ class CpuDevice:
         for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
             for role in roles:
                 prepared = role.prepared_model
-                if not isinstance(prepared, CpuPreparedModel | ReferenceModel) and not (
+                if not isinstance(prepared, CpuPreparedModel | ReferenceModel | ValueVariants) and not (
                     isinstance(prepared, SpecializingModel) and isinstance(prepared.owner, CpuDevice)
                 ):
                     raise BadData(f"cpu: {type(prepared).__name__} was not prepared by this device")

@@ -3,6 +3,8 @@
 import ctypes
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final, cast
 
 from neurald.drivers.compiler.ir.string_references import stored_bytes
 from neurald.drivers.cpu.native.growing_call import GrowingCall
@@ -16,12 +18,14 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Tim
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reference_graph import Step
-from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
+
+#: After code was not valid for lengths, how many runs are on references until it is tried again.
+_REFUSALS: Final = 32
 
 
 class GrowingModel(CpuPreparedModel):
@@ -44,8 +48,10 @@ class GrowingModel(CpuPreparedModel):
         model: Model,
         lengths: tuple[int, ...] | None = None,
     ) -> None:
-        super().__init__(native, lambda: ReferenceModel(model))
+        super().__init__(native, lambda: PartlyCompiledModel(model))
         self._model = model
+        #: Whether the code was not valid for the lengths of the latest execution.
+        self._is_refused = False
         self._lengths = (0,) * len(opened.symbols) if lengths is None else lengths
         self._input_shapes = opened.input_shapes(self._lengths)
         self._input_sizes = [
@@ -59,6 +65,11 @@ class GrowingModel(CpuPreparedModel):
             tuple(length if length == another else 0 for length, another in zip(*shapes, strict=True))
             for shapes in zip(one, other, strict=True)
         ]
+
+    def references(self) -> PartlyCompiledModel:
+        """Returns the model on references."""
+        # That is what the constructor has said.
+        return cast("PartlyCompiledModel", super().references())
 
     def steps(self) -> list[list[Step]]:
         """Returns the steps of each graph of the model that do the same; the compiled one is whole."""
@@ -92,7 +103,9 @@ class GrowingModel(CpuPreparedModel):
         try:
             self.native.run(binding, options.deadline_s, options.cancellation, taken, options.loop_timeout_s)
         except LengthsRefused:
+            self._is_refused = True
             return self.on_references(request, options)
+        self._is_refused = False
         if not options.measure:
             return results[-1]
         ended, launched = time.monotonic_ns(), taken[-1]
@@ -107,6 +120,8 @@ class GrowingModel(CpuPreparedModel):
         """See `ReusesExecutions.create_reusable_execution`."""
         if any(argument.pool is None for argument in request.inputs):
             return None
+        if self._is_refused:
+            return self.references().create_reusable_execution(request)
         outputs, run, binding_of = _Outputs(self, request), self.native.run, self._binding_of
 
         def execute(cancellation: Cancellation) -> ExecutionResult:
@@ -138,15 +153,17 @@ class GrowingModel(CpuPreparedModel):
 
     def create_short_execution(self, request: Request) -> ShortExecution | None:
         """See `CallsDirectly.create_short_execution`."""
-        if any(argument.pool is None for argument in request.inputs):
+        if self._is_refused or any(argument.pool is None for argument in request.inputs):
             return None
-        inputs, targets = (
-            [address_of(request, argument, 0) for argument in arguments]
-            for arguments in (request.inputs, request.outputs)
+        arguments = (*request.inputs, *request.outputs)
+        addresses = [address_of(request, each, each.length) for each in arguments]
+        ranges = sorted(
+            (address, address + each.length) for address, each in zip(addresses, arguments, strict=True)
         )
         # Outputs are written before it is known whether they have the same sizes as before.
-        if len({*inputs, *targets}) < len(inputs) + len(targets):
+        if any(end > start for (_, end), (start, _) in pairwise(ranges)):
             return None
+        inputs, targets = addresses[: len(request.inputs)], addresses[len(request.inputs) :]
         call = self.native.growing_call(self._lengths)
         outputs = _Outputs(self, request)
         if call is None or not outputs.result(call.expected_shapes()).is_sufficient:
@@ -182,23 +199,32 @@ class GrowingModel(CpuPreparedModel):
         ports = self.native.executable.inputs
         expected = [(port.operand.type.dtype, shape) for port, shape in zip(ports, shapes, strict=True)]
         call: GrowingCall | None = None
-        is_timed = False
+        is_timed, refusals = False, 0
+        on_references: ArrayFunction | None = None
 
         def run(*arrays: Array) -> list[Array] | None:
-            nonlocal call, is_timed
+            nonlocal call, is_timed, refusals, on_references
             if call is not None:
                 results = call.run_arrays(*arrays)
                 if results is not None:
                     return results
             if not stored_like(arrays, expected):
                 return None
+            if on_references is not None:
+                refusals += 1
+                if refusals % _REFUSALS:
+                    return on_references(*arrays)
             try:
                 results = self.native.run_arrays(arrays)
+                on_references = None
                 # A longer length than before needs a call with more memory.
                 if call is not None or not is_timed:
                     call, is_timed = self._short_call(arrays), True
-            except (Error, LengthsRefused, MemoryError):
-                # The execution of a request raises the error, or runs on references.
+            except LengthsRefused:
+                on_references = self.references().create_array_function(shapes, ())
+                return None if on_references is None else on_references(*arrays)
+            except (Error, MemoryError):
+                # The execution of a request raises the error.
                 return None
             return results
 

@@ -195,14 +195,19 @@ class CpuPreparedModel(InProcessModel):
         )
 
     def on_references(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """Runs an execution that omits an input, which compiled code does not support."""
+        """Runs an execution that compiled code does not support, such as one that omits an input."""
         if self._make_references is None:
             number = next(n for n, argument in enumerate(request.inputs) if argument.pool is None)
             raise OpFailed(f"input {number} is omitted, but every operation that reads it requires it")
+        return self.references().execute(request, options)
+
+    def references(self) -> "ReferenceModel":
+        """Returns the model on references, which there must be."""
         with self._making:
-            if self._references is None:
+            if self._references is None and self._make_references is not None:
                 self._references = self._make_references()
-        return self._references.execute(request, options)
+        assert self._references is not None  # noqa: S101 - the caller knows
+        return self._references
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""

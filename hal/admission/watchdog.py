@@ -4,6 +4,7 @@ A thread that is stuck in a driver cannot be stopped. What a daemon can do is to
 give its slot to others, and to take no new models until it returns after all.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -114,17 +115,19 @@ class Watchdog(Generic[_T]):
     def _ensure_thread(self) -> None:
         with self._start:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="neurald watchdog", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="neurald watchdog", daemon=True)
+                # Without a thread the execution is watched from the next one on that finds one.
+                with contextlib.suppress(RuntimeError):
+                    thread.start()
+                    self._thread = thread
 
     def _run(self) -> None:
         while True:
             if not (self._under_way or self._native):
                 self._wake.clear()
                 self._sleeps = True
-                if not (
-                    self._under_way or self._native
-                ):  # one that began meanwhile may not have seen `_sleeps`
+                # One that began meanwhile may not have seen `_sleeps`.
+                if not (self._under_way or self._native):
                     self._wake.wait()
                 self._sleeps = False
             time.sleep(self._interval_s)

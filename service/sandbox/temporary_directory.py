@@ -8,9 +8,12 @@ import stat
 import tempfile
 from pathlib import Path
 
+from neurald.hal.errors import BadState
 from neurald.hal.process.runtime_directory import keep_runtime_directory
 
 _PREFIX = "neurald-driver-"
+#: How many directories are made before it is given up: others may remove a few of them at once.
+_ATTEMPTS = 20
 
 
 class TemporaryDirectory:
@@ -18,6 +21,9 @@ class TemporaryDirectory:
 
     Attributes:
         path: the path of the directory.
+
+    Raises:
+        BadState: there can be none.
     """
 
     def __init__(self) -> None:
@@ -38,13 +44,28 @@ def _make(shared: Path) -> tuple[Path, int]:
 
     Returns:
         Its path, and a descriptor that holds its lock as long as this process lives.
+
+    Raises:
+        BadState: there can be none, or it cannot be locked.
     """
-    while True:
-        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
+    for _ in range(_ATTEMPTS):
+        try:
+            path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
+        except OSError as error:
+            raise BadState(
+                f"no temporary directory can be made in {shared}: {error.strerror or error}"
+            ) from None
         descriptor = _locked(path)
         # Another process may have removed it as abandoned before it was locked.
-        if descriptor is not None and path.is_dir():
-            return path, descriptor
+        if descriptor is not None:
+            if path.is_dir():
+                return path, descriptor
+            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            path.rmdir()
+    raise BadState(
+        f"no temporary directory in {shared} can be locked; set TMPDIR to a directory of a file system with locks"
+    )
 
 
 def _locked(path: Path) -> int | None:

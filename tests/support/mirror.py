@@ -526,5 +526,4 @@ COVERED_BY: Mapping[str, str] = {
     "service/sandbox/rlimits.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/seccomp.py": "tests/service/sandbox/test_bpf.py",
     "service/sandbox/system_calls.py": "tests/service/sandbox/test_bpf.py",
-    "service/sandbox/temporary_directory.py": "tests/service/sandbox/test_sandbox.py",
 }

@@ -137,7 +137,9 @@ class ExtentScope:
     def range_of(self, symbol: int) -> tuple[int, int]:
         """Returns the range of a symbol by which comparisons are decided."""
         low, high = self._bounds[symbol]
-        return max(low, self._least), high
+        assumed = max(low, self._least)
+        # An assumption does not say which number it is: an axis of three may also be 0 or 1.
+        return (assumed if assumed < high else low), high
 
     def atom(self, key: str, make: Callable[[], Atom]) -> Atom:
         """Returns the atom with this key."""

@@ -34,6 +34,7 @@ from neurald.drivers.cpu.open_model import read_open_artifact
 from neurald.drivers.cpu.parts import read_parts
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.target.target import host_target
+from neurald.drivers.cpu.value_variants import ValueVariants
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient
@@ -279,7 +280,9 @@ def test_lengths_that_follow_from_data() -> None:
     graph.builder.add_operation(Op.TFLITE_RESHAPE, [value, shape], [reshaped])
     graph.builder.add_operation(Op.TFLITE_SUM, [reshaped, graph.constant([1], INT), flag], [total])
     model = graph.finish([limit, shape, value], [numbers, total])
-    assert isinstance(CpuDevice().prepare_model(model, PrepareOptions()), GrowingModel)
+    prepared = CpuDevice().prepare_model(model, PrepareOptions())
+    assert isinstance(prepared, ValueVariants)
+    assert isinstance(prepared.base, GrowingModel)
     source = np.arange(24, dtype=np.float32).reshape(4, 6)
     for end, lengths in ((2, (3, 8)), (40, (12, 2)), (1, (1, 24)), (9, (24, 1)), (7, (-1, 4))):
         assert_same(model, turns(end), np.array(lengths, np.int32), source)
@@ -350,3 +353,29 @@ def test_paddings_that_are_data_are_those_of_each_run() -> None:
     for before in (3, 0, 2, 4):
         (found,) = compilation.run(values, np.array([[before, 4 - before]], np.int32))
         np.testing.assert_array_equal(found, np.pad(values, (before, 4 - before)))
+
+
+@sweep("rank", [1, 2, 3, 4])
+@sweep("kind", [Op.TFLITE_REVERSE_V2, Op.TFLITE_CUMSUM, Op.TFLITE_REDUCE_MAX])
+def test_axes_that_are_data(kind: nd.OperationType, rank: int) -> None:
+    """Axes are no lengths: that code for lengths from 2 is also right for 1 says nothing about them."""
+    graph, shape = Graph(), tuple(range(2, 2 + rank))
+    value = graph.value(shape=shape)
+    axes = graph.value(INT, () if kind is Op.TFLITE_CUMSUM else (1,))
+    flags = []
+    if kind is not Op.TFLITE_REVERSE_V2:
+        count = 2 if kind is Op.TFLITE_CUMSUM else 1
+        flags = [graph.builder.add_operand(nd.OperandType.BOOL) for _ in range(count)]
+        for flag in flags:
+            graph.builder.set_operand_value(flag, value=kind is Op.TFLITE_REDUCE_MAX)
+    result = graph.value(shape=(0,) * rank)
+    graph.builder.add_operation(kind, [value, axes, *flags], [result])
+    model = graph.finish([value, axes], [result])
+    compiled, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    source = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for axis in range(-rank, rank):
+        given = np.full(() if kind is Op.TFLITE_CUMSUM else (1,), axis, np.int32)
+        (found,), (wanted,) = (each.run(source, given) for each in (compiled, reference))
+        np.testing.assert_array_equal(found, wanted)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.models.addition import AddingDevice, addition, request
+from support.threads import refuse_threads
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
@@ -173,6 +174,18 @@ def test_short_executions_are_never_found() -> None:
         assert dog.end()
     assert not found
     assert not dog.hanging
+
+
+def test_executions_are_watched_as_soon_as_there_is_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+    watchdog = Watchdog[str](0.05, 0.0, lambda owner, seconds, thread: found.append(owner))
+    refuse_threads(monkeypatch)
+    watchdog.begin("first", None)
+    assert watchdog.end()
+    monkeypatch.undo()
+    watchdog.begin("second", None)
+    wait_until(lambda: found == ["second"])
+    assert not watchdog.end()
 
 
 def test_an_execution_is_found_once() -> None:

@@ -1,0 +1,173 @@
+"""Models are compiled for frequent values of inputs that code must know."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tflite.builder import TfliteModel
+
+import neurald as nd
+from neurald.drivers.compiler.frontend.variant_uses import FREQUENT_USES
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.value_variants import ValueVariants, value_inputs, with_values
+from neurald.drivers.reference.device import ReferenceDevice
+from neurald.hal.device import PrepareOptions
+from neurald.hal.execution.reference_model import ReferenceModel
+
+Array = np.ndarray[Any, Any]
+SHAPE = (2, 3, 4)
+#: How long compiling in the background may take on a busy machine.
+LIMIT_S = 60.0
+
+
+def one_operator(code: str, number: Sequence[int], options: str | None = None, **values: Any) -> nd.Model:
+    """Returns a model of one operator on an input of `SHAPE` and an input of integers."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    source = graph.tensor(SHAPE)
+    given = graph.tensor(number, "INT32", has_rank=not number)
+    result = graph.tensor(SHAPE, shape_signature=(-1,) * len(SHAPE))
+    graph.operator(code, (source, given), (result,), options, **values)
+    graph.inputs, graph.outputs = (source, given), (result,)
+    return nd.load_tflite(file.build())
+
+
+def transposition() -> nd.Model:
+    return one_operator("TRANSPOSE", (3,))
+
+
+def source() -> Array:
+    return np.arange(24, dtype=np.float32).reshape(SHAPE)
+
+
+def order(*axes: int) -> Array:
+    return np.array(axes, np.int32)
+
+
+def variants_of(compilation: nd.Compilation) -> ValueVariants:
+    prepared = compilation.plan.steps[0].prepared_model
+    assert isinstance(prepared, ValueVariants)
+    return prepared
+
+
+def wait_for(prepared: ValueVariants, count: int) -> None:
+    limit = time.monotonic() + LIMIT_S
+    while len(prepared._variants) < count and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert len(prepared._variants) == count
+
+
+@pytest.mark.parametrize(
+    ("model", "numbers"),
+    [
+        (transposition(), [(2, 0, 1), (0, 2, 1), (2, 1, 0)]),
+        (one_operator("CUMSUM", (), "CumsumOptions"), [0, 1, -1]),
+        (one_operator("REVERSE_V2", (1,)), [(0,), (2,), (-2,)]),
+        (one_operator("RESHAPE", (3,)), [(4, -1, 1), (1, 3, 8), (-1, 1, 1)]),
+    ],
+    ids=["TRANSPOSE", "CUMSUM", "REVERSE_V2", "RESHAPE"],
+)
+def test_results_are_those_of_references(model: nd.Model, numbers: Sequence[Any]) -> None:
+    compilation, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    given = np.array(numbers[0], np.int32)
+    output = np.zeros(24, np.float32)
+    execution = nd.Execution(compilation, reusable=True)
+    execution.set_input(0, source())
+    execution.set_input(1, given)
+    execution.set_output(0, output)
+
+    def check(number: Any) -> None:
+        given[...] = number
+        (wanted,) = reference.run(source(), given)
+        (found,) = compilation.run(source(), given)
+        np.testing.assert_array_equal(found, wanted)
+        execution.compute()
+        assert execution.output_dimensions(0) == wanted.shape
+        np.testing.assert_array_equal(output, wanted.reshape(-1))
+
+    prepared = variants_of(compilation)
+    for count, number in enumerate(numbers[:2], start=1):
+        for _ in range(FREQUENT_USES):
+            check(number)
+        wait_for(prepared, count)
+    for _ in range(4):
+        for number in numbers:
+            for _ in range(3):
+                check(number)
+
+
+def test_variants_replace_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation = nd.CompilationBuilder(transposition(), [CpuDevice()]).finish()
+    given, output = order(2, 0, 1), np.zeros((4, 2, 3), np.float32)
+    execution = nd.Execution(compilation, reusable=True)
+    for index, array in enumerate((source(), given)):
+        execution.set_input(index, array)
+    execution.set_output(0, output)
+    for _ in range(FREQUENT_USES + 1):
+        execution.compute()
+    wait_for(variants_of(compilation), 1)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("it runs on references")
+
+    monkeypatch.setattr(ReferenceModel, "execute", refuse)
+    monkeypatch.setattr(ReferenceModel, "results", refuse)
+    for _ in range(3):
+        execution.compute()
+        (found,) = compilation.run(source(), given)
+        np.testing.assert_array_equal(found, source().transpose(2, 0, 1))
+        np.testing.assert_array_equal(output, found)
+
+
+def test_wrong_values_are_refused_as_before() -> None:
+    compilation = nd.CompilationBuilder(transposition(), [CpuDevice()]).finish()
+    for _ in range(FREQUENT_USES + 3):
+        with pytest.raises(nd.OpFailed):
+            compilation.run(source(), order(0, 1, 3))
+    (found,) = compilation.run(source(), order(1, 0, 2))
+    np.testing.assert_array_equal(found, source().transpose(1, 0, 2))
+    assert not variants_of(compilation)._variants
+
+
+def test_variants_do_not_replace_the_model_in_the_cache(tmp_path: Path) -> None:
+    for turn in range(2):
+        builder = nd.CompilationBuilder(transposition(), [CpuDevice()])
+        builder.set_caching(tmp_path, bytes(32))
+        compilation = builder.finish()
+        for _ in range(FREQUENT_USES):
+            compilation.run(source(), order(2, 0, 1))
+        wait_for(variants_of(compilation), 1)
+        for axes in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+            (found,) = compilation.run(source(), order(*axes))
+            np.testing.assert_array_equal(found, source().transpose(axes), err_msg=str(turn))
+
+
+def test_inputs_that_code_must_know() -> None:
+    device = CpuDevice()
+    model = transposition()
+    prepared = device.prepare_model(model, PrepareOptions())
+    assert isinstance(prepared, ValueVariants)
+    assert value_inputs(model, prepared.base) == (1,)
+    known = with_values(model, (1,), (order(2, 1, 0).tobytes(),))
+    whole: Any = device.prepare_model(known, PrepareOptions())
+    assert len(known.main.inputs) == 1
+    assert not isinstance(whole, ValueVariants)
+    assert value_inputs(known, whole) == ()
+    long = one_operator("GATHER", (17,), "GatherOptions", Axis=0)
+    base: Any = ReferenceModel(long)
+    assert value_inputs(long, base) == ()
+
+
+def test_roles_of_device_memory() -> None:
+    compilation = nd.CompilationBuilder(transposition(), [CpuDevice()]).finish()
+    prepared = variants_of(compilation)
+    assert prepared.operand(0, is_output=False).dimensions == SHAPE
+    assert not prepared.tolerates_changing_inputs
+    assert prepared.artifact() is None
+    memory = nd.MemoryDesc().add_input_role(compilation, 0).finish().allocate()
+    assert memory.size == source().nbytes
