@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, repeat
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -615,7 +615,9 @@ class _Memory:
 
     def words(self, offset: int, count: int, kind: str) -> memoryview:
         """Returns words of a type of the module `array`."""
-        return self._content[offset : offset + count * array.array(kind).itemsize].cast(kind)
+        content: Any = self._content[offset : offset + count * array.array(kind).itemsize]
+        words: memoryview = content.cast(kind)
+        return words
 
 
 def _aligned(size_bytes: int) -> int:
