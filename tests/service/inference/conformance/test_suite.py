@@ -28,7 +28,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     for datatype in ("FP32", "BYTES", "FP16"):
         zoo.write_plain(repository, f"same_{datatype}", zoo.reshaping(zoo.TYPES[datatype]))
     zoo.write_model(repository, "batched", zoo.dense(), config="max_batch_size: 4 dynamic_batching {}")
-    with Serving(repository) as service:
+    with Serving(repository, allow_client_shm=True) as service:
         yield service.wait_ready()
 
 
