@@ -512,8 +512,10 @@ def _split(
         knows_costs=policy == MIN_COST,
     )
     before = None if plan is None else plan.partition(model, chosen, candidates)
-    is_fit = before is not None and not isinstance(before, str)
-    result = before if is_fit else partition(model, candidates, preference, partitioning)
+    if before is None or isinstance(before, str):
+        result = partition(model, candidates, preference, partitioning)
+    else:
+        result = before
     found = PartitionedModel(
         candidates=candidates, result=result, preference=preference, partitioning=partitioning
     )

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, repeat
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -68,10 +68,10 @@ _LOOP_TIMEOUT: Final = 8
 _FIRST: Final = 10
 _LOOP_TIMEOUT_NS: Final = nanoseconds(DEFAULT_LOOP_TIMEOUT_S)
 #: The type of the words of a step: signed, with 64 bits.
-_WORD: Final = "q"
+_WORD: Final[Literal["q"]] = "q"
 _WORD_BYTES: Final = 8
 #: The type of the status of a call.
-_STATUS: Final = "i"
+_STATUS: Final[Literal["i"]] = "i"
 _STATUS_BYTES: Final = 4
 
 
@@ -597,7 +597,7 @@ class _Memory:
         self._content = memoryview(self._memory)
         self.address = buffer_address(self._content)
 
-    def words(self, offset: int, count: int, kind: str) -> memoryview:
+    def words(self, offset: int, count: int, kind: Literal["i", "q"]) -> memoryview:
         """Returns words of a type of the module `array`."""
         return self._content[offset : offset + count * array.array(kind).itemsize].cast(kind)
 
