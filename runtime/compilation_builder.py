@@ -512,10 +512,9 @@ def _split(
         knows_costs=policy == MIN_COST,
     )
     before = None if plan is None else plan.partition(model, chosen, candidates)
-    if before is None or isinstance(before, str):
+    result = before
+    if result is None or isinstance(result, str):
         result = partition(model, candidates, preference, partitioning)
-    else:
-        result = before
     found = PartitionedModel(
         candidates=candidates, result=result, preference=preference, partitioning=partitioning
     )

@@ -1,10 +1,17 @@
-"""A client's end of a lane: runs a served model through shared memory."""
+"""A client's end of a lane: runs a served model through shared memory.
+
+Inputs are copied to the lane's arena, where the model's process writes the outputs behind them.
+Large outputs are not copied: their arrays are on the arena's memory, in a region of their own, which
+is used again once no array of the application refers to it. If all regions are in use, outputs are
+copied out of one that is never lent.
+"""
 
 import contextlib
 import os
 import select
 import socket
 import time
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +51,13 @@ from neurald.hal.rpc.transport.ring_end import WAKE
 _MIN_ARENA_BYTES: Final = 1 << 18
 #: Room for outputs behind the inputs, at least.
 _MIN_RESULT_BYTES: Final = 1 << 16
+#: Outputs from this size on are lent, in so many regions for inputs of the same shapes, if they do
+#: not take more than this together. Only the first sets of shapes get regions, so that the worker
+#: still keeps all orders.
+_MIN_LENT_BYTES: Final = 1 << 16
+_MAX_LENT_BYTES: Final = 1 << 26
+_LENT_REGIONS: Final = 2
+_MAX_LENDING_PLACES: Final = 2
 _OPEN_S: Final = 10.0
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -106,13 +120,14 @@ class ClientLane:
                 place = self._place(arrays)
             for target, array in zip(place.targets, arrays, strict=True):
                 np.copyto(target, array)
-            if not self._runs.begin(place.inputs, place.results_at, self._wanted):
+            region = place.free_region()
+            if not self._runs.begin(place.inputs, region.results_at, self._wanted):
                 answer, memory = self._told(end_s)
             elif (completed := self._completed(end_s)) is not None:
                 answer, memory = completed, None
             else:
                 answer, memory = self._told(end_s)
-            return self._results(place, answer, memory), answer.receipt
+            return self._results(place, region, answer, memory), answer.receipt
         except TimeoutError:
             raise MissedDeadlineTransient(
                 f"the served model has not answered within {timeout_s:g} s"
@@ -151,7 +166,8 @@ class ClientLane:
 
     def _room(self, size: int) -> memoryview:
         if self._arena is None or self._arena.size < size:
-            arena = SharedMemory.create(max(_MIN_ARENA_BYTES, 1 << (size - 1).bit_length()), "neurald lane")
+            # A forked process gets a copy, since the application's arrays may be there.
+            arena = SharedMemory.working(max(_MIN_ARENA_BYTES, 1 << (size - 1).bit_length()), "neurald lane")
             self._runs.send_packet(encode(Arena(size=arena.size)), arena.fd)
             self._runs.forget()
             self._places.clear()
@@ -160,16 +176,21 @@ class ClientLane:
             self._arena = arena
         return self._arena.view()
 
-    def _results(self, place: "_Place", answer: RunAnswer, memory: SharedMemory | None) -> list[Array]:
-        """Returns copies of the outputs."""
+    def _results(
+        self, place: "_Place", region: "_Region", answer: RunAnswer, memory: SharedMemory | None
+    ) -> list[Array]:
+        """Returns the outputs: copies, or arrays in a region that is lent."""
         if memory is not None:
-            self._result_bytes = max(self._result_bytes, 2 * memory.size)
+            is_lent = memory.size * (_LENT_REGIONS + 1) <= _MAX_LENT_BYTES
+            self._result_bytes = max(
+                self._result_bytes, memory.size * (2 + (_LENT_REGIONS + 1 if is_lent else 0))
+            )
             # Larger arenas have room for them next time.
             self._places.clear()
             view = memory.view()
             memory.close()
-        elif place.answered is answer.outputs:
-            return [each.copy() for each in place.outputs]
+        elif region.answered is answer.outputs:
+            return self._taken(region)
         else:
             view = self._room(0)
         if len(answer.outputs) != len(self.opened.outputs):
@@ -177,8 +198,36 @@ class ClientLane:
         outputs = [tensor.in_arena(view) for tensor in answer.outputs]
         if any(tensor.kind == BYTES for tensor in answer.outputs) or memory is not None:
             return [each if each.dtype.hasobject else each.copy() for each in outputs]
-        place.outputs, place.answered = outputs, answer.outputs
-        return [each.copy() for each in outputs]
+        region.outputs, region.answered = outputs, answer.outputs
+        if region is place.regions[0] and len(place.regions) == 1:
+            self._add_regions(place, answer.outputs)
+        return self._taken(region)
+
+    def _add_regions(self, place: "_Place", outputs: tuple[TensorAt, ...]) -> None:
+        """Creates regions that can be lent, if the outputs are large, and have room in the arena."""
+        if sum(each.size for each in outputs) < _MIN_LENT_BYTES or self._arena is None:
+            return
+        if len(self._places) > _MAX_LENDING_PLACES:
+            return
+        first = place.regions[0].results_at
+        span = aligned(max(each.offset + each.size for each in outputs) - first)
+        for number in range(1, _LENT_REGIONS + 1):
+            if first + (number + 1) * span <= self._arena.size:
+                place.regions.append(_Region(first + number * span, may_be_lent=True))
+
+    def _taken(self, region: "_Region") -> list[Array]:
+        """Returns the outputs: copies, or arrays on the memory of a region that is lent."""
+        arena, outputs = self._arena, region.answered
+        if arena is None or not outputs or not region.may_be_lent:
+            return [each.copy() for each in region.outputs]
+        # All arrays refer to this one, and so do those that the application makes of them.
+        whole = np.frombuffer(arena.view(), np.uint8)
+        region.lease = weakref.ref(whole)
+        weakref.finalize(whole, _keep, arena).atexit = False
+        return [
+            whole[tensor.offset : tensor.offset + tensor.size].view(source.dtype).reshape(source.shape)
+            for tensor, source in zip(outputs, region.outputs, strict=True)
+        ]
 
     def _completed(self, end_s: float | None) -> RunAnswer | None:
         """Waits for the end of a repeated run; returns None if a packet tells its answer."""
@@ -239,12 +288,36 @@ class ClientLane:
                 os.close(descriptor)
 
 
+def _keep(arena: SharedMemory) -> None:
+    """Keeps an arena until it is called: forked processes get a copy of it as long as it lives."""
+
+
 class _Broken(Exception):
     """The model's process breaks the rules of lanes."""
 
 
+class _Region:
+    """Where the outputs of a run are in the arena.
+
+    Args:
+        results_at: where they may begin.
+        may_be_lent: whether arrays of the application may refer to it.
+
+    Attributes:
+        answered: the outputs of the last answer, of which `outputs` are arrays.
+        lease: refers to what the arrays that were lent keep alive; None if there were none.
+    """
+
+    def __init__(self, results_at: int, *, may_be_lent: bool) -> None:
+        self.results_at = results_at
+        self.may_be_lent = may_be_lent
+        self.outputs: Sequence[Array] = ()
+        self.answered: tuple[TensorAt, ...] | None = None
+        self.lease: weakref.ReferenceType[Array] | None = None
+
+
 class _Place:
-    """Where the tensors of a run are in the arena.
+    """Where the tensors of runs are in the arena.
 
     Args:
         targets: the inputs as arrays; strings are already there.
@@ -252,15 +325,20 @@ class _Place:
         results_at: where outputs may begin.
 
     Attributes:
-        answered: the outputs of the last answer, of which `outputs` are arrays.
+        regions: for outputs. The first one is never lent.
     """
 
     def __init__(self, *, targets: Sequence[Array], inputs: tuple[TensorAt, ...], results_at: int) -> None:
         self.targets = targets
         self.inputs = inputs
-        self.results_at = results_at
-        self.outputs: Sequence[Array] = ()
-        self.answered: tuple[TensorAt, ...] | None = None
+        self.regions = [_Region(results_at, may_be_lent=False)]
+
+    def free_region(self) -> _Region:
+        """Returns a region to which no array of the application refers, if possible one to lend."""
+        for region in reversed(self.regions):
+            if region.lease is None or region.lease() is None:
+                return region
+        return self.regions[0]
 
 
 def _left_s(end_s: float | None) -> float | None:

@@ -86,6 +86,41 @@ def test_tensors_of_every_size(service: nd.Service) -> None:
         model.close()
 
 
+def test_large_outputs_are_not_copied_and_stay_as_they_are(service: nd.Service) -> None:
+    x = np.ones((30_000, 3), np.float32)
+    with service.model("open") as doubled:
+        lent = 0
+        kept = []
+        for value in range(20):
+            (y,) = doubled(x * value)
+            lent += not y.flags.owndata
+            kept.append(y[-1:] if value % 2 else y)
+            # Some are dropped, so that their memory is used again.
+            if value % 5 == 4:
+                kept[value // 2] = kept[value // 2].copy()
+        assert lent >= 2
+        for _ in range(10):
+            (y,) = doubled(x)
+            lent += not y.flags.owndata
+            y += 1
+            assert np.all(y == 3)
+    assert all(np.all(each == 2 * value) for value, each in enumerate(kept))
+
+
+def test_a_forked_process_has_arrays_of_its_own(service: nd.Service) -> None:
+    x = np.ones((30_000, 3), np.float32)
+    with service.model("open") as doubled:
+        for _ in range(5):
+            (y,) = doubled(x)
+        assert not y.flags.owndata
+    process = os.fork()
+    if not process:
+        y[:] = 7
+        os._exit(0)
+    assert os.waitpid(process, 0)[1] == 0
+    assert np.all(y == 2)
+
+
 def test_versions_and_errors(service: nd.Service, tmp_path: Path) -> None:
     one, two = service.model("versions", 1), service.model("versions")
     assert (one.version, two.version) == ("1", "2")
