@@ -512,8 +512,9 @@ def _split(
         knows_costs=policy == MIN_COST,
     )
     before = None if plan is None else plan.partition(model, chosen, candidates)
-    is_fit = before is not None and not isinstance(before, str)
-    result = before if is_fit else partition(model, candidates, preference, partitioning)
+    result = before
+    if result is None or isinstance(result, str):
+        result = partition(model, candidates, preference, partitioning)
     found = PartitionedModel(
         candidates=candidates, result=result, preference=preference, partitioning=partitioning
     )

@@ -1,6 +1,9 @@
-"""Imports have no cycles, not even those for type checking."""
+"""Imports have no cycles, not even those for type checking, and what they name exists."""
 
 import ast
+import functools
+import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -62,6 +65,69 @@ def cycle(graph: Mapping[str, set[str]]) -> list[str]:
             else:
                 stack.append((target, iter(sorted(graph[target]))))
     return []
+
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from (neurald\.[\w.]+) import (\([^)]*\)|[^\n]*)|import (neurald\.[\w.]+))", re.MULTILINE
+)
+
+
+def unresolved(text: str, root: Path) -> Iterator[str]:
+    """Yields the modules of the package, and the names in them, that a file imports in vain."""
+    for source, names, module in _IMPORT.findall(text):
+        base = root / (source or module).replace(".", "/")
+        file = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+        if not file.is_file():
+            yield source or module
+            continue
+        for name in re.findall(r"(\w+)(?: as \w+)?\s*(?:,|$)", re.sub(r"#.*|[()]", "", names), re.MULTILINE):
+            if not ((base / name).is_dir() or (base / f"{name}.py").is_file() or _names(file, name)):
+                yield f"{source}.{name}"
+
+
+def _names(file: Path, name: str) -> bool:
+    return re.search(rf"\b{name}\b", _text(file)) is not None
+
+
+@functools.cache
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def test_what_is_imported_exists() -> None:
+    """Types are checked rarely, and a merge can bring a module's old place back."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "*.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    missing = {}
+    for name in listed.stdout.split():
+        path = ROOT / name
+        if path.is_file() and "_proto" not in path.parts:
+            missing[name] = list(unresolved(_text(path), ROOT / "src"))
+    assert {name: found for name, found in missing.items() if found} == {}
+
+
+def test_imports_in_vain_are_found(tmp_path: Path) -> None:
+    (tmp_path / "neurald" / "hal").mkdir(parents=True)
+    (tmp_path / "neurald" / "hal" / "__init__.py").write_text("x = 1\n")
+    (tmp_path / "neurald" / "hal" / "plain.py").write_text("def f() -> None: ...\n")
+    lines = (
+        "from {} import plain, x, y",
+        "from {}.plain import (\n    f,  # a comment\n    g as h,\n)",
+        "    from {}.old.place import f",
+        "import {}.gone",
+    )
+    text = "\n".join(line.format("neurald.hal") for line in lines)
+    assert list(unresolved(text, tmp_path)) == [
+        "neurald.hal.y",
+        "neurald.hal.plain.g",
+        "neurald.hal.old.place",
+        "neurald.hal.gone",
+    ]
 
 
 def test_there_are_no_import_cycles() -> None:

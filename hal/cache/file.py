@@ -1,7 +1,8 @@
 """Files of the cache: opened by name in an open directory, and never through a link.
 
 Content to be verified is first copied to memory that nobody else can change and hashed there, so
-that the verified bytes are the used ones, whatever happens to the file meanwhile. Nothing is synced to disk: a digest detects data lost in a crash.
+that the verified bytes are the used ones, whatever happens to the file meanwhile. Nothing is synced
+to disk: a digest detects data lost in a crash.
 """
 
 import contextlib

@@ -98,6 +98,15 @@ class CrashSuspect(msgspec.Struct, frozen=True, kw_only=True):
     phase: CrashPhase
 
 
+def crash_directory() -> Path:
+    """Returns the directory of the file of this user, which sandboxed drivers may read.
+
+    There is nothing else in it. A sandbox permits reading of a directory, or of a file that exists
+    and is never replaced.
+    """
+    return state_directory() / "crashes"
+
+
 class CrashRecords:
     """The file of records. Safe for concurrent threads and processes.
 
@@ -113,7 +122,7 @@ class CrashRecords:
     @classmethod
     def of_user(cls) -> "CrashRecords | None":
         """Returns the records of this user; None for a user without a home directory."""
-        path = state_directory() / "crashes.json"
+        path = crash_directory() / "drivers.json"
         return cls(path) if path.is_absolute() else None
 
     def entries(self) -> tuple[CrashEntry, ...]:

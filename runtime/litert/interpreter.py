@@ -219,7 +219,7 @@ class Interpreter:
         self._main.invoke()
 
     def reset_all_variables(self) -> None:
-        """Gives all variables their initial values."""
+        """Gives variable tensors their initial values; resources keep theirs."""
         self._runners.reset_variables()
 
     # Signatures.

@@ -12,6 +12,7 @@ from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.litert.model_source import ModelSource
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 from neurald.runtime.plan.startup import default_startup
+from neurald.runtime.tflite.state import shown_key, tensor_key
 
 
 class RunnerTable:
@@ -91,9 +92,15 @@ class RunnerTable:
         return any(runner.has_views for runner in self._runners.values())
 
     def reset_variables(self) -> None:
-        """Gives all variables their initial values."""
+        """Gives variable tensors their initial values; resources keep theirs, as in LiteRT."""
+        names = {
+            shown_key(tensor_key(subgraph.index, tensor.index))
+            for subgraph in self._source.subgraphs
+            for tensor in subgraph.tensors
+            if tensor.is_variable
+        }
         for runner in self._runners.values():
-            runner.reset_variables()
+            runner.reset_variables(names)
 
     def _compiled(self, model: Model, earlier: Compilation | None) -> Compilation:
         self._devices = self._devices or self._get_devices()

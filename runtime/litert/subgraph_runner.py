@@ -6,7 +6,7 @@ if there are many, the lengths that differ are left open, so that what is prepar
 
 import operator
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -447,10 +447,10 @@ class SubgraphRunner:
             if index in self._values:
                 yield self._name_of(subgraph, tensor), self._values[index]
 
-    def reset_variables(self) -> None:
-        """Gives all variables their initial values."""
+    def reset_variables(self, names: Collection[str]) -> None:
+        """Gives variables of some names their initial values."""
         if self.compilation is not None:
-            self.compilation.state.reset()
+            self.compilation.state.reset(names)
 
     def _tensor(self, index: int) -> Tensor:
         if not 0 <= index < len(self._source.tensors):

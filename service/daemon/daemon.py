@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -306,13 +307,30 @@ class Daemon:
         self._notifier.send(**{STOPPING: 1})
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         logger.info("stopping; running calls have %g s to finish", self._drain_s)
-        is_done = self._server.handler.admission.drain(self._drain_s, lambda: not self._stops.empty())
+        is_done = self._server.handler.admission.drain(self._drain_s, self._reports_while_it_drains())
+        self._notifier.send(**{STOPPING: 1})
         if not is_done:
             logger.warning("stopping although calls are still running")
         is_hanging = self._server.handler.admission.is_hanging
         self._cleanup.close()
         logger.info("stopped")
         return is_done and not is_hanging
+
+    def _reports_while_it_drains(self) -> Callable[[], bool]:
+        """Returns what is called repeatedly while the daemon drains: it says whether to stop that.
+
+        A supervisor must find out if the process does not drain but is stopped.
+        """
+        reported_s = 0.0
+
+        def is_forced() -> bool:
+            nonlocal reported_s
+            if (now_s := time.monotonic()) >= reported_s + _CHECK_INTERVAL_S:
+                reported_s = now_s
+                self._notifier.send(**{WATCHDOG: 1})
+            return not self._stops.empty()
+
+        return is_forced
 
     def _set_health(self, status: Any) -> None:
         for health_service in self._health:

@@ -17,6 +17,7 @@ import threading
 from typing import Final
 
 from neurald.hal.crashes.breadcrumbs import VARIABLE as BREADCRUMBS_VARIABLE
+from neurald.hal.errors import BadData
 from neurald.hal.registry import BUILT_IN, load_driver
 
 #: What the server sends once it can fork, and what each request for a process is.
@@ -34,8 +35,17 @@ def is_forked(driver: str) -> bool:
 
     Args:
         driver: that the processes will serve.
+
+    Raises:
+        BadData: standard input is no such socket.
     """
-    connection = socket.socket(fileno=0)
+    try:
+        connection = socket.socket(fileno=0)
+    except OSError as error:
+        raise BadData(
+            "--fork is for the service manager (`neurald serve`), which sends requests to standard input; "
+            f"that is no socket: {error.strerror}"
+        ) from None
     _load(driver)
     # The pages of what is loaded stay shared as long as no collection writes to them.
     gc.collect()

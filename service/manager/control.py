@@ -15,7 +15,7 @@ from neurald.hal.errors import BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.peer import peer_of
 from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
-from neurald.hal.rpc.client.reach import require_trusted
+from neurald.hal.rpc.client.reach import require_running, require_trusted
 from neurald.service.manager.state import ManagerStatus
 
 #: Maximum length of a request and of a reply.
@@ -148,9 +148,14 @@ def _ask(request: Request, kind: type[_Reply], *, system: bool) -> _Reply:
             connection.settimeout(_TIMEOUT_S)
             connection.connect(str(path))
             require_trusted(connection, path)
+            require_running(peer_of(connection).process, f"the service manager at {path}")
             connection.sendall(msgspec.json.encode(request) + b"\n")
             with connection.makefile("rb") as file:
                 reply = file.readline(_MAX_REPLY_BYTES)
+    except TimeoutError:
+        raise UnavailableDevice(
+            f"the service manager at {path} does not answer within {_TIMEOUT_S:g} s; its log may say why"
+        ) from None
     except OSError as error:
         raise UnavailableDevice(
             f"no service manager answers at {path} ({error.strerror or error}); `neurald serve` starts one"

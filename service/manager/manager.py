@@ -16,6 +16,7 @@ import msgspec
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.peer import CREDENTIALS
@@ -129,9 +130,11 @@ class Manager:
             ready: called with the directory once the drivers can be used.
 
         Raises:
+            BadData: the path of the directory is too long for sockets.
             BadState: another manager or daemon serves one of the sockets, or the directory is not
                 safe, or what a supervisor passed is not valid.
         """
+        Address.parse(f"unix://{self._directory / MANAGER_SOCKET}")  # must not be too long
         self._received = received_sockets()
         if self._configuration.system:
             prepare_shared_directory(self._directory, group_number(self._configuration.group))

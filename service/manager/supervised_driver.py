@@ -211,15 +211,16 @@ class SupervisedDriver:
             (each for each in (self._process, self._next) if each is not None and each.pid == pid), None
         )
         if process is None:
-            return any(each.pid == pid for each in self._leaving)
+            return any(self._leaves(each, values) for each in self._leaving if each.pid == pid)
         if notifications.READY in values and process.ready_s is None:
             process.describe_sandbox(values)
             self._became_ready(process)
         if process is not self._process or process.ready_s is None or self._abort_reason:
             return True
+        if process.is_stopping:
+            return self._leaves(process, values)
         if notifications.STOPPING in values:
             process.is_stopping = True
-            # It says nothing more while it completes its running calls.
             self._cancel_timer("watchdog")
             if self._next is None and not self._is_closing:
                 self._run(self._follow(process))
@@ -413,6 +414,15 @@ class SupervisedDriver:
             self._leave(process)
             self._start()
 
+    def _leaves(self, process: DriverProcess, values: Mapping[str, str]) -> bool:
+        """Handles a notification of a process that drains, which must not be silent while it does."""
+        name = f"drain {id(process)}"
+        if notifications.STOPPING in values:
+            self._cancel_timer(name)  # it begins, or it is done and ends
+        elif notifications.WATCHDOG in values:
+            self._arm(name, self.settings.watchdog_s, process.abort)
+        return True
+
     def _leave(self, process: DriverProcess) -> None:
         self._leaving.add(process)
         process.stop((self.settings.drain_s or 0.0) + _STOP_SLACK_S)
@@ -448,6 +458,7 @@ class SupervisedDriver:
         self._investigator.process_died(self._crashed, process.end, process.breadcrumbs)
         if process in self._leaving:
             self._leaving.discard(process)
+            self._cancel_timer(f"drain {id(process)}")
             self._last_exit = process.exit_text
             if self._state is DriverState.DRAINING and not self._leaving:
                 self._enter(DriverState.STOPPED, self._reason)

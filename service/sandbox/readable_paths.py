@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.cache.secret import secret_path
+from neurald.hal.crashes.records import crash_directory
 from neurald.hal.errors import Error
 
 #: Directories of the system whose contents are public.
@@ -59,9 +60,9 @@ def readable_paths() -> list[Path]:
     found += _of_python()
     for variable in _VARIABLES:
         found += (Path(name) for name in os.environ.get(variable, "").split(":") if name.startswith("/"))
-    # A user without a home directory has no secret.
+    # A user without a home directory has neither.
     with contextlib.suppress(Error):
-        found.append(secret_path())
+        found += [secret_path(), crash_directory()]
     return found
 
 

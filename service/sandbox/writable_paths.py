@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from neurald.hal.cache.secret import installation_secret
+from neurald.hal.crashes.records import crash_directory
 from neurald.hal.errors import Error
 from neurald.hal.process.address import Address
 from neurald.hal.process.private_directory import make_directory
@@ -49,7 +50,7 @@ def daemon_directory(address: Address) -> Path:
 
 
 def make_writable_paths(address: Address) -> list[Path]:
-    """Creates a daemon's missing directories and the installation's secret.
+    """Creates a daemon's missing directories, also that of crashes, and the installation's secret.
 
     Returns:
         All paths that the daemon must be able to write to.
@@ -61,7 +62,8 @@ def make_writable_paths(address: Address) -> list[Path]:
         directories += [cache, *vendor_caches(cache.parent)]
         installation_secret()
     directories = [directory for directory in directories if directory.is_absolute()]
-    for directory in directories:
+    # The last one can only be read.
+    for directory in (*directories, *filter(Path.is_absolute, [crash_directory()])):
         # The code that uses the directory reports the error.
         with contextlib.suppress(OSError):
             make_directory(directory)

@@ -8,10 +8,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "environment.md"
 #: A constant with a variable's name, a read of `os.environ`, or an expansion in a shell script.
 _READ = re.compile(
-    r'(?:_VARIABLE = |environ\.get\(|environ\[)"(NEURALD_[A-Z_]+)"|\$\{?(NEURALD_[A-Z_]+)(?=[:}])'
+    r'(?:_VARIABLE(?:: Final)? = |environ\.get\(|environ\[)"(NEURALD_[A-Z_]+)"|\$\{?(NEURALD_[A-Z_]+)(?=[:}])'
 )
-#: Variables that tests pass to processes that they start themselves.
-_INTERNAL = {"NEURALD_FAULT", "NEURALD_MATRIX", "NEURALD_TEST_CACHING_LOG"}
+#: Variables that tests, and the service manager, pass to processes that they start themselves.
+_INTERNAL = {"NEURALD_FAULT", "NEURALD_MANAGER", "NEURALD_MATRIX", "NEURALD_TEST_CACHING_LOG"}
 
 
 def _read_variables() -> set[str]:

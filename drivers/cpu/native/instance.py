@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, repeat
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -35,7 +35,7 @@ from neurald.drivers.cpu.target.executable import (
     Opcode,
 )
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
-from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.drivers.cpu.target.routine import ALIGNMENT, ARRAY_ALIGNMENT
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory
@@ -56,6 +56,10 @@ _UNSHARED: Final = 1 | 1 << 32
 _FUNCTION_CACHE_SIZE: Final = 4
 #: Bytes that a copy moves per nanosecond, approximately, and the cost of any other record.
 _COPIED_BYTES_PER_NS: Final = 16
+#: Bytes of inputs and outputs that are copied per nanosecond, and how many such copies a step may
+#: take that uses unaligned ones in place.
+_PORT_BYTES_PER_NS: Final = 32
+_MAX_COPIES: Final = 2
 _RECORD_NS: Final = 10
 #: Cost of a record that counts as longer than any limit.
 _MAX_COST_NS: Final = 1 << 40
@@ -205,7 +209,19 @@ class Instance:
             # References of an output become strings when the step has ended.
             cells=() if has_strings else tuple(table + _WORD_BYTES * cell for cell in cells),
             source=self.strings.address if has_strings else 0,
+            alignment=self._alignment,
         )
+
+    @cached_property
+    def _alignment(self) -> int:
+        """The alignment of inputs and outputs that are used in place.
+
+        Copying others to aligned memory pays only if the step reads or writes them more than once.
+        """
+        ports = (*self._executable.inputs, *self._executable.outputs)
+        copied_ns = sum(port.size_bytes for port in ports) / _PORT_BYTES_PER_NS
+        costs_ns = sum(self._executable.calls.costs_ns)
+        return ARRAY_ALIGNMENT if costs_ns <= _MAX_COPIES * copied_ns else ALIGNMENT
 
     def input_ports(self, inputs: Sequence[Port]) -> list[StepPort]:
         """Returns the ports of inputs.
@@ -599,7 +615,9 @@ class _Memory:
 
     def words(self, offset: int, count: int, kind: str) -> memoryview:
         """Returns words of a type of the module `array`."""
-        return self._content[offset : offset + count * array.array(kind).itemsize].cast(kind)
+        content: Any = self._content[offset : offset + count * array.array(kind).itemsize]
+        words: memoryview = content.cast(kind)
+        return words
 
 
 def _aligned(size_bytes: int) -> int:

@@ -248,7 +248,9 @@ used:
   %count = load i64, ptr %p.count
   %has.cells = icmp ne i64 %count, 0
   %address = ptrtoint ptr %data to i64
-  %rest = and i64 %address, $ALIGNMENT_MASK
+  %p.mask = getelementptr i8, ptr %port, i64 $PORT_MASK
+  %mask = load i64, ptr %p.mask
+  %rest = and i64 %address, %mask
   %obstacles = or i64 %rest, %always
   %is.aligned = icmp eq i64 %obstacles, 0
   %is.direct = and i1 %is.aligned, %has.cells

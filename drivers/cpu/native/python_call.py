@@ -101,7 +101,7 @@ _RESULT: Final = CALL_WORDS.index("RESULT")
 #: their number; where to copy an output to (null if it is written in place). With strings: the
 #: words of an input's source, or of all sources for an output (null without strings); where
 #: references to the input's strings are in the arena (null if the step does not use it), the first
-#: of them, and the number of strings.
+#: of them, and the number of strings; and the bits of an address that must be 0.
 _PORT: Final = (
     "PORT_DTYPE",
     "PORT_RANK",
@@ -116,6 +116,7 @@ _PORT: Final = (
     "PORT_REFERENCES",
     "PORT_FIRST",
     "PORT_COUNT",
+    "PORT_MASK",
 )
 
 #: Offsets in `PyArrayObject`, in bytes.
@@ -310,6 +311,7 @@ class StepPort(Struct, frozen=True, kw_only=True):
         references: where references to an input's strings are in the arena; 0 if the step does not
             use them.
         first: the first of these references.
+        alignment: of memory that is used in place, in bytes.
     """
 
     dtype: "np.dtype[Any]"
@@ -320,6 +322,7 @@ class StepPort(Struct, frozen=True, kw_only=True):
     source: int = 0
     references: int = 0
     first: int = 0
+    alignment: int = ALIGNMENT
 
 
 class StepPorts:
@@ -351,6 +354,7 @@ class StepPorts:
                 port.references,
                 port.first,
                 math.prod(port.shape),
+                port.alignment - 1,
             )
             self._shapes.append(shape)
             self._kept += port.dtype, cells

@@ -122,6 +122,8 @@ class ThreadPool:
         self._memory = anonymous(POOL_BYTES)
         self._words = (ctypes.c_int32 * (POOL_BYTES // 4)).from_buffer(self._memory)
         self.address = ctypes.addressof(self._words)
+        # Native code may read it until the process has ended, which is after the interpreter has.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))
         self._workers: list[threading.Thread] = []
         self._grows = threading.Lock()
 
@@ -232,20 +234,14 @@ class _ProcessState:
         """Resets the state in a child, where neither workers nor the lock's holder exist."""
         self.forks += 1
         self._lock = threading.Lock()
-        if self._pool is not None:
-            _abandoned.append(self._pool)
-            self._pool = None
+        self._pool = None
 
     def close(self) -> None:
         """Ends the workers."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
-            _abandoned.append(pool)
 
-
-#: Pools whose memory may still be read.
-_abandoned: list[ThreadPool] = []
 
 process: Final = _ProcessState()
 os.register_at_fork(after_in_child=process.after_fork)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 NAME = "KERNEL_NAME"
 #: Alignment of values and scratch memory, in bytes.
 ALIGNMENT = 64
+#: Alignment of NumPy's arrays, in bytes. Kernels only require that of elements, but are faster with
+#: `ALIGNMENT`.
+ARRAY_ALIGNMENT = 16
 
 
 class Subroutine(Struct, frozen=True, kw_only=True):

@@ -321,7 +321,7 @@ class RemoteDevice:
             reply = connection.call("GetStatus", device_pb2.GetStatusRequest(), time.monotonic() + within_s)
             status = status_from_wire(reply)
         except MissedDeadlineTransient:
-            require_running(process, self._address)
+            require_running(process, f"the daemon at {self._address}")
             self._is_succeeded(process)
             return
         except (BadData, DeadObject) as error:

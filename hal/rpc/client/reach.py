@@ -97,18 +97,18 @@ def require_trusted(connection: socket.socket, path: Path) -> None:
 
 def _require_running(probe: socket.socket, address: Address) -> None:
     """Raises UnavailableDevice at once if the listening process is stopped."""
-    require_running(peer_of(probe).process, address)
+    require_running(peer_of(probe).process, f"the daemon at {address}")
 
 
-def require_running(pid: int, address: Address) -> None:
-    """Raises UnavailableDevice if a daemon's process is stopped."""
+def require_running(pid: int, server: str) -> None:
+    """Raises UnavailableDevice if the process of a server, which the message names, is stopped."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return  # the process is not visible
     if state == "T":
         raise UnavailableDevice(
-            f"the daemon at {address} does not answer: its process is stopped; kill -CONT {pid} continues it"
+            f"{server} does not answer: its process is stopped; kill -CONT {pid} continues it"
         )
 
 

@@ -132,15 +132,19 @@ class Optimization:
         )
         reference = weakref.ref(self)
         unfinished.begin(goal)
-        cancellation = lane(step.device.name).submit(partial(_prepare, reference, goal))
+        cancellation = self._enqueue(step.device.name, partial(_prepare, reference, goal))
         if cancellation is not None:
             weakref.finalize(self, _free, goal, cancellation).atexit = False
         else:
             self.end(number, "the process is about to exit")
         if step.device is not cpu_device():
-            beside = lane(f"cpu beside {step.device.name}").submit(partial(_improve, reference, goal))
+            beside = self._enqueue(f"cpu beside {step.device.name}", partial(_improve, reference, goal))
             if beside is not None:
                 weakref.finalize(self, beside.cancel).atexit = False
+
+    def _enqueue(self, name: str, work: "partial[None]") -> Cancellation | None:
+        """Adds a piece of work to a lane; see `BackgroundWorker.submit`."""
+        return lane(name).submit(work)
 
     def call_when_replaced(self, callback: "weakref.WeakMethod[Callable[[], None]]") -> None:
         """Sets what is called after a first tier was replaced, unless its object is gone."""

@@ -1,6 +1,6 @@
 """The variables of a stateful model, which persist from one execution to the next."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import Array as Array
@@ -136,10 +136,19 @@ class State:
         with self.lock:
             return self._stored[self.names.index(name)].value.copy()
 
-    def reset(self) -> None:
-        """Resets every variable to its initial value, also for the compilations that share it."""
+    def reset(self, names: Collection[str] | None = None) -> None:
+        """Resets variables to their initial values, also for the compilations that share them.
+
+        Args:
+            names: of the variables to reset; None for all.
+        """
         with self.lock:
-            self.replace([stored.initial() for stored in self._stored])
+            self.replace(
+                [
+                    stored.initial() if names is None or stored.declaration.name in names else stored.value
+                    for stored in self._stored
+                ]
+            )
 
     def values(self) -> list[Array]:
         """Returns the values that the next execution reads. The caller holds `lock`."""

@@ -290,7 +290,10 @@ class Registry:
         with contextlib.ExitStack() as opened:
             files: dict[int, int] = {}
             for version in versions:
-                files[version] = self._repository.open_model(found, version, settings.file_name)
+                try:
+                    files[version] = self._repository.open_model(found, version, settings.file_name)
+                except ServiceError as error:
+                    raise _load_failure(name, version, error) from None
                 opened.callback(os.close, files[version])
             fresh = {
                 version: self._version(name, version, config, settings, labels, os.dup(files[version]))
@@ -333,11 +336,13 @@ async def _started(version: ServedVersion) -> None:
     try:
         await version.start()
     except (ServiceError, Error, OSError) as error:
-        status = error.status if isinstance(error, ServiceError) else Status.UNAVAILABLE
-        if isinstance(error, Error):
-            status = status_of(error.code)
-        raise ServiceError(
-            status,
-            f"load failed for model {quoted(version.name)}: version {version.version} is at UNAVAILABLE state: "
-            f"{error};",
-        ) from None
+        raise _load_failure(version.name, version.version, error) from None
+
+
+def _load_failure(name: str, version: int, error: Exception) -> ServiceError:
+    status = error.status if isinstance(error, ServiceError) else Status.UNAVAILABLE
+    if isinstance(error, Error):
+        status = status_of(error.code)
+    return ServiceError(
+        status, f"load failed for model {quoted(name)}: version {version} is at UNAVAILABLE state: {error};"
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from support.daemon.processes import bare_environment, is_alive
+from support.daemon.processes import bare_environment, is_alive, run_command
 from support.waiting import wait_until
 
 from neurald.hal.crashes.breadcrumbs import create_memory
@@ -131,3 +131,10 @@ def test_code_of_other_drivers_is_not_loaded_by_the_server(address: str) -> None
         with _Forked(server) as forked:
             forked.stdin.write(b"begin\n")
             assert b"no_such_module" in forked.stderr.read()
+
+
+def test_operators_are_told_who_sends_requests(address: str) -> None:
+    command = ["driver", "sample-all", "--listen", address, "--fork"]
+    found = run_command(command, bare_environment(), timeout_s=60)
+    assert found.returncode == 1
+    assert "--fork is for the service manager" in found.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.daemon.managed import Managed
-from support.daemon.processes import is_alive
+from support.daemon.processes import bare_environment, is_alive, run_command
 from support.models.addition import addition, request
 from support.waiting import wait_until
 
@@ -169,6 +169,12 @@ def _added_again(device: RemoteDevice) -> float:
     return 0.0
 
 
+def _fails(device: RemoteDevice, number: float) -> None:
+    """Makes a call whose driver ends."""
+    with contextlib.suppress(DeadObject, UnavailableDevice):
+        add(device, number)
+
+
 def test_a_frozen_driver_is_replaced(managed: Managed) -> None:
     assert add(connected(managed), 1) == 2
     (process,) = managed.starts
@@ -311,9 +317,27 @@ def test_a_new_process_that_hangs_is_given_up_soon(managed: Managed) -> None:
     assert add(device, 1) == 2
 
 
+def test_operators_are_told_that_the_manager_is_stopped(managed: Managed) -> None:
+    managed.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, managed.process.pid, os.WSTOPPED | os.WNOWAIT)
+    found = managed.command("status")
+    managed.process.send_signal(signal.SIGCONT)
+    assert found.returncode == 1
+    assert f"kill -CONT {managed.process.pid}" in found.stderr
+
+
+def test_a_directory_whose_path_is_too_long_is_refused(folder: Path) -> None:
+    runtime = folder / ("x" * 100)
+    runtime.mkdir(mode=0o700)
+    environment = {**bare_environment(), "XDG_RUNTIME_DIR": str(runtime)}
+    found = run_command(["serve", "--driver", "sample-all"], environment, timeout_s=60)
+    assert found.returncode == 1
+    assert "use a shorter path" in found.stderr
+    assert list(runtime.iterdir()) == []
+
+
 def test_a_driver_that_somebody_stops_completes_its_calls_beside_another_process(folder: Path) -> None:
-    driver, settings = "support.models.addition:create_slow", {"watchdog_s": 1.0}
-    with Managed(folder, driver=driver, settings=settings) as managed:
+    with Managed(folder, driver="support.models.addition:create_slow") as managed:
         device = connected(managed)
         assert add(device, 1) == 2
         process = managed.wait_for(DriverState.READY).process
@@ -331,6 +355,26 @@ def test_a_driver_that_somebody_stops_completes_its_calls_beside_another_process
         assert results == [-4]
         assert managed.status().deaths == 0
         wait_until(lambda: not is_alive(process))
+
+
+def test_a_driver_that_freezes_while_it_completes_its_calls_is_ended(folder: Path) -> None:
+    driver = "support.models.addition:create_slow"
+    with Managed(folder, driver=driver, settings={"drain_s": 600}) as managed:
+        device = connected(managed)
+        assert add(device, 1) == 2
+        process = managed.wait_for(DriverState.READY).process
+        assert process is not None
+        wait_until(lambda: managed.status().sessions == 1)
+        caller = threading.Thread(target=_fails, args=(device, -600))
+        caller.start()
+        time.sleep(1.0)
+        os.kill(process, signal.SIGTERM)
+        wait_until(lambda: managed.status().process not in (None, process))
+        time.sleep(1.0)
+        os.kill(process, signal.SIGSTOP)
+        wait_until(lambda: not is_alive(process), _NOTICED_S)
+        caller.join(60)
+        assert not caller.is_alive()
 
 
 def test_a_driver_that_somebody_stops_is_not_started_again_without_clients(managed: Managed) -> None:

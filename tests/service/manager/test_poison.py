@@ -125,6 +125,18 @@ def kill_twice(managed: Managed, *operations: OperationType) -> None:
     wait_until(tried)
 
 
+def test_a_driver_in_its_sandbox_knows_what_killed_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    driver, settings = "support.devices.poisonous:create", {"sandbox": "auto"}
+    with Managed(tmp_path_factory.mktemp("m"), driver=driver, settings=settings) as managed:
+        kill_twice(managed, ADD, SUB)
+        device = connect(str(managed.address))
+        added, subtracted = device.supported_operations(chain(ADD, SUB))
+        assert added.ok
+        assert "killed driver support.devices.poisonous:create 2 times" in subtracted.reason
+        assert managed.status().deaths == 2
+        assert "what killed drivers before is not known" not in managed.log
+
+
 @pytest.mark.parametrize("culprit", [SUB, DIV, MAXIMUM, POW])
 def test_each_way_to_die_is_recognised(managed: Managed, culprit: OperationType) -> None:
     kill_twice(managed, ADD, culprit)

@@ -201,9 +201,19 @@ def native(routines: Sequence[Routine], *, threads: int = 1) -> NativeModel:
     return NativeModel(chain(routines), codes(routines), np.zeros(0, np.uint8), team)
 
 
+class KeepingBinding(ArgumentBinding):
+    """A binding that keeps its memory, which a step would otherwise write to after it was freed."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, model: NativeModel, source: np.ndarray, target: np.ndarray) -> None:
+        super().__init__(model.executable, [source.ctypes.data], [target.ctypes.data])
+        self._kept = source, target
+
+
 def bound(model: NativeModel, source: np.ndarray, target: np.ndarray) -> ArgumentBinding:
     """Returns the binding of a chain to an input and an output."""
-    return ArgumentBinding(model.executable, [source.ctypes.data], [target.ctypes.data])
+    return KeepingBinding(model, source, target)
 
 
 def side_by_side(work: Sequence[threading.Thread]) -> None:

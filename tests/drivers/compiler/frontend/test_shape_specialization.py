@@ -189,6 +189,9 @@ class OpenModels:
         found = self.ranges[number]
         return None if found is None else Opened(found)
 
+    def kept(self, number: int) -> Any:
+        return None
+
 
 def test_new_shapes_need_no_compilation_if_code_for_any_lengths_covers_them() -> None:
     compiler, open_models = Compiler(), OpenModels(range(2, 1000))
@@ -297,6 +300,9 @@ def test_a_thousand_lengths_in_random_order_keep_few_variants() -> None:
     class Models:
         def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
             return opened
+
+        def kept(self, number: int) -> Any:
+            return None
 
     prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False, open_models=Models())
     opened.for_shapes = lambda shapes: Fake()  # type: ignore[method-assign]

@@ -5,17 +5,22 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 from support.cpu.routines import adding, bound, native, requiring
 from support.sweeps import sweep
+from support.tflite.builder import TfliteModel
 
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division, piece_items
 from neurald.drivers.cpu.native.step_program import MAX_CHUNKS_OF_PART
 from neurald.drivers.cpu.target.executable import Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
+from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory.pool import aligned_zeros
 
@@ -203,3 +208,55 @@ def test_executions_of_daemon_threads_end_before_the_interpreter_does() -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def _at(offset: int, values: np.ndarray) -> np.ndarray:
+    """Returns the values in memory that begins so many bytes after a multiple of 64."""
+    memory = aligned_zeros(values.nbytes + 64)
+    placed = memory[offset : offset + values.nbytes].view(values.dtype).reshape(values.shape)
+    placed[...] = values
+    return placed
+
+
+@sweep("code", ["NEG", "CUMSUM", "SOFTMAX", "TRANSPOSE", "REVERSE_V2", "PAD"])
+@sweep("shape", [(3, 5, 7), (2, 64, 33), (1, 1, 16)])
+def test_memory_at_any_address_is_used(code: str, shape: tuple[int, ...]) -> None:
+    """A step that only moves its elements, or computes little, also uses unaligned arrays in place."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    source = graph.tensor(shape)
+    fields: dict[str, Any] = {"Beta": 1.0} if code == "SOFTMAX" else {}
+    arguments: dict[str, np.ndarray] = {
+        "CUMSUM": np.array(1),
+        "TRANSPOSE": np.array((2, 0, 1)),
+        "REVERSE_V2": np.array((1,)),
+        "PAD": np.array(((1, 0), (0, 2), (3, 1))),
+    }
+    given = arguments.get(code)
+    inputs = [source]
+    if given is not None:
+        inputs.append(graph.tensor(given.shape, "INT32", data=given, has_rank=not given.shape))
+    wanted_shape = {
+        "TRANSPOSE": (shape[2], shape[0], shape[1]),
+        "PAD": (shape[0] + 1, shape[1] + 2, shape[2] + 4),
+    }.get(code, shape)
+    result = graph.tensor(wanted_shape)
+    options = {"CUMSUM": "CumsumOptions", "SOFTMAX": "SoftmaxOptions"}.get(code)
+    graph.operator(code, inputs, (result,), options, **fields)
+    graph.inputs, graph.outputs = (source,), (result,)
+    model = nd.load_tflite(file.build())
+    compiled, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    (wanted,) = reference.run(values)
+    for offset in (0, 4, 8, 16, 20, 32, 48):
+        given_at, found = _at(offset, values), _at(offset, np.zeros(wanted_shape, np.float32))
+        execution = nd.Execution(compiled, reusable=True)
+        execution.set_input(0, given_at)
+        execution.set_output(0, found)
+        for _ in range(2):
+            found[...] = np.nan
+            execution.compute()
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(compiled.run(given_at)[0], wanted, rtol=1e-5, atol=1e-6)

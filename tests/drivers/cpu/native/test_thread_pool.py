@@ -134,6 +134,31 @@ def test_bindings_from_before_a_fork() -> None:
     assert (result == 45).all()
 
 
+_READS_AT_EXIT = """
+import ctypes
+from neurald.drivers.cpu.native.thread_pool import Team, process
+from neurald.drivers.cpu.target.target import TARGETS
+
+pool = Team(process.step_program(TARGETS["generic"]), 2).pool()
+library = ctypes.CDLL(None)
+at_exit = library["__cxa_atexit"]
+at_exit.argtypes = (ctypes.c_void_p,) * 3
+assert at_exit(ctypes.cast(library.strlen, ctypes.c_void_p), pool, None) == 0
+"""
+
+
+def test_native_code_may_read_the_pool_after_the_interpreter_has_ended() -> None:
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    ended = subprocess.run(
+        [sys.executable, "-c", _READS_AT_EXIT],
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=120,
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_the_process_ends() -> None:
     """It also ends while another thread executes."""
     text = (
