@@ -473,7 +473,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/cli/options/service.py": "tests/service/manager/test_service_configuration.py",
     "service/inference/models/job.py": "tests/service/inference/models/test_job_queue.py",
     "service/inference/models/lane.py": "tests/service/inference/server/test_grpc_service.py",
-    "service/inference/models/registry.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/models/served_version.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/models/statistics.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/models/worker_pool.py": "tests/service/inference/server/test_front_end.py",

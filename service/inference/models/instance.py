@@ -105,6 +105,11 @@ class ModelInstance:
         return len(self._busy)
 
     @property
+    def awaited(self) -> int:
+        """The number of runs for which anybody waits; others are about to end."""
+        return sum(any(not job.is_over for job in batch.jobs) for batch in self._busy.values())
+
+    @property
     def pid(self) -> int | None:
         """The id of its worker; None while it has none."""
         return None if self._worker is None or self._worker.has_ended else self._worker.pid

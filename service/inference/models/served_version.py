@@ -258,7 +258,7 @@ class ServedVersion:
                 job,
                 now_s,
                 lanes=self.settings.lanes * self.settings.instances,
-                running=sum(each.running for each in self._instances),
+                running=sum(each.awaited for each in self._instances),
             )
         except ServiceError:
             self.statistics.refused += 1

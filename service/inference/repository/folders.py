@@ -270,6 +270,7 @@ def _in_memory(content: bytes) -> int:
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
             file.write(content)
+        os.lseek(descriptor, 0, os.SEEK_SET)
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     except BaseException:
         os.close(descriptor)

@@ -5,13 +5,16 @@ import os
 import signal
 from typing import Any
 
+import numpy as np
 import pytest
 from support.inference import zoo
 
 from neurald.service.inference.models.instance import ModelInstance
+from neurald.service.inference.models.job import InferenceJob, JobInput
 from neurald.service.inference.models.model_worker import WorkerOptions
 from neurald.service.inference.models.statistics import Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.protocol.tensors import Bytes
 from neurald.service.inference.worker.orders import LoadOrder
 from neurald.service.sandbox.mode import SandboxMode
 
@@ -55,6 +58,48 @@ def test_a_dead_worker_is_not_ready_at_once_and_is_replaced(number: int) -> None
         assert instance.pid != first
         await instance.close()
         assert not instance.is_ready
+        pool.close()
+        os.close(file)
+
+    asyncio.run(run())
+
+
+def test_runs_that_nobody_waits_for_are_not_awaited() -> None:
+    async def run() -> None:
+        file = os.memfd_create("model")
+        os.write(file, zoo.counting())
+        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+        nothing: Any = lambda *_: None  # noqa: E731 - ignores all arguments
+        instance = ModelInstance(
+            pool,
+            LoadOrder(name="counting"),
+            file,
+            lanes=1,
+            load_s=60,
+            statistics=Statistics(),
+            output_bytes=lambda rows: 1024,
+            changed=nothing,
+            returned=nothing,
+            ran=nothing,
+        )
+        await instance.start()
+        source = Bytes(memoryview(np.array(2**31 - 1, np.int32).tobytes()))
+        job = InferenceJob(
+            inputs=[JobInput(kind="int32", shape=(), source=source)],
+            rows=1,
+            wanted=(0,),
+            finish=nothing,
+            future=asyncio.get_running_loop().create_future(),
+        )
+        instance.run([job])
+        assert (instance.running, instance.awaited) == (1, 1)
+        job.future.cancel()
+        assert (instance.running, instance.awaited) == (1, 0)
+        instance.cancel(job)
+        async with asyncio.timeout(60):
+            while instance.running:
+                await asyncio.sleep(0.01)
+        await instance.close()
         pool.close()
         os.close(file)
 

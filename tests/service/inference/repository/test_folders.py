@@ -8,7 +8,12 @@ import pytest
 
 from neurald.hal.errors import BadState
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.repository.folders import Repository, open_beneath
+from neurald.service.inference.repository.folders import (
+    Repository,
+    check_name,
+    given_files,
+    open_beneath,
+)
 
 
 @pytest.fixture
@@ -123,3 +128,64 @@ def test_the_first_folder_hides_models_of_others(root: Path, tmp_path: Path) -> 
     both.close()
     with pytest.raises(BadState, match="missing"):
         Repository([tmp_path / "missing"])
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "\t\n", "../a", "a/../b", "/etc/passwd", "a/", "a\\b", "..", " .. "]
+)
+def test_names_that_clients_may_not_load(name: str) -> None:
+    with pytest.raises(ServiceError, match=r"cannot be empty|path traversal characters") as caught:
+        check_name(name)
+    assert caught.value.status is Status.INVALID
+
+
+def test_files_that_a_client_gives(repository: Repository) -> None:
+    files = {"1/model.tflite": b"given", "7/model.tflite": b"newest", "labels.txt": b"cat\n dog \n"}
+    found = given_files("a", files, "{}")
+    assert found.versions == (1, 7)
+    assert content(repository.open_model(found, 7, "")) == b"newest"
+    assert repository.labels(found, "labels.txt") == ("cat", "dog")
+    assert repository.labels(found, "missing.txt") == ()
+    assert repository.config_text(found) == ""
+    descriptor = repository.open_model(found, 1, "model.tflite")
+    with pytest.raises(OSError, match="not permitted"):
+        os.pwrite(descriptor, b"x", 0)
+    os.close(descriptor)
+    with pytest.raises(ServiceError, match="there is no file 1/other"):
+        repository.open_model(found, 1, "other")
+
+
+@pytest.mark.parametrize(
+    "path", ["../../etc/passwd", "1/../a", "0/model.tflite", "a/b/c", "", "1/", "/1/a", "1/" + "a" * 129]
+)
+def test_files_outside_of_a_model_are_refused(path: str) -> None:
+    with pytest.raises(ServiceError, match="failed to load 'a', failed to poll from model repository"):
+        given_files("a", {path: b""}, "{}")
+
+
+def test_files_need_a_configuration_and_a_name() -> None:
+    with pytest.raises(ServiceError, match="files need a configuration"):
+        given_files("a", {"1/model.tflite": b""}, None)
+    with pytest.raises(ServiceError, match="a model's name has"):
+        given_files("ü", {"1/model.tflite": b""}, "{}")
+
+
+def test_labels_are_lines_of_a_file_in_the_folder(repository: Repository, root: Path) -> None:
+    (root / "a/labels.txt").write_text("cat\ndog\n")
+    (root / "a/out.txt").symlink_to("../../secret.tflite")
+    found = repository.find("a")
+    assert repository.labels(found, "labels.txt") == ("cat", "dog")
+    for name in ("../a/labels.txt", "out.txt"):
+        with pytest.raises(ServiceError):
+            repository.labels(found, name)
+
+
+def test_the_state_changes_with_the_files(repository: Repository, root: Path) -> None:
+    states = [repository.state_of("a"), repository.state_of("plain")]
+    assert [repository.state_of("a"), repository.state_of("plain")] == states
+    for path in ("a/config.pbtxt", "a/3/other.tflite", "plain.tflite"):
+        (root / path).write_bytes(b"something else")
+        state = repository.state_of(path.partition("/")[0].removesuffix(".tflite"))
+        assert state not in states
+        states.append(state)
+    assert repository.state_of("missing") == ()

@@ -12,6 +12,7 @@ from support.inference import zoo
 from support.inference.serving import Serving
 
 from neurald.service.inference.protocol.errors import ServiceError
+from neurald.service.inference.protocol.tensors import Parameter
 from neurald.service.inference.server.shared_memory import DIRECTORY, SharedMemoryRegions
 
 grpc = pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
@@ -149,4 +150,30 @@ def test_regions_are_files_of_this_user(key: str, monkeypatch: pytest.MonkeyPatc
             part.copy_into(target)
     with pytest.raises(ServiceError, match="specified"):
         part.write(memoryview(bytes(17)), "y")
+    regions.close()
+
+
+def test_regions_in_use_are_unregistered_when_requests_have_ended(key: str) -> None:
+    Path(DIRECTORY, key[1:]).write_bytes(bytes(64))
+    regions = SharedMemoryRegions()
+    regions.register("a", key, 0, 64)
+    named: dict[str, Parameter] = {"shared_memory_region": "a", "shared_memory_byte_size": 8}
+    first = regions.part_of("x", named)
+    assert first is not None
+    regions.unregister("")
+    assert "a" in regions.status()
+    second = regions.part_of("y", named)
+    assert second is not None
+    first.release()
+    first.release()
+    assert "a" in regions.status()
+    second.release()
+    assert regions.status() == {}
+    with pytest.raises(ServiceError, match="Unable to find"):
+        regions.part_of("x", named)
+    # A part that no request took goes by itself.
+    regions.register("a", key, 0, 64)
+    assert regions.part_of("x", named) is not None
+    regions.unregister("a")
+    assert regions.status() == {}
     regions.close()
