@@ -56,6 +56,7 @@ _ORDER = (
     "faults",
     "faults_matrix",
     "faults_swaps",
+    "faults_updates",
     "faults_gpu",
     "damaged_models",
 )

@@ -134,6 +134,17 @@ def compiled(device: nd.Device, cache: str) -> nd.Compilation:
     return builder.finish()
 
 
+def connected(address: str) -> nd.Device:
+    """Connects to the daemon, which many clients keep busy when they start."""
+    end = time.monotonic() + _START_TIMEOUT_S / 2
+    while True:
+        try:
+            return nd.connect(address)
+        except nd.UnavailableDevice:
+            if time.monotonic() > end:
+                raise
+
+
 def client(
     here: nd.Compilation, address: str, cache: str, case: Case, seconds: float, barrier: Any, results: Any
 ) -> None:
@@ -148,7 +159,7 @@ def client(
         barrier: passed by all at the start.
         results: takes the result.
     """
-    loop = ClientLoop(compiled(nd.connect(address), cache) if address else here, case)
+    loop = ClientLoop(compiled(connected(address), cache) if address else here, case)
     loop.begin()
     for _ in range(_WARM_UP):
         loop.step()

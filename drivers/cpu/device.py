@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -251,12 +251,18 @@ class CpuDevice:
             return prepare(model, self._target, codes, self.first_tier_library.team(threads))
 
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
-        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel, is_specified
+        from neurald.drivers.compiler.frontend.shape_specialization import is_specified
 
         threads = thread_count(options.threads, self._settings)
+        if not is_specified(model):
+            return self._open(model, options, threads)
+        prepare, _, _ = self._functions(options, threads)
+        return self._with_value_variants(model, prepare(model, None, None), options, threads)
+
+    def _functions(self, options: PrepareOptions, threads: int) -> "tuple[Prepare, CompileOpen, Kept | None]":
+        """Returns what prepares a model, compiles it for open dimensions, and finds it in the cache."""
         prepare: Prepare
         compile_open: CompileOpen
-        kept: Kept | None = None
         if options.compiler is None:
             shared = options.shared
             keeps = bool(options.cache_key)
@@ -274,22 +280,53 @@ class CpuDevice:
                 cancellation=options.cancellation,
             )
             prepare, compile_open = isolated.prepare, isolated.compile_open
-        if options.variants is not None:
-            from neurald.drivers.cpu.variants import CachingPreparation
+        if options.variants is None:
+            return prepare, compile_open, None
+        from neurald.drivers.cpu.variants import CachingPreparation
 
-            caching = CachingPreparation(options.variants, prepare, partial(self._restored, threads=threads))
-            prepare, kept = caching.prepare, caching.kept
-        if is_specified(model):
-            return self._with_value_variants(model, prepare(model, None, None), options, threads)
+        caching = CachingPreparation(options.variants, prepare, partial(self._restored, threads=threads))
+        return caching.prepare, compile_open, caching.kept
+
+    def _open(self, model: Model, options: PrepareOptions, threads: int) -> "SpecializingModel":
+        """Returns a model whose shapes executions know.
+
+        What prepares it for them is imported by the first one, since it takes longer than all else.
+        """
+        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.open_variants import OpenVariants
         from neurald.hal.compiling.background import BackgroundCompiler
+
+        functions = cache(partial(self._functions, options, threads))
+
+        def prepare(
+            model: Model, shapes: "Mapping[int, Shape] | None" = None, limits: ExecuteOptions | None = None
+        ) -> "CpuPreparedModel | ReferenceModel":
+            return functions()[0](model, shapes, limits)
+
+        def compile_open(
+            model: Model, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
+        ) -> "CpuOpenModel | None":
+            return functions()[1](model, shapes, limits)
+
+        def kept(model: Model, shapes: "Mapping[int, Shape]") -> "CpuPreparedModel | ReferenceModel | None":
+            find = functions()[2]
+            return None if find is None else find(model, shapes)
 
         specialize: Prepare = prepare
         first_tier: Prepare | None = None
         leave: Callable[[Sequence[InputShapes]], None] | None = None
         # A daemon's processes have a low priority already.
         if options.compiler is None or isinstance(options.compiler, BackgroundCompiler):
-            specialize = self._background(model, options, threads)
+            background = cache(partial(self._background, model, options, threads))
+
+            def specialize_later(
+                model: Model,
+                shapes: "Mapping[int, Shape] | None" = None,
+                limits: ExecuteOptions | None = None,
+            ) -> "CpuPreparedModel | ReferenceModel":
+                return background()(model, shapes, limits)
+
+            specialize = specialize_later
         if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
             # What replaces a first tier has one itself for shapes that are new.
             first_tier = partial(self._first_tier_for, threads=threads, shared=options.shared)
@@ -309,7 +346,7 @@ class CpuDevice:
             open_models=open_models,
             specialize=specialize,
             first_tier=first_tier,
-            kept=kept,
+            kept=None if options.variants is None else kept,
             leave=leave,
         )
 

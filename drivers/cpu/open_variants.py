@@ -3,16 +3,18 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
+
+if TYPE_CHECKING:
+    from neurald.drivers.cpu.open_model import CpuOpenModel  # imports NumPy
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,9 +22,9 @@ _LOG = logging.getLogger(__name__)
 _NOT_OPEN = b"not open"
 
 #: Compiles a model; see `OpenModels.get`.
-CompileOpen: TypeAlias = Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuOpenModel | None]
+CompileOpen: TypeAlias = Callable[[Model, Mapping[int, Shape], ExecuteOptions], "CpuOpenModel | None"]
 #: Restores a model from its artifact; raises BadData if it cannot.
-RestoreOpen: TypeAlias = Callable[[Model, Artifact], CpuOpenModel]
+RestoreOpen: TypeAlias = Callable[[Model, Artifact], "CpuOpenModel"]
 
 
 class OpenVariants(Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ class OpenVariants(Struct, frozen=True, kw_only=True):
     restore: RestoreOpen
     variants: Variants | None
 
-    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> CpuOpenModel | None:
+    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> "CpuOpenModel | None":
         """See `OpenModels.get`. That a model cannot be compiled is cached, too."""
         artifact = self._load(number)
         if artifact is not None:
@@ -58,7 +60,7 @@ class OpenVariants(Struct, frozen=True, kw_only=True):
             self.variants.store(_name(number), nothing if found is None else found.artifact(), compile_ms)
         return found
 
-    def kept(self, number: int) -> CpuOpenModel | None:
+    def kept(self, number: int) -> "CpuOpenModel | None":
         """See `OpenModels.kept`."""
         artifact = self._load(number)
         if artifact is None or _is_not_open(artifact):

@@ -8,14 +8,11 @@ import atexit
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from neurald.hal.accounting.limits import Limits
 from neurald.hal.cache.store import CacheLocation
 from neurald.hal.cache.variants import SharedCache, VariantCache
-from neurald.hal.compiling.job import CompileJob, Keep, LocalModel, shareable
 from neurald.hal.compiling.leaving import leave
-from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, Variants
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import Memory
@@ -24,9 +21,14 @@ from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 
+if TYPE_CHECKING:
+    # What starts processes, and talks to them, is not needed before something is compiled.
+    from neurald.hal.compiling.job import CompileJob, Keep, LocalModel
+    from neurald.hal.compiling.pool import CompilePool
+
 _lock: Final = forkable_lock()
 #: By driver, and by whether the application waits for the results.
-_pools: dict[tuple[str, bool], CompilePool] = {}
+_pools: "dict[tuple[str, bool], CompilePool]" = {}
 #: The compilations that run.
 _running: set[Cancellation] = set()
 #: On a busy processor, such a process gets 2.8 % of the time of one of normal priority. (Of the
@@ -96,6 +98,8 @@ class BackgroundCompiler:
             Error: no process takes it.
         """
         if isinstance(variants, VariantCache) and self._cache is not None and _is_local(self._model):
+            from neurald.hal.compiling.job import Keep
+
             keep = Keep(
                 parts=variants.parts,
                 model=variants.model,
@@ -126,8 +130,8 @@ def compile_common(driver: str, device: Device, cancellation: Cancellation) -> A
 
 
 def _run(
-    pool: CompilePool,
-    job: CompileJob,
+    pool: "CompilePool",
+    job: "CompileJob",
     memories: Sequence[Memory],
     deadline_s: float | None,
     stop: Cancellation,
@@ -153,7 +157,7 @@ def leave_to_process(
     driver: str,
     device: Device,
     model: Model | None,
-    keep: Keep,
+    keep: "Keep",
     location: CacheLocation,
     is_unchanged: Callable[[], bool] = lambda: True,
 ) -> None:
@@ -170,6 +174,8 @@ def leave_to_process(
     Raises:
         Error: no process takes it.
     """
+    from neurald.hal.compiling.job import LocalModel, shareable
+
     memories = [] if model is None else [shareable(pool) for pool in model.pools]
     if is_unchanged():
         pool = _pool(driver, device, is_awaited=False)
@@ -178,7 +184,10 @@ def leave_to_process(
         pool.leave(job, memories)
 
 
-def _pool(driver: str, device: Device, *, is_awaited: bool) -> CompilePool:
+def _pool(driver: str, device: Device, *, is_awaited: bool) -> "CompilePool":
+    from neurald.hal.accounting.limits import Limits
+    from neurald.hal.compiling.pool import CompilePool
+
     with _lock:
         key = driver, is_awaited
         pool = _pools.get(key)
@@ -197,8 +206,10 @@ def _is_local(model: Model) -> bool:
     return not vendor_extensions(model)
 
 
-def _encoded(model: Model) -> bytes | LocalModel:
+def _encoded(model: Model) -> "bytes | LocalModel":
     if _is_local(model):
+        from neurald.hal.compiling.job import LocalModel
+
         return LocalModel.of(model)
     from neurald.hal.rpc.wire.model import encode_model  # Most applications need no protobuf.
 
