@@ -1,6 +1,7 @@
 """What an exiting process does for later ones, before it ends the processes that compile for it."""
 
 import atexit
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Final
@@ -32,9 +33,17 @@ def call_at_exit(action: Callable[[], None]) -> None:
     """Calls a function once when the process exits, if it may leave work then."""
     if may_leave():
         if not _actions:
+            atexit.unregister(leave)
             atexit.register(leave)
+        withdraw(action)
         _actions.append(action)
         del _actions[:-_MAX_ACTIONS]
+
+
+def withdraw(action: Callable[[], None]) -> None:
+    """Does not call a function any more, and does not keep what it refers to."""
+    with contextlib.suppress(ValueError):
+        _actions.remove(action)
 
 
 def leave() -> None:

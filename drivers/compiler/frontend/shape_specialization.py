@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from neurald.drivers.compiler.frontend.variant_uses import VariantUses
-from neurald.hal.compiling.leaving import call_at_exit
+from neurald.hal.compiling.leaving import call_at_exit, withdraw
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.direct_calls import (
@@ -283,9 +283,9 @@ class SpecializingModel(InProcessModel):
         kept: Callable[[Model, Mapping[int, Shape]], PreparedWithOperands | None] | None = None,
         leave: Callable[[Sequence[Mapping[int, Shape]]], None] | None = None,
     ) -> None:
-        self._leave = leave
         #: What runs the first tier.
         self._unfinished: dict[tuple[Shape | None, ...], Mapping[int, Shape]] = {}
+        self._leave_later = None if leave is None else partial(_leave_unfinished, self._unfinished, leave)
         self._first_tier = first_tier
         self._kept = kept
         self.owner = owner
@@ -460,9 +460,8 @@ class SpecializingModel(InProcessModel):
 
     def _note_unfinished(self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]) -> None:
         """Notes that a variant is not compiled yet."""
-        if self._leave is not None:
-            if not self._unfinished:
-                call_at_exit(partial(_leave_unfinished, self._unfinished, self._leave))
+        if self._leave_later is not None:
+            call_at_exit(self._leave_later)
             self._unfinished[shapes] = known
 
     def prepare_for(self, shapes: Mapping[int, Shape]) -> None:
@@ -505,6 +504,8 @@ class SpecializingModel(InProcessModel):
         """Compiles the model for shapes whose variant is of the first tier, and replaces it."""
         variant, uses = self._compiled(shapes, known_shapes(self._model, shapes), options)
         self._unfinished.pop(shapes, None)
+        if not self._unfinished and self._leave_later is not None:
+            withdraw(self._leave_later)
         with self._lock:
             if shapes in self._variants:
                 self._replace(shapes, variant, uses)
