@@ -7,12 +7,14 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.daemon.processes import python_path
 from support.models.small import add_model
 from support.waiting import wait_until
 
 import neurald as nd
+from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.hal.cache.store import Cache, CacheLocation
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling import background, keeping, leaving
@@ -199,3 +201,21 @@ def test_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_MAX_LEFT_BYTES", -1)
     with pytest.raises(ResourceExhaustedTransient, match="0 bytes of constants"):
         leave(add_model())
+
+
+def test_models_whose_shapes_are_compiled_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(AFTER_EXIT_VARIABLE, "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(leaving, "_actions", [])
+    builder = nd.CompilationBuilder(add_model((0, 3)), [nd.open_device("cpu")])
+    builder.set_startup(nd.Startup.INSTANT)
+    compilation = builder.finish()
+    given = np.ones((40, 3), np.float32)
+    compilation.run(given, given)
+    prepared = compilation.recovery.step(compilation.plan.steps[0]).usable()
+    assert isinstance(prepared, SpecializingModel)
+    assert prepared._leave_later is not None
+    wait_until(lambda: prepared._leave_later not in leaving._actions, 120.0)
+    assert not prepared._unfinished
