@@ -30,18 +30,21 @@ def may_leave() -> bool:
 
 
 def call_at_exit(action: Callable[[], None]) -> None:
-    """Calls a function once when the process exits, if it may leave work then."""
-    if may_leave():
+    """Calls a function once when the process exits, if it may leave work then.
+
+    Raises:
+        BadState: see `may_leave`.
+    """
+    if may_leave() and action not in _actions:
         if not _actions:
             atexit.unregister(leave)
             atexit.register(leave)
-        withdraw(action)
         _actions.append(action)
         del _actions[:-_MAX_ACTIONS]
 
 
-def withdraw(action: Callable[[], None]) -> None:
-    """Does not call a function any more, and does not keep what it refers to."""
+def call_no_more(action: Callable[[], None]) -> None:
+    """Does not call a function when the process exits, which has nothing to leave any more."""
     with contextlib.suppress(ValueError):
         _actions.remove(action)
 

@@ -5,22 +5,21 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.daemon.processes import python_path
 from support.models.small import add_model
 from support.waiting import wait_until
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.hal.cache.store import Cache, CacheLocation
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling import background, keeping, leaving
 from neurald.hal.compiling.job import CompileJob, Keep
 from neurald.hal.compiling.keeping import compile_and_keep
-from neurald.hal.compiling.leaving import AFTER_EXIT_VARIABLE, call_at_exit, may_leave, withdraw
+from neurald.hal.compiling.leaving import AFTER_EXIT_VARIABLE, call_at_exit, call_no_more, may_leave
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadState, ResourceExhaustedTransient
@@ -139,23 +138,17 @@ def test_each_function_is_called_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(called) == [0, 1, 2]
 
 
-def test_functions_that_are_withdrawn_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_may_be_given_again_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(AFTER_EXIT_VARIABLE, "1")
     monkeypatch.setattr(leaving, "_actions", [])
-    called: list[str] = []
-
-    def first() -> None:
-        called.append("first")
-
-    def second() -> None:
-        called.append("second")
-
+    called: list[int] = []
+    first, second = (partial(called.append, number) for number in range(2))
     for action in (first, second, first, second):
         call_at_exit(action)
-    withdraw(first)
-    withdraw(first)
+    call_no_more(first)
+    call_no_more(first)
     leaving.leave()
-    assert called == ["second"]
+    assert called == [1]
 
 
 @pytest.mark.parametrize("is_locked", [True, False])
@@ -201,21 +194,3 @@ def test_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "_MAX_LEFT_BYTES", -1)
     with pytest.raises(ResourceExhaustedTransient, match="0 bytes of constants"):
         leave(add_model())
-
-
-def test_models_whose_shapes_are_compiled_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(AFTER_EXIT_VARIABLE, "1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(leaving, "_actions", [])
-    builder = nd.CompilationBuilder(add_model((0, 3)), [nd.open_device("cpu")])
-    builder.set_startup(nd.Startup.INSTANT)
-    compilation = builder.finish()
-    given = np.ones((40, 3), np.float32)
-    compilation.run(given, given)
-    prepared = compilation.recovery.step(compilation.plan.steps[0]).usable()
-    assert isinstance(prepared, SpecializingModel)
-    assert prepared._leave_later is not None
-    wait_until(lambda: prepared._leave_later not in leaving._actions, 120.0)
-    assert not prepared._unfinished

@@ -80,6 +80,7 @@ def test_what_is_kept_is_bounded_and_refused_patterns_stay_longest(records: Cras
         b'{"format": 1, "entries": [' + b"[" * 100_000,
         b'{"format": 2, "entries": []}',
         b'{"format": 1, "entries": [{"driver": 1}]}',
+        b'{"format": 1, "entries": [{"driver": "\xff"}]}',
         b'{"format": 1, "entries": [{"driver": "d", "version": "1", "pattern": [[], false], "deaths": 2, '
         b'"is_certain": true, "phase": "", "cause": "", "at": 0}]}',
     ],
