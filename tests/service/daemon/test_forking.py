@@ -114,16 +114,16 @@ def test_processes_go_on_without_the_server(address: str) -> None:
 
 def test_a_process_has_no_descriptor_of_the_server(server: _Server) -> None:
     with _Forked(server) as forked:
-        links = [str(link.readlink()) for link in Path(f"/proc/{forked.pid}/fd").iterdir()]
-        assert not [link for link in links if link.startswith("socket:")]
-        assert sum(link.startswith("pipe:") for link in links) == 2
+        # It opens and closes files.
+        os.kill(forked.pid, signal.SIGSTOP)
+        process = Path(f"/proc/{forked.pid}")
+        wait_until(lambda: (process / "stat").read_text().rpartition(")")[2].split()[0] == "T")
+        links = {link.name: str(link.readlink()) for link in (process / "fd").iterdir()}
+        assert not [link for link in links.values() if link.startswith("socket:")]
+        assert sum(link.startswith("pipe:") for link in links.values()) == 2
         # Programs that code of the driver executes do not get its breadcrumbs.
-        (breadcrumbs,) = [
-            link.name
-            for link in Path(f"/proc/{forked.pid}/fd").iterdir()
-            if "breadcrumbs" in str(link.readlink())
-        ]
-        flags = Path(f"/proc/{forked.pid}/fdinfo/{breadcrumbs}").read_text().split("flags:")[1].split()[0]
+        (breadcrumbs,) = [number for number, link in links.items() if "breadcrumbs" in link]
+        flags = (process / "fdinfo" / breadcrumbs).read_text().split("flags:")[1].split()[0]
         assert int(flags, 8) & os.O_CLOEXEC
 
 

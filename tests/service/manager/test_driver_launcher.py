@@ -149,6 +149,9 @@ def test_an_executed_program_gets_no_descriptors_of_the_manager(folder: Path) ->
         lock = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT)
         os.set_inheritable(lock, True)
         process = await _launcher(folder).launch(its_stdin, its_errors, breadcrumbs)
+        # It opens and closes files.
+        os.kill(process, signal.SIGSTOP)
+        os.waitid(os.P_PID, process, os.WSTOPPED | os.WNOWAIT)
         links = [str(link.readlink()) for link in Path(f"/proc/{process}/fd").iterdir()]
         os.close(stdin)
         for descriptor in (its_stdin, errors, its_errors, breadcrumbs, lock):
