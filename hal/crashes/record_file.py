@@ -150,7 +150,7 @@ class RecordFile(Generic[_Entry]):
                 entry.check()
         except FileNotFoundError:
             return ()
-        except (OSError, msgspec.DecodeError, RecursionError, BadData) as error:
+        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError, BadData) as error:
             logger.warning("%s: %s: %s", self._loss, self._path, error)
             return ()
         return entries[:_MAX_ENTRIES]

@@ -226,7 +226,7 @@ class CrashInvestigator:
             ORPHANS.ended(process.pid)
         try:
             report = msgspec.msgpack.decode(output[:_MAX_REPORT_BYTES], type=TrialReport)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return TrialReport(problem="the sacrificial process ended without a report")
         if report.pattern is not None:
             report.pattern.check()

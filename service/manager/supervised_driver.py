@@ -236,7 +236,7 @@ class SupervisedDriver:
         helpers = values.get(notifications.HELPER_DEATHS, "")
         if helpers.isdecimal() and int(helpers[:9]) != process.helper_deaths:
             self._count_helper_deaths(process)
-        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             self._metrics = msgspec.json.decode(values.get(notifications.METRICS, ""), type=DriverMetrics)
         sessions = values.get(notifications.SESSIONS, "")
         if sessions.isdecimal():

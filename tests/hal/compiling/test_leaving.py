@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from support.waiting import wait_until
 
 from neurald.hal.cache.store import Cache
 from neurald.hal.compiling import leaving
-from neurald.hal.compiling.leaving import AFTER_EXIT_VARIABLE, call_at_exit, may_leave
+from neurald.hal.compiling.leaving import AFTER_EXIT_VARIABLE, call_at_exit, call_no_more, may_leave
 from neurald.hal.errors import BadState
 
 #: A program that ends before its model is compiled for the shapes of an execution. It prints what
@@ -126,3 +127,16 @@ def test_each_function_is_called_once(monkeypatch: pytest.MonkeyPatch) -> None:
     leaving.leave()
     leaving.leave()
     assert sorted(called) == [0, 1, 2]
+
+
+def test_functions_may_be_given_again_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(AFTER_EXIT_VARIABLE, "1")
+    monkeypatch.setattr(leaving, "_actions", [])
+    called: list[int] = []
+    first, second = (partial(called.append, number) for number in range(2))
+    for action in (first, second, first, second):
+        call_at_exit(action)
+    call_no_more(first)
+    call_no_more(first)
+    leaving.leave()
+    assert called == [1]

@@ -105,6 +105,7 @@ def test_patterns_of_any_size_do_not_make_the_file_too_large(records: CrashRecor
         b'{"format": 1, "entries": [' + b"[" * 100_000,
         b'{"format": 2, "entries": []}',
         b'{"format": 1, "entries": [{"driver": 1}]}',
+        b'{"format": 1, "entries": [{"driver": "\xff"}]}',
         b'{"format": 1, "entries": [{"driver": "d", "version": "1", "pattern": [[], false], "deaths": 2, '
         b'"is_certain": true, "phase": "", "cause": "", "at": 0}]}',
     ],
