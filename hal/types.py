@@ -28,7 +28,6 @@ from neurald.hal.model.types import (
     as_elements,
     byte_size,
     counted,
-    first_elements,
     stored_array,
     value_size,
 )
@@ -61,7 +60,6 @@ __all__ = [
     "as_elements",
     "byte_size",
     "counted",
-    "first_elements",
     "stored_array",
     "value_size",
 ]

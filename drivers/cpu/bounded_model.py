@@ -22,7 +22,7 @@ from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory, aligned_zeros
-from neurald.hal.model.types import Operand, Request, first_elements
+from neurald.hal.model.types import Operand, Request, beginning
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
@@ -154,17 +154,19 @@ class BoundedModel(CpuPreparedModel):
         if function is None:
             return None
         shapes_of = executable.output_shapes
-        known: tuple[list[int], list[tuple[int, ...]]] | None = None
+        latest: tuple[list[int], list[tuple[int, ...]]] | None = None
 
         def run(*arrays: Array) -> list[Array] | None:
-            nonlocal known
+            nonlocal latest
             results = function(*arrays)
             if results is None:
                 return None
             found = [each.item() for each in results[-counts:]]
+            # Another thread may replace it at any time.
+            known = latest
             if known is None or known[0] != found:
-                known = found, shapes_of(found)
-            return [first_elements(array, shape) for array, shape in zip(results, known[1], strict=False)]
+                latest = known = found, shapes_of(found)
+            return [beginning(array, shape) for array, shape in zip(results, known[1], strict=False)]
 
         return run
 
