@@ -266,7 +266,7 @@ def test_a_late_withdrawal_keeps_what_the_next_call_needs(
 ) -> None:
     """The thread that released a model is stopped where it has withdrawn its call, but not dropped it."""
     added: list[tuple[NativeRing, tuple[Any, ...]]] = []
-    add = NativeRing.add
+    add: Callable[..., None] = NativeRing.add
 
     def noted(self: NativeRing, *given: Any) -> None:
         added.append((self, given[:-1]))  # without the owner
