@@ -93,15 +93,15 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
         opened = _decoded_open(stored.opened)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
     constants = artifact.data[0].view()
     sets_lengths = opened is not None and bool(opened.sizings)
     check_executable(stored.executable, constants.nbytes, sets_lengths=sets_lengths)
     if opened is not None:
-        opened.check()
         if not opened.sizings or opened.template != stored.executable:
             raise BadData("the description of changing lengths is not that of the step")
+        opened.check()
     return ArtifactContents(
         executable=stored.executable,
         codes=stored.codes,

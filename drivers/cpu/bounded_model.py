@@ -154,16 +154,18 @@ class BoundedModel(CpuPreparedModel):
         if function is None:
             return None
         shapes_of = executable.output_shapes
-        known: tuple[list[int], list[tuple[int, ...]]] | None = None
+        latest: tuple[list[int], list[tuple[int, ...]]] | None = None
 
         def run(*arrays: Array) -> list[Array] | None:
-            nonlocal known
+            nonlocal latest
             results = function(*arrays)
             if results is None:
                 return None
             found = [each.item() for each in results[-counts:]]
+            # Another thread may replace it at any time.
+            known = latest
             if known is None or known[0] != found:
-                known = found, shapes_of(found)
+                latest = known = found, shapes_of(found)
             return [beginning(array, shape) for array, shape in zip(results, known[1], strict=False)]
 
         return run

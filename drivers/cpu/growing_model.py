@@ -172,13 +172,20 @@ class GrowingModel(CpuPreparedModel):
         if not is_short(call.time_ns):
             return None
         run, write, shapes = call.run, call.write, call.shapes
+        # Another execution may have had the lengths that the call expects at first.
+        is_told = False
 
         def execute() -> bool | ExecutionResult:
+            nonlocal is_told
             lengths = run()
             if lengths is None:
                 return False
             if not lengths:
-                return True
+                if is_told:
+                    return True
+                is_told = True
+                return outputs.result(call.expected_shapes())
+            is_told = True
             result = outputs.result(shapes(lengths))
             if not result.is_sufficient:
                 return False

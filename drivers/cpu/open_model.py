@@ -103,11 +103,11 @@ def read_open_artifact(artifact: Artifact) -> OpenArtifact:
         raise BadData("these cache files are damaged or not from a model with open dimensions")
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadData(f"these cache files are not from a model with open dimensions: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
-    stored.opened.check()
     check_executable(stored.opened.template, constants.nbytes)
+    stored.opened.check()
     return OpenArtifact(
         opened=stored.opened,
         executable=stored.opened.template,

@@ -100,7 +100,7 @@ def read_parts(
         raise BadData("these cache files are damaged or not from a model in parts")
     try:
         stored = msgspec.msgpack.decode(memory[start:], type=_Stored)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadData(f"these cache files are not from a model in parts: {error}") from None
     graphs = (model.main, *model.referenced)
     if len(stored) != len(graphs):

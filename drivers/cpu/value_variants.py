@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 from neurald.drivers.compiler.frontend.structured_model import CONTROL_FLOW
 from neurald.drivers.compiler.frontend.variant_uses import VariantUses
 from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.partly_compiled_model import stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import Error, OpFailed
@@ -208,19 +209,21 @@ class ValueVariants(InProcessModel):
         base = array_function(self.base, shapes, ())
         positions, others = self._positions, self._others
         rest = [shapes[n] for n in others if n < len(shapes)]
-        kinds = [self._model.main.operands[self._model.main.inputs[n]].type.dtype for n in positions]
+        operands = [self._model.main.operands[self._model.main.inputs[n]] for n in positions]
+        # Other arrays may have the same bytes.
+        expected = [(operand.type.dtype, operand.dimensions or ()) for operand in operands]
+        count = len(self._model.main.inputs)
         known: dict[_Values, ArrayFunction] = {}
 
         def run(*arrays: Any) -> list[Array] | None:
-            try:
-                given = [arrays[n] for n in positions]
-                values = tuple([each.tobytes() for each in given])
-            except (AttributeError, IndexError):
+            if len(arrays) != count:
                 return None
+            given = [arrays[n] for n in positions]
+            if not stored_like(given, expected):
+                return None
+            values = tuple([each.tobytes() for each in given])
             function = known.get(values)
             if function is None:
-                if any(each.dtype != kind for each, kind in zip(given, kinds, strict=True)):
-                    return None
                 variant, uses = self._found(values)
                 if variant is None:
                     if base is None:
@@ -277,9 +280,11 @@ class ValueVariants(InProcessModel):
             outputs=request.outputs,
             pools=request.pools,
         )
-        if len(self._requests) >= _MAX_VARIANTS:
-            self._requests.clear()
-        self._requests[id(request)] = weakref.ref(request), made
+        requests, key = self._requests, id(request)
+        if len(requests) >= _MAX_VARIANTS:
+            requests.clear()
+        # The memory of a request must not outlive it.
+        requests[key] = weakref.ref(request, lambda _: requests.pop(key, None)), made
         return made
 
     def _found(self, values: _Values) -> tuple[CompiledModel | None, VariantUses | None]:

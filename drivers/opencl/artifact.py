@@ -60,7 +60,7 @@ def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
         raise BadData("these cache files are damaged: their checksum is wrong")
     try:
         stored = msgspec.msgpack.decode(body, type=_Stored)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadData(f"these cache files are not from the OpenCL driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
     _require_places(stored.executable, constants.nbytes)

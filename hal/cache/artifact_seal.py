@@ -109,7 +109,7 @@ def read_seal(seal: bytes) -> Seal:
     """
     try:
         return msgspec.msgpack.decode(seal[MAC_BYTES:], type=Seal)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise BadData(f"the {len(seal)} bytes are not the seal of an artifact") from None
 
 

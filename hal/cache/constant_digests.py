@@ -84,7 +84,7 @@ class ConstantDigests:
             if not are_equal(code, authentication_code(self._secret, _PURPOSE, content)):
                 return {}
             answers = dict(msgspec.msgpack.decode(content, type=list[tuple[bytes, str]]))
-        except (OSError, Error, msgspec.DecodeError, RecursionError):
+        except (OSError, Error, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return {}
         if before is not None and before == self._identity():
             if len(_known) >= _MAX_KNOWN:

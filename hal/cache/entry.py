@@ -218,7 +218,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
         raise BadData(_DAMAGED)
     try:
         manifest = msgspec.msgpack.decode(encoded, type=Manifest)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise BadData("its manifest is of another version of neurald") from None
     if manifest.format != FORMAT:
         raise BadData(f"its format is {manifest.format}; {FORMAT} is expected")

@@ -61,7 +61,7 @@ def read_attestations(
         if not are_equal(code, authentication_code(secret, _PURPOSE, content)):
             return {}
         found = msgspec.msgpack.decode(content, type=_Attestations)
-    except (OSError, BadData, msgspec.DecodeError, RecursionError):
+    except (OSError, BadData, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return {}
     if found.key != key:
         return {}

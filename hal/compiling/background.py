@@ -14,7 +14,7 @@ from neurald.hal.cache.store import CacheLocation
 from neurald.hal.cache.variants import SharedCache, VariantCache
 from neurald.hal.compiling.leaving import leave
 from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, Variants
-from neurald.hal.errors import OpFailed
+from neurald.hal.errors import OpFailed, ResourceExhaustedTransient
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import vendor_extensions
 from neurald.hal.model.types import Model
@@ -41,6 +41,11 @@ _COMPILE_S: Final = 24 * 3600
 _END_S: Final = 1.0
 #: How long the process that forks them waits for the next model. It has over 100 MB of memory.
 _IDLE_S: Final = 10.0
+#: How many models an exiting program leaves at most, and bytes of constants, which it copies.
+_MAX_LEFT_MODELS: Final = 16
+_MAX_LEFT_BYTES: Final = 64 << 20
+#: The bytes of the models that were left.
+_left: list[int] = []
 
 
 class BackgroundCompiler:
@@ -172,10 +177,16 @@ def leave_to_process(
         is_unchanged: called after the constants were copied; False if they are not those of the key.
 
     Raises:
+        ResourceExhaustedTransient: too much was left before.
         Error: no process takes it.
     """
     from neurald.hal.compiling.job import LocalModel, shareable
 
+    if model is not None:
+        size = sum(pool.size for pool in model.pools)
+        if len(_left) >= _MAX_LEFT_MODELS or sum(_left) + size > _MAX_LEFT_BYTES:
+            raise ResourceExhaustedTransient(f"a model with {size} bytes of constants is not left as well")
+        _left.append(size)
     memories = [] if model is None else [shareable(pool) for pool in model.pools]
     if is_unchanged():
         pool = _pool(driver, device, is_awaited=False)
@@ -248,6 +259,7 @@ def _forget() -> None:
         pool.forget()
     _pools.clear()
     _running.clear()
+    _left.clear()
 
 
 atexit.register(_exit)

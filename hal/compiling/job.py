@@ -283,5 +283,5 @@ def _wait_readable(connection: socket.socket) -> None:
 def _decoded(data: bytes | memoryview, kind: type[_T]) -> _T:
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadData(f"a message of a compilation is not a valid {kind.__name__}: {error}") from None

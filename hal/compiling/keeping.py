@@ -13,12 +13,16 @@ from neurald.hal.model.types import Model, Preference, Priority
 
 logger = logging.getLogger(__name__)
 
-#: How long to wait for another process that compiles the same model, in seconds.
-_LOCK_WAIT_S: Final = 60.0
+#: How long to wait for another process that compiles the same model, in seconds. The program that
+#: has left the model may still hold the lock while it exits.
+_LOCK_WAIT_S: Final = 10.0
 
 
 def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: CacheLocation) -> None:
-    """Compiles a model unless the cache has it, and stores the result.
+    """Compiles a model unless the cache has it, or another process is about to, and stores the result.
+
+    A program that is started again and again would otherwise leave ever more processes that wait
+    for the first one. Nothing is compiled either for a cache in which no file can be created.
 
     Args:
         device: implements `neurald.hal.compiling.contract.CompilesApart`, and its models
@@ -32,8 +36,8 @@ def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: Cac
     """
     cache, parts, needed = Cache.at(location), keep.parts, device.cache_files_needed
     key = parts.key()
-    with cache.lock(key, _LOCK_WAIT_S):
-        if not isinstance(cache.load(key, needed), Miss):
+    with cache.lock(key, _LOCK_WAIT_S) as is_held:
+        if not is_held or not isinstance(cache.load(key, needed), Miss):
             return
         started = time.perf_counter()
         if model is None:

@@ -1,6 +1,7 @@
 """What an exiting process does for later ones, before it ends the processes that compile for it."""
 
 import atexit
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Final
@@ -29,12 +30,23 @@ def may_leave() -> bool:
 
 
 def call_at_exit(action: Callable[[], None]) -> None:
-    """Calls a function once when the process exits, if it may leave work then."""
-    if may_leave():
+    """Calls a function once when the process exits, if it may leave work then.
+
+    Raises:
+        BadState: see `may_leave`.
+    """
+    if may_leave() and action not in _actions:
         if not _actions:
+            atexit.unregister(leave)
             atexit.register(leave)
         _actions.append(action)
         del _actions[:-_MAX_ACTIONS]
+
+
+def call_no_more(action: Callable[[], None]) -> None:
+    """Does not call a function when the process exits, which has nothing to leave any more."""
+    with contextlib.suppress(ValueError):
+        _actions.remove(action)
 
 
 def leave() -> None:

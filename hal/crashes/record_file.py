@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 _FORMAT: Final = 1
 _MAX_ENTRIES: Final = 256
 _MAX_FILE_BYTES: Final = 16 << 20
+#: The rest is for what is around and between the entries.
+_MAX_CONTENT_BYTES: Final = _MAX_FILE_BYTES - (1 << 12)
 #: The longest text of an entry.
 MAX_TEXT: Final = 600
 
@@ -84,7 +86,7 @@ class RecordFile(Generic[_Entry]):
             with self._locked():
                 entries = {each.key: each for each in self._read()}
                 result = change(entries)
-                kept = sorted(entries.values(), key=lambda each: each.weight)[-_MAX_ENTRIES:]
+                kept = _within_limits(entries.values())
                 self._write(msgspec.json.encode({"format": _FORMAT, "entries": kept}))
         except OSError as error:
             raise BadState(f"{self._path} cannot be written: {error.strerror or error}") from None
@@ -148,10 +150,28 @@ class RecordFile(Generic[_Entry]):
                 entry.check()
         except FileNotFoundError:
             return ()
-        except (OSError, msgspec.DecodeError, RecursionError, BadData) as error:
+        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError, BadData) as error:
             logger.warning("%s: %s: %s", self._loss, self._path, error)
             return ()
         return entries[:_MAX_ENTRIES]
+
+
+def _within_limits(entries: Iterable[_Entry]) -> list[msgspec.Raw]:
+    """Returns what the file has room for: what is dropped are entries of who has most of it.
+
+    Otherwise a driver that dies again and again could erase what is known of the others.
+    """
+    ordered = sorted(entries, key=lambda each: each.weight)
+    texts = {each.key: msgspec.json.encode(each) for each in ordered}
+    of_each: dict[str, list[tuple[str, str, str]]] = {}
+    for entry in reversed(ordered):
+        of_each.setdefault(entry.key[0], []).append(entry.key)
+    sizes = {name: sum(len(texts[key]) for key in keys) for name, keys in of_each.items()}
+    while len(texts) > _MAX_ENTRIES or sum(sizes.values()) > _MAX_CONTENT_BYTES:
+        is_count = len(texts) > _MAX_ENTRIES
+        name = max(of_each, key=lambda each: len(of_each[each]) if is_count else sizes[each])
+        sizes[name] -= len(texts.pop(of_each[name].pop()))
+    return [msgspec.Raw(text) for text in texts.values()]
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):

@@ -156,7 +156,7 @@ def _record(descriptor: int, number: int, generation: int) -> CrumbRecord | None
     try:
         record = msgspec.msgpack.decode(content, type=CrumbRecord)
         record.pattern.check()
-    except (msgspec.DecodeError, RecursionError, BadData):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, BadData):
         return None
     texts = (record.model, record.step)
     return record if all(len(text) <= _MAX_TEXT and text.isprintable() for text in texts) else None

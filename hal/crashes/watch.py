@@ -82,7 +82,7 @@ class CrashWatch:
             return NO_CRUMB
         try:
             decoded = msgspec.msgpack.decode(pattern, type=CrashPattern)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise BadData(f"the artifact has no valid pattern of operations: {error}") from None
         decoded.check()
         return self.breadcrumbs.record(CrumbRecord(pattern=decoded, model=cache_key.hex()))

@@ -83,7 +83,7 @@ def _installed(key: str) -> tuple[str, ...]:
     for content in kept_file.contents(_FILE):
         try:
             kept = msgspec.json.decode(content, type=_Kept)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             continue
         if kept.key == key:
             return tuple(kept.drivers)

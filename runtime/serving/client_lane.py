@@ -132,7 +132,7 @@ class ClientLane:
             raise MissedDeadlineTransient(
                 f"the served model has not answered within {timeout_s:g} s"
             ) from None
-        except (OSError, msgspec.DecodeError, RecursionError) as error:
+        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise DeadObject(f"the process of the model is gone: {error}") from None
         except _Broken as error:
             raise DeadObject(f"the process of the model broke the rules: {error}") from None
@@ -367,7 +367,7 @@ def _open(path: Path, wanted: OpenRequest) -> tuple[Opened, socket.socket]:
     end = None if descriptor is None else socket.socket(fileno=descriptor)
     try:
         answer = decode_opened(packet)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         if end is not None:
             end.close()
         raise UnavailableDevice(f"the service at {path} is of another version: {error}") from None

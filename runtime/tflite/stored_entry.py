@@ -55,7 +55,7 @@ def restored_entry(content: bytes | memoryview, file: Memory, added: Memory) -> 
     """
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, RecursionError, ValueError):
         return None
     model = restored_model(stored.model, file, added)
     if model is None:

@@ -44,7 +44,7 @@ def read_run(path: Path) -> dict[str, Any]:
         raise BadData(f"{path} is larger than {_MAX_BYTES} bytes")
     try:
         document = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadData(f"{path} is not a document of `neurald benchmark --json`: {error}") from None
     latencies_of(document, str(path))
     found: dict[str, Any] = document

@@ -302,7 +302,7 @@ class Authority:
             return msgspec.json.decode(
                 read_file(path, "the record of certificates"), type=tuple[IssuedCertificate, ...]
             )
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise BadState(f"the record of certificates {path} is not valid: {error}") from None
 
     def _write_record(self, record: Sequence[IssuedCertificate]) -> None:

@@ -257,8 +257,7 @@ def _own_files(driver: str, tls: "TlsFiles | None") -> list[Path]:
     found = [path.parent for path in (tls.certificate, tls.key, tls.authority)] if tls is not None else []
     # The module of a factory may be in the current folder, but not everything at home is the
     # driver's.
-    here = Path.cwd()
-    if ":" in driver and not _home().is_relative_to(here):
+    if ":" in driver and not _home().is_relative_to(here := Path.cwd()):
         found.append(here)
     return found
 

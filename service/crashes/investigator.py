@@ -78,7 +78,8 @@ class CrashInvestigator:
 
     def __init__(self, records: CrashRecords | None) -> None:
         self._records = records
-        self._outlines: OrderedDict[str, bytes] = OrderedDict()
+        #: By driver and pattern: one driver must not say what is tried with another one.
+        self._outlines: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         #: For a pattern that is not certain, those that were suspected with it.
         self._beside: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {}
         self._cases: asyncio.Queue[_Case] = asyncio.Queue()
@@ -107,7 +108,7 @@ class CrashInvestigator:
             return
         trail = read_trail(breadcrumbs)
         for activity in trail.activities:
-            self._keep(activity.record.pattern.digest, activity.record.outline)
+            self._keep(driver, activity.record.pattern.digest, activity.record.outline)
         cause = "a hang" if end.was_aborted else describe_end(end.status)
         self._record(driver, trail.version, suspects(end, trail), cause, hangs=end.was_aborted)
 
@@ -116,7 +117,7 @@ class CrashInvestigator:
         version = read_version(breadcrumbs)
         for death in deaths:
             pattern = death.record.pattern
-            self._keep(pattern.digest, death.record.outline)
+            self._keep(driver, pattern.digest, death.record.outline)
             suspect = CrashSuspect(pattern=pattern, phase=CrashPhase.COMPILE)
             cause = describe_end(-death.signal) if death.signal else "an early end"
             self._record(driver, version, (suspect,), cause, hangs=False)
@@ -129,10 +130,11 @@ class CrashInvestigator:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._worker
 
-    def _keep(self, digest: str, outline: bytes) -> None:
+    def _keep(self, driver: CrashedDriver, digest: str, outline: bytes) -> None:
         if outline:
-            self._outlines[digest] = outline
-            self._outlines.move_to_end(digest)
+            key = driver.driver, digest
+            self._outlines[key] = outline
+            self._outlines.move_to_end(key)
             if len(self._outlines) > _MAX_OUTLINES:
                 self._outlines.popitem(last=False)
 
@@ -167,7 +169,7 @@ class CrashInvestigator:
             self._investigate(driver, entry, hangs=hangs)
 
     def _investigate(self, driver: CrashedDriver, entry: CrashEntry, *, hangs: bool) -> None:
-        outline = self._outlines.get(entry.pattern.digest, b"")
+        outline = self._outlines.get((driver.driver, entry.pattern.digest), b"")
         is_known = entry.narrowing or entry.key in self._waiting
         if self._is_closed or is_known or not entry.is_refused or not outline:
             return
@@ -224,7 +226,7 @@ class CrashInvestigator:
             ORPHANS.ended(process.pid)
         try:
             report = msgspec.msgpack.decode(output[:_MAX_REPORT_BYTES], type=TrialReport)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return TrialReport(problem="the sacrificial process ended without a report")
         if report.pattern is not None:
             report.pattern.check()

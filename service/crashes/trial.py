@@ -195,7 +195,7 @@ def model_of(outline: bytes, extensions: Sequence[Extension] = ()) -> Model:
     """
     try:
         found = msgspec.msgpack.decode(outline, type=ModelOutline)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadData(f"the outline of the model is not valid: {error}") from None
     if sum(found.pools) > _MAX_POOL_BYTES or min(found.pools, default=1) < 1:
         raise BadData(f"the model has constants of {sum(found.pools)} bytes, which is too much for a trial")

@@ -4,8 +4,8 @@ A new process takes most of its start for loading modules; one that is forked ha
 service manager asks for each over a socket, and passes what will be its standard input, its
 standard error and its breadcrumbs.
 
-The server itself runs no code of drivers, except of those that are part of neurald, and has no
-threads: each process enters its sandbox after it was forked. It is forked twice, so that it becomes
+The server itself runs no code of drivers, except of those that are part of neurald, and no threads
+of Python: each process enters its sandbox after it was forked. It is forked twice, so that it becomes
 a child of the nearest ancestor that takes orphans, which is the service manager.
 """
 
@@ -55,9 +55,10 @@ def is_forked(driver: str) -> bool:
         return False
     _answer(connection, FORKS)
     while True:
-        request, descriptors, _, _ = socket.recv_fds(
-            connection, len(REQUEST), _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-        )
+        request, descriptors, _, _ = socket.recv_fds(connection, len(REQUEST), _DESCRIPTORS)
+        for descriptor in descriptors:
+            # `recv_fds` ignores flags, so MSG_CMSG_CLOEXEC would have no effect.
+            os.set_inheritable(descriptor, False)
         if request != REQUEST or len(descriptors) != _DESCRIPTORS:
             return False
         try:
@@ -122,7 +123,9 @@ def _fork(descriptors: list[int]) -> bytes | None:
         os.write(writing, str(os.getpid()).encode())
         os.close(writing)
     except BaseException as error:
-        # Nothing else of the server may run in this process.
-        os.write(writing, f"it could not be forked: {error}".encode()[:MAX_ANSWER_BYTES])
-        os._exit(os.EX_OSERR)
+        # Nothing else of the server may run in this process, even if the server has ended.
+        try:
+            os.write(writing, f"it could not be forked: {error}".encode()[:MAX_ANSWER_BYTES])
+        finally:
+            os._exit(os.EX_OSERR)
     return None

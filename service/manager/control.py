@@ -162,5 +162,5 @@ def _ask(request: Request, kind: type[_Reply], *, system: bool) -> _Reply:
         ) from None
     try:
         return msgspec.json.decode(reply, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadState(f"the service manager at {path} is of another version: {error}") from None

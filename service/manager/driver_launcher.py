@@ -1,5 +1,6 @@
 """Starts the processes of a driver: forks them from a server, or executes its program."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -57,6 +58,8 @@ class DriverLauncher:
         self._server: ForkServer | None = None
         #: All servers, until they have ended.
         self._servers: set[ForkServer] = set()
+        #: What was installed when the first process since `drop` was started; None before.
+        self._packages: tuple[tuple[str, int], ...] | None = None
         self.configure(settings, sharing)
 
     def configure(self, settings: DriverSettings, sharing: Sharing) -> None:
@@ -80,8 +83,11 @@ class DriverLauncher:
 
     @property
     def is_current(self) -> bool:
-        """True unless packages were installed or removed since the server was started."""
-        return self._server is None or self._server.is_current
+        """True unless packages were installed or removed since the first process after `drop`.
+
+        Otherwise some modules of a process would be of the old version, and others of the new one.
+        """
+        return self._packages in (None, _installed_packages())
 
     async def launch(self, stdin: int, stderr: int, breadcrumbs: int) -> int:
         """Starts a process with these descriptors; returns the id of this new child.
@@ -89,6 +95,10 @@ class DriverLauncher:
         Raises:
             OSError: it cannot be started.
         """
+        if not self.is_current:
+            self.drop()
+        if self._packages is None:
+            self._packages = _installed_packages()
         if self._forks:
             try:
                 return await self._current_server().fork(stdin, stderr, breadcrumbs)
@@ -101,8 +111,6 @@ class DriverLauncher:
         return self._execute(stdin, stderr, breadcrumbs)
 
     def _current_server(self) -> ForkServer:
-        if not self.is_current:
-            self.drop()
         if self._server is None:
             self._server = ForkServer([*self._command, "--fork"], self._environment, self._server_ended)
             self._servers.add(self._server)
@@ -125,6 +133,7 @@ class DriverLauncher:
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_DUP2, stderr, 2),
                 (os.POSIX_SPAWN_DUP2, breadcrumbs, _BREADCRUMBS_AT),
+                *((os.POSIX_SPAWN_CLOSE, each) for each in _inheritable() if each > _BREADCRUMBS_AT),
             ],
             setsid=True,
             # Python ignores these.
@@ -136,8 +145,22 @@ class DriverLauncher:
     def drop(self) -> None:
         """Ends the server; the next process gets another one."""
         server, self._server = self._server, None
+        self._packages = None
         if server is not None:
             server.kill()
+
+
+def _inheritable() -> list[int]:
+    """Returns the descriptors that a program gets which this process executes.
+
+    They are those with which it was started itself, such as locks and sockets of its supervisor.
+    """
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # the one that lists them is closed
+            if os.get_inheritable(int(link.name)):
+                found.append(int(link.name))
+    return found
 
 
 def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:
@@ -159,3 +182,20 @@ def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[s
     for path in settings.readable:
         command += ["--readable", path]
     return command
+
+
+def _installed_packages() -> tuple[tuple[str, int], ...]:
+    """Returns when packages were last installed or removed, in each folder of modules.
+
+    The current folder is none of them, although modules are found there: other files come and go.
+    """
+    here = ""
+    with contextlib.suppress(OSError):  # it was removed
+        here = str(Path.cwd())
+    found = []
+    for folder in {*sys.path} - {"", here}:
+        try:
+            found.append((folder, Path(folder).stat().st_mtime_ns))
+        except OSError:
+            continue
+    return tuple(sorted(found))

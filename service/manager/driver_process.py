@@ -116,10 +116,11 @@ class DriverProcess:
         for descriptor in self._its:
             os.close(descriptor)
         error = None if launching.cancelled() else launching.exception()
-        if isinstance(error, OSError):
-            self.failure = f"it could not be started: {error.strerror or error}"
-        elif error is not None:
-            raise error
+        if error is not None:
+            # Also one that is no OSError, such as that of an argument with a null character:
+            # whoever waits for the process must learn that there is none.
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            self.failure = f"it could not be started: {reason}"
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._reap)
             if self.has_begun:
@@ -191,6 +192,8 @@ class DriverProcess:
         if self.pid is None:
             self._launching.cancel()
             return
+        if self._status is not None:
+            return  # it has ended, and its id may be another process's by now
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 

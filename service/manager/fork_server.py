@@ -5,9 +5,7 @@ import contextlib
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from neurald.hal.process.orphans import ORPHANS
@@ -37,7 +35,6 @@ class ForkServer:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = ended
-        self._packages = _installed_packages()
         self._asking = asyncio.Lock()
         self._is_ready = False
         with contextlib.ExitStack() as cleanup:
@@ -67,14 +64,6 @@ class ForkServer:
         """The id of the process."""
         return self._process.pid
 
-    @property
-    def is_current(self) -> bool:
-        """True unless a package was installed or removed since its start.
-
-        Otherwise some modules of a process would be of the old version, and others of the new one.
-        """
-        return self._packages == _installed_packages()
-
     async def fork(self, stdin: int, stderr: int, breadcrumbs: int) -> int:
         """Has it fork a process with these descriptors; returns the id of this new child.
 
@@ -99,8 +88,11 @@ class ForkServer:
         # The process becomes a child of this one before its id is known.
         with ORPHANS.starting():
             socket.send_fds(self._connection, [REQUEST], descriptors)
-            async with asyncio.timeout(_ANSWER_S):
-                answer = await self._receive()
+            try:
+                async with asyncio.timeout(_ANSWER_S):
+                    answer = await self._receive()
+            except TimeoutError:
+                raise TimeoutError(f"it does not answer within {_ANSWER_S:g} s") from None
             if not answer.isdigit():
                 raise OSError(_reason(answer))
             ORPHANS.started(int(answer))
@@ -131,17 +123,3 @@ class ForkServer:
 def _reason(answer: bytes) -> str:
     """Returns the reason that an answer, or its lack, gives."""
     return answer.decode(errors="replace") or "it has ended"
-
-
-def _installed_packages() -> tuple[tuple[str, int], ...]:
-    """Returns when packages were last installed or removed, in each folder of modules.
-
-    The current folder is none of them, although modules are found there: other files come and go.
-    """
-    found = []
-    for folder in {*sys.path} - {"", str(Path.cwd())}:
-        try:
-            found.append((folder, Path(folder).stat().st_mtime_ns))
-        except OSError:
-            continue
-    return tuple(sorted(found))

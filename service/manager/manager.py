@@ -388,7 +388,7 @@ class Manager:
     def _answer(self, line: bytes, *, may_control: bool) -> msgspec.Struct:
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             return Done(f"the request is not understood: {error}")
         if isinstance(request, StatusRequest):
             return self.status() if may_control else _for_clients(self.status())

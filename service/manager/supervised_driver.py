@@ -236,7 +236,7 @@ class SupervisedDriver:
         helpers = values.get(notifications.HELPER_DEATHS, "")
         if helpers.isdecimal() and int(helpers[:9]) != process.helper_deaths:
             self._count_helper_deaths(process)
-        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             self._metrics = msgspec.json.decode(values.get(notifications.METRICS, ""), type=DriverMetrics)
         sessions = values.get(notifications.SESSIONS, "")
         if sessions.isdecimal():
@@ -416,7 +416,7 @@ class SupervisedDriver:
 
     def _leaves(self, process: DriverProcess, values: Mapping[str, str]) -> bool:
         """Handles a notification of a process that drains, which must not be silent while it does."""
-        name = f"drain {id(process)}"
+        name = _drain_timer(process)
         if notifications.STOPPING in values:
             self._cancel_timer(name)  # it begins, or it is done and ends
         elif notifications.WATCHDOG in values:
@@ -452,13 +452,13 @@ class SupervisedDriver:
             self._note_end()
             return
         self._cancel_timer(_start_timer(process))
+        self._cancel_timer(_drain_timer(process))
         self._last_lines = tuple(process.last_lines)
         # Before a successor starts, which must not be given what killed this one.
         self._count_helper_deaths(process)
         self._investigator.process_died(self._crashed, process.end, process.breadcrumbs)
         if process in self._leaving:
             self._leaving.discard(process)
-            self._cancel_timer(f"drain {id(process)}")
             self._last_exit = process.exit_text
             if self._state is DriverState.DRAINING and not self._leaving:
                 self._enter(DriverState.STOPPED, self._reason)
@@ -587,6 +587,11 @@ class SupervisedDriver:
 def _start_timer(process: DriverProcess) -> str:
     """Returns the name of the timer that limits the start of a process."""
     return f"start {id(process)}"
+
+
+def _drain_timer(process: DriverProcess) -> str:
+    """Returns the name of the timer that limits the silence of a process that drains."""
+    return f"drain {id(process)}"
 
 
 def _cause(process: DriverProcess) -> str:

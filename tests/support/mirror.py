@@ -510,7 +510,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/cli/status.py": "tests/service/manager/test_manager.py",
     "service/daemon/socket_files.py": "tests/service/daemon/test_daemon.py",
     "service/manager/control.py": "tests/service/manager/test_manager.py",
-    "service/manager/driver_process.py": "tests/service/manager/test_manager.py",
     "service/manager/standby_socket.py": "tests/service/manager/test_manager.py",
     "service/manager/state.py": "tests/service/manager/test_manager.py",
     "service/manager/supervised_driver.py": "tests/service/manager/test_manager.py",

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from neurald.drivers.compiler.frontend.variant_uses import VariantUses
-from neurald.hal.compiling.leaving import call_at_exit
+from neurald.hal.compiling.leaving import call_at_exit, call_no_more
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.direct_calls import (
@@ -284,8 +284,10 @@ class SpecializingModel(InProcessModel):
         leave: Callable[[Sequence[Mapping[int, Shape]]], None] | None = None,
     ) -> None:
         self._leave = leave
-        #: What runs the first tier.
+        #: What runs the first tier, the latest last; and what leaves it to another process at the
+        #: exit.
         self._unfinished: dict[tuple[Shape | None, ...], Mapping[int, Shape]] = {}
+        self._at_exit: Callable[[], None] | None = None
         self._first_tier = first_tier
         self._kept = kept
         self.owner = owner
@@ -460,10 +462,25 @@ class SpecializingModel(InProcessModel):
 
     def _note_unfinished(self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]) -> None:
         """Notes that a variant is not compiled yet."""
-        if self._leave is not None:
-            if not self._unfinished:
-                call_at_exit(partial(_leave_unfinished, self._unfinished, self._leave))
+        if self._leave is None:
+            return
+        with self._lock:
+            if self._at_exit is None:
+                at_exit = partial(_leave_unfinished, self._unfinished, self._leave)
+                call_at_exit(at_exit)
+                self._at_exit = at_exit
+            self._unfinished.pop(shapes, None)
             self._unfinished[shapes] = known
+            while len(self._unfinished) > _MAX_LEFT:
+                del self._unfinished[next(iter(self._unfinished))]
+
+    def _note_finished(self, shapes: tuple[Shape | None, ...]) -> None:
+        """Notes that a variant is compiled; the lock is held."""
+        self._unfinished.pop(shapes, None)
+        if not self._unfinished and self._at_exit is not None:
+            # It would keep the model alive.
+            call_no_more(self._at_exit)
+            self._at_exit = None
 
     def prepare_for(self, shapes: Mapping[int, Shape]) -> None:
         """See `neurald.hal.compiling.contract.PreparesForShapes`."""
@@ -504,8 +521,8 @@ class SpecializingModel(InProcessModel):
     def compile_variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> None:
         """Compiles the model for shapes whose variant is of the first tier, and replaces it."""
         variant, uses = self._compiled(shapes, known_shapes(self._model, shapes), options)
-        self._unfinished.pop(shapes, None)
         with self._lock:
+            self._note_finished(shapes)
             if shapes in self._variants:
                 self._replace(shapes, variant, uses)
 
@@ -620,7 +637,7 @@ def _leave_unfinished(
     leave: Callable[[Sequence[Mapping[int, Shape]]], None],
 ) -> None:
     """Leaves the shapes that were used last to another process."""
-    latest = list(unfinished.values())[-_MAX_LEFT:]
+    latest = list(unfinished.values())
     if latest:
         with contextlib.suppress(Error, OSError):
             leave(latest)

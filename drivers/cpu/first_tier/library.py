@@ -174,7 +174,7 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
         raise BadData("the cache file is damaged or no library of the CPU driver")
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadData(f"the cache file is no library of the CPU driver: {error}") from None
     if stored.target != target.name:
         raise BadData(f"the library is for {stored.target}; {target.name} is expected")

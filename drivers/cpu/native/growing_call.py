@@ -145,11 +145,16 @@ class GrowingCall:
 
     def write(self, lengths: bytes) -> None:
         """Writes the outputs of a run that has found other lengths; they fit."""
-        ports = self._instance.executable.outputs
-        for number, (port, address, (shape, size_bytes)) in enumerate(
-            zip(ports, self._outputs, self._sizes(lengths), strict=True)
-        ):
+        ports, sizes = self._instance.executable.outputs, self._sizes(lengths)
+        for port, address, (_, size_bytes) in zip(ports, self._outputs, sizes, strict=True):
             ctypes.memmove(address, self._instance.arena + (port.offset or 0), size_bytes)
+        self._expect(lengths, sizes)
+
+    def _expect(self, lengths: bytes, sizes: _Sizes) -> None:
+        """Lets the next runs write outputs of other sizes."""
+        # Nothing is expected if this is interrupted.
+        self._expected = b""
+        for number, (shape, size_bytes) in enumerate(sizes):
             self._ports.resize_output(number, shape, size_bytes)
         self._expected = lengths
 
@@ -175,11 +180,10 @@ class GrowingCall:
     def _resized(self, lengths: bytes) -> list[Array]:
         """Returns the outputs of a run that has found other lengths."""
         found = []
-        ports = self._instance.executable.outputs
-        for number, (port, (shape, size_bytes)) in enumerate(zip(ports, self._sizes(lengths), strict=True)):
+        ports, sizes = self._instance.executable.outputs, self._sizes(lengths)
+        for port, (shape, size_bytes) in zip(ports, sizes, strict=True):
             result = np.empty(shape, port.operand.type.dtype)
             ctypes.memmove(result.ctypes.data, self._instance.arena + (port.offset or 0), size_bytes)
-            self._ports.resize_output(number, shape, size_bytes)
             found.append(result)
-        self._expected = lengths
+        self._expect(lengths, sizes)
         return found

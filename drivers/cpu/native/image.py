@@ -63,7 +63,7 @@ def decoded(code: bytes) -> Image:
         raise BadData("not a code image")
     try:
         image = msgspec.msgpack.decode(memoryview(code)[len(_MAGIC) :], type=Image)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadData(f"not a code image: {error}") from None
     size = len(image.content)
     if not 0 <= image.code_bytes <= size or image.code_bytes % mmap.PAGESIZE:

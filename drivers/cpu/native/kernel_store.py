@@ -94,7 +94,7 @@ def _read(artifact: Artifact) -> dict[str, _KeptKernel]:
         return {}
     try:
         return msgspec.msgpack.decode(content, type=dict[str, _KeptKernel])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         _LOG.info("a pack of kernels cannot be read; they are compiled again: %s", error)
         return {}
 

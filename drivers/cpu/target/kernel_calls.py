@@ -125,7 +125,7 @@ class KernelCalls(msgspec.Struct, frozen=True, array_like=True):
         """
         try:
             found = msgspec.msgpack.decode(self.details, type=_Details)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise BadData(f"the details of the kernels are damaged: {error}") from None
         if {len(found.messages), len(found.labels), len(found.operations)} != {len(self)}:
             raise BadData("the details are not those of the kernels")

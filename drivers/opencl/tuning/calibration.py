@@ -79,7 +79,7 @@ def _path(device: Device, cpu: Device) -> Path:
 def _read(path: Path) -> _Figures | None:
     try:
         figures = msgspec.json.decode(path.read_bytes(), type=_Figures)
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     is_sound = all(0 < getattr(figures, name) <= _USELESS for name in _Figures.__struct_fields__)
     return figures if is_sound else None

@@ -75,7 +75,7 @@ def times_from(metadata: Iterable[tuple[str, str | bytes]] | None) -> CallTimes 
         if key == TIMES_KEY and isinstance(value, bytes) and len(value) <= _MAX_BYTES:
             try:
                 times = msgspec.msgpack.decode(value, type=CallTimes)
-            except (msgspec.MsgspecError, RecursionError):
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
                 return None
             return times if _is_possible(times) else None
     return None

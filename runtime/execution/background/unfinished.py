@@ -18,9 +18,8 @@ from neurald.hal.model.types import Model
 from neurald.runtime.plan.compiling import compiles_in_process_of_its_own, has_known_inputs
 from neurald.runtime.plan.preparer import Preparer
 
-#: How many models an exiting program leaves at most, and bytes of constants, which it copies.
+#: How many models are left at most.
 _MAX_MODELS: Final = 16
-_MAX_BYTES: Final = 64 << 20
 #: How many models are finished in the background although their compilations are freed.
 _MAX_FREED: Final = 4
 
@@ -58,8 +57,7 @@ def begin(goal: Goal) -> None:
         and has_known_inputs(goal.model)
         and not vendor_extensions(goal.model)
     ):
-        if not _goals:
-            call_at_exit(_leave)
+        call_at_exit(_leave)
         _goals[id(goal)] = goal
         while len(_goals) > _MAX_MODELS:
             end(next(iter(_goals.values())))
@@ -86,11 +84,9 @@ def is_finished(goal: Goal) -> bool:
 
 def _leave() -> None:
     """Leaves the models to another process."""
-    left = 0
-    for goal in list(_goals.values()):
-        left += sum(pool.size for pool in goal.model.pools)
-        if left > _MAX_BYTES:
-            return
+    goals = list(_goals.values())
+    _goals.clear()
+    for goal in goals:
         # A program that has done its work must not fail for what is only of use later.
         with contextlib.suppress(Error, OSError):
             goal.preparer.leave(goal.device, goal.model)

@@ -87,7 +87,7 @@ class GuardProcess:
         deadline_s = time.monotonic() + _START_LIMIT_S
         try:
             ready = self._receive(deadline_s)
-        except (_Ended, msgspec.DecodeError, RecursionError):
+        except (_Ended, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             end = self._end(None, was_late=time.monotonic() >= deadline_s)
             raise UnavailableDevice(f"the process ended with status {end.status}: {end.last_line}") from None
         if not isinstance(ready, Ready) or ready.error:
@@ -105,7 +105,7 @@ class GuardProcess:
             while not isinstance(message := self._receive(deadline_s), Ran):
                 stage = message if isinstance(message, Stage) else stage
                 deadline_s = time.monotonic() + case.limit_s + _EXTRA_S
-        except (_Ended, msgspec.DecodeError, RecursionError):
+        except (_Ended, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return self._end(stage, was_late=time.monotonic() >= deadline_s)
         return message
 

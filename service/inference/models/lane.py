@@ -115,7 +115,7 @@ class ServedLane:
             memory = self._memory(answer, received)
         except BlockingIOError:
             return
-        except (OSError, msgspec.DecodeError, RecursionError, Error):
+        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError, Error):
             self._fail()
             return
         finally:

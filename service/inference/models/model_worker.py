@@ -247,7 +247,7 @@ class ModelWorker:
             report = decode_report(packet)
         except BlockingIOError:
             return
-        except (OSError, msgspec.DecodeError, RecursionError):
+        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             # A worker that breaks the rules is of no use.
             self._loop.remove_reader(self._control.fileno())
             self.kill()

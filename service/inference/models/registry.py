@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
@@ -34,6 +35,10 @@ LOADING: Final = "LOADING"
 _UNLOADED: Final = "unloaded"
 #: How many models are loaded at the same time.
 _LOADS: Final = 2
+#: How many models there are at most whose files clients have given: each has processes of its own.
+_MAX_GIVEN: Final = 64
+#: How many models are remembered that could not be loaded, or were unloaded.
+_MAX_FAILURES: Final = 4096
 
 
 class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +97,8 @@ class Registry:
         self._sources: dict[str, _Source] = {}
         self._failures: dict[str, str] = {}
         self._loading: set[str] = set()
-        self._locks: dict[str, asyncio.Lock] = {}
+        #: Those that are held or waited for.
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._slots = asyncio.Semaphore(_LOADS)
         #: Models without which the service is not ready.
         self._demanded: set[str] = set()
@@ -230,14 +236,15 @@ class Registry:
         async with self._lock(name), self._slots:
             self._loading.add(name)
             try:
+                self._require_room(found)
                 await self._load(found, config_json)
                 self._failures.pop(name, None)
             except ServiceError as error:
-                self._failures[name] = str(error)
+                self._note_failure(name, str(error))
                 raise
             except OSError as error:
                 failure = ServiceError(Status.UNAVAILABLE, f"failed to load {quoted(name)}: {error.strerror}")
-                self._failures[name] = str(failure)
+                self._note_failure(name, str(failure))
                 raise failure from None
             finally:
                 self._loading.discard(name)
@@ -250,7 +257,7 @@ class Registry:
             versions = self._models.pop(name, {})
             self._sources.pop(name, None)
             self._demanded.discard(name)
-            self._failures[name] = _UNLOADED
+            self._note_failure(name, _UNLOADED)
             await asyncio.gather(*(each.close() for each in versions.values()))
 
     async def close(self, drain_s: float) -> None:
@@ -260,6 +267,23 @@ class Registry:
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
+
+    def _note_failure(self, name: str, reason: str) -> None:
+        """Remembers why a model is not there, instead of the oldest one, since clients choose names."""
+        self._failures.pop(name, None)
+        while len(self._failures) >= _MAX_FAILURES:
+            del self._failures[next(iter(self._failures))]
+        self._failures[name] = reason
+
+    def _require_room(self, found: Found) -> None:
+        """Raises ServiceError if clients have given too many models."""
+        given = {name for name, source in self._sources.items() if source.files}
+        if found.files and len(given - {found.name}) >= _MAX_GIVEN:
+            raise ServiceError(
+                Status.EXHAUSTED,
+                f"failed to load {quoted(found.name)}: there are {_MAX_GIVEN} models whose files clients have sent; "
+                "unload one of them",
+            )
 
     async def _load(self, found: Found, config_json: str | None) -> None:
         name = found.name

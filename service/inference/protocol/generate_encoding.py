@@ -28,6 +28,8 @@ from neurald.service.inference.protocol.tensors import (
 _ID: Final = "id"
 _PARAMETERS: Final = "parameters"
 _ENCODER: Final = msgspec.json.Encoder()
+#: How escapes of characters begin that are written as two halves.
+_HALVES: Final = (b"\\ud", b"\\uD")
 
 
 class _Members(list[tuple[str, Any]]):
@@ -90,10 +92,12 @@ def encode_generate_answer(answer: InferenceAnswer) -> bytes:
 
 def _members(body: bytes) -> _Members:
     try:
-        found = json.loads(body, object_pairs_hook=_Members)
+        found = json.loads(body.decode(), object_pairs_hook=_Members)
+        if any(half in body for half in _HALVES):
+            msgspec.json.decode(body)  # refuses half of a character, which no answer can have
     except RecursionError:
         raise ServiceError(Status.INVALID, "the request JSON is nested too deeply") from None
-    except ValueError as error:
+    except (ValueError, msgspec.DecodeError) as error:
         raise ServiceError(Status.INVALID, f"failed to parse the request JSON: {error}") from None
     if not isinstance(found, _Members):
         raise ServiceError(Status.INVALID, "failed to parse the request JSON: it is not an object")

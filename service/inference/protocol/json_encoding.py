@@ -203,7 +203,7 @@ def _elements(given: _Input, shape: tuple[int, ...]) -> memoryview:
                 elements = _flattened(elements)
     except RecursionError:
         raise _too_deep() from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ServiceError(
             Status.INVALID, f"input {quoted(given.name)}: its data are not understood: {error}"
         ) from None

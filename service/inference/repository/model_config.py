@@ -29,6 +29,7 @@ _REFUSED: Final = (
     "response_cache",
 )
 _MAX_DEPTH: Final = 32
+_MAX_JSON_CHARACTERS: Final = 1 << 20
 _MAX_INSTANCES: Final = 64
 _MAX_BATCH: Final = 65_536
 _MAX_DELAY_S: Final = 10.0
@@ -83,6 +84,11 @@ def parse_config(name: str, text: str) -> Any:
 
 def parse_config_json(name: str, text: str) -> Any:
     """Parses a configuration in JSON, with which a client loads a model; see `parse_config`."""
+    if len(text) > _MAX_JSON_CHARACTERS:
+        raise ServiceError(
+            Status.INVALID,
+            f"the configuration of {name} has {len(text)} characters; {_MAX_JSON_CHARACTERS} may be",
+        )
     config = ModelConfig()
     try:
         json_format.Parse(

@@ -105,7 +105,7 @@ class LaneListener:
             send(connection, encode_opening(answer), None if lane is None else lane.fileno())
         except BlockingIOError:
             return
-        except (OSError, msgspec.DecodeError, RecursionError):
+        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             self._drop(connection)
         finally:
             if lane is not None:

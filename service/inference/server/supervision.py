@@ -125,7 +125,7 @@ class SupervisedFrontEnd:
     def _told(self, line: bytes) -> None:
         try:
             self._status = msgspec.json.decode(line, type=ServiceStatus)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             logger.error("the execution service says what is not understood: %s", error)
             return
         if self._status.is_ready and not self._was_ready:

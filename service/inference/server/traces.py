@@ -1,7 +1,7 @@
 """Traces of single requests, in the format of Triton's trace files.
 
-A file is an array of JSON objects, and is one after each trace. It is bounded, since clients decide
-what is traced.
+A file is an array of JSON objects, and is one after each trace. Traces, what waits to be written,
+files and their number are bounded, since clients decide what is traced.
 """
 
 import contextlib
@@ -25,9 +25,15 @@ from neurald.service.manager.service_configuration import TraceConfiguration
 
 logger = logging.getLogger(__name__)
 
-#: The largest file of traces, and the largest tensor in it.
+#: The largest file of traces, and what a process writes to all of them.
 _MAX_FILE_BYTES: Final = 64 << 20
+_MAX_BYTES: Final = 1 << 30
+_MAX_FILES: Final = 1000
+#: What waits for more traces of the same file.
+_MAX_WAITING_BYTES: Final = 1 << 20
+#: The most bytes of tensors in a trace that goes to a file, or to the log.
 _MAX_TENSOR_BYTES: Final = 1 << 20
+_MAX_LOGGED_BYTES: Final = 1 << 14
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -39,10 +45,20 @@ class RequestTrace:
         request: that is traced.
         version: of the model.
         levels: what is noted.
+        tensor_bytes: how many bytes of tensors are noted; tensors that would exceed them are left
+            out.
     """
 
-    def __init__(self, number: int, request: InferenceRequest, version: int, levels: Sequence[str]) -> None:
+    def __init__(
+        self,
+        number: int,
+        request: InferenceRequest,
+        version: int,
+        levels: Sequence[str],
+        tensor_bytes: int = _MAX_TENSOR_BYTES,
+    ) -> None:
         self.model = request.model
+        self._tensor_bytes = tensor_bytes
         self._number = number
         self._levels = levels
         self._times: list[tuple[str, int]] = [("REQUEST_START", time.perf_counter_ns())]
@@ -53,8 +69,8 @@ class RequestTrace:
         if TENSORS in levels:
             for each in request.inputs:
                 kind = kind_of_datatype(each.datatype)
-                content = bytearray(min(each.source.size, _MAX_TENSOR_BYTES))
-                if kind is not None and len(content) == each.source.size:
+                if kind is not None and each.source.size <= self._tensor_bytes:
+                    content = bytearray(each.source.size)
                     each.source.copy_into(memoryview(content))
                     self._note_tensor("TENSOR_QUEUE_INPUT", each.name, kind, each.shape, memoryview(content))
 
@@ -96,8 +112,9 @@ class RequestTrace:
     def _note_tensor(
         self, activity: str, name: str, kind: str, shape: Sequence[int], data: memoryview
     ) -> None:
-        if data.nbytes > _MAX_TENSOR_BYTES:
+        if data.nbytes > self._tensor_bytes:
             return
+        self._tensor_bytes -= data.nbytes
         elements: list[Any] = []
         if kind == BYTES:
             with contextlib.suppress(Exception):  # the request is refused for the same reason
@@ -125,9 +142,12 @@ class RequestTraces:
         self.settings = TraceSettings(configuration)
         self._file = configuration.file
         self._number = 0
-        self._waiting: list[dict[str, Any]] = []
-        self._traces_waiting = 0
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        #: Traces since the present file began, and the number of that file.
+        self._traces = 0
         self._files = 0
+        self._written = 0
         self._is_full = False
 
     def begin(self, request: InferenceRequest, version: int) -> RequestTrace | None:
@@ -136,7 +156,8 @@ class RequestTraces:
         if not levels:
             return None
         self._number += 1
-        return RequestTrace(self._number, request, version, levels)
+        tensor_bytes = _MAX_TENSOR_BYTES if self._file else _MAX_LOGGED_BYTES
+        return RequestTrace(self._number, request, version, levels, tensor_bytes)
 
     def end(self, trace: RequestTrace) -> None:
         """Writes the trace of a request that has ended."""
@@ -145,39 +166,53 @@ class RequestTraces:
             logger.info("trace: %s", _ENCODER.encode(entries).decode())
             return
         frequency = self.settings.log_frequency(trace.model)
-        self._waiting += entries
-        self._traces_waiting += 1
-        if self._traces_waiting < frequency:
+        content = b",\n".join(map(_ENCODER.encode, entries))
+        self._waiting.append(content)
+        self._waiting_bytes += len(content)
+        self._traces += 1
+        is_complete = self._traces >= frequency
+        if is_complete or self._waiting_bytes > _MAX_WAITING_BYTES:
+            self._write(f"{self._file}.{self._files}" if frequency else self._file)
+        if is_complete:
+            self._traces = 0
+            self._files += bool(frequency)
+
+    def close(self) -> None:
+        """Writes what waits for more traces."""
+        if self._waiting:
+            self._write(f"{self._file}.{self._files}")
+
+    def _write(self, name: str) -> None:
+        """Writes what waits to a file, if there is room."""
+        content = b",\n".join(self._waiting) + b"]\n"
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        if self._files >= _MAX_FILES or self._written + len(content) > _MAX_BYTES:
+            self._refuse(f"{self._files} files of traces have {self._written} bytes")
             return
-        name = self._file
-        if frequency:
-            name, self._files = f"{name}.{self._files}", self._files + 1
-        content, self._waiting, self._traces_waiting = self._waiting, [], 0
         try:
             self._append(name, content)
         except OSError as error:
             logger.warning("a trace cannot be written: %s", error.strerror or error)
 
-    def close(self) -> None:
-        """Writes what waits for more traces."""
-        if self._waiting:
-            with contextlib.suppress(OSError):
-                self._append(f"{self._file}.{self._files}", self._waiting)
-
-    def _append(self, name: str, entries: Sequence[dict[str, Any]]) -> None:
+    def _append(self, name: str, content: bytes) -> None:
         """Writes entries in front of the bracket that closes the array."""
-        content = b",\n".join(map(_ENCODER.encode, entries)) + b"]\n"
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with os.fdopen(os.open(name, flags, 0o600), "r+b") as file:
             size = file.seek(0, os.SEEK_END)
             if size + len(content) > _MAX_FILE_BYTES:
-                if not self._is_full:
-                    self._is_full = True
-                    logger.warning("the file of traces has %d bytes; no more are written", size)
+                self._refuse(f"the file of traces has {size} bytes")
                 return
+            self._written += len(content)
             if size < 2:
                 file.seek(0)
                 file.write(b"[" + content)
             else:
                 file.seek(size - 2)
                 file.write(b",\n" + content)
+
+    def _refuse(self, reason: str) -> None:
+        """Says once that traces are dropped."""
+        if not self._is_full:
+            self._is_full = True
+            logger.warning("%s; no more are written", reason)

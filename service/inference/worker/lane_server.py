@@ -91,7 +91,14 @@ class LaneServer:
                         return
                 else:
                     self._repeat(self._ring)
-        except (OSError, msgspec.DecodeError, RecursionError, Error, struct.error) as error:
+        except (
+            OSError,
+            msgspec.DecodeError,
+            RecursionError,
+            UnicodeDecodeError,
+            Error,
+            struct.error,
+        ) as error:
             # What is wrong with a lane is wrong with its caller, who sees that it is closed.
             logger.debug("a lane ends: %s", error)
         except Exception:

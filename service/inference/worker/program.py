@@ -105,7 +105,7 @@ class Worker:
                 return
             try:
                 self._obey(packet, descriptor)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
                 logger.error("an order of the front end is not understood: %s", error)
 
     def _obey(self, packet: bytes, descriptor: int | None) -> None:

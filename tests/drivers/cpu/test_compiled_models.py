@@ -485,6 +485,8 @@ def test_inconsistent_artifacts() -> None:
         changed(artifact, calls=with_column("costs_ns", [])),
         changed(artifact, calls=with_column("functions", [])),
         with_content(b"\x93", artifact),
+        # Its target is not valid UTF-8.
+        with_content(b"\x93\xdc\x00\x10\xa1\xff", artifact),
         Artifact(model=artifact.model, data=()),
     ]
     for each in wrong:

@@ -37,6 +37,11 @@ CASES: Mapping[str, tuple[str, Values]] = {
         "CONV_2D",
         {0: IMAGE, 1: (35, 1, 1, 17), 2: (35,)} | _NOWHERE | {7: 1, 8: 1, 10: 0, 11: 1, 12: 1},
     ),
+    # The input is aligned at either side of guard pages, so that it is read where it is.
+    "grouped convolution": (
+        "GROUPED_CONV_2D",
+        {0: (1, 8, 8, 16), 1: (12, 3, 3, 4), 2: (12,)} | _AROUND | {7: 1, 8: 1, 9: 4, 10: 0, 11: 0},
+    ),
     "depthwise convolution": (
         "DEPTHWISE_CONV_2D",
         {0: IMAGE, 1: (1, 3, 3, 17), 2: (17,)} | _AROUND | {7: 1, 8: 1, 9: 1, 10: 0, 11: 0, 12: 1, 13: 1},

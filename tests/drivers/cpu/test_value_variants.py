@@ -1,5 +1,6 @@
 """Models are compiled for frequent values of inputs that code must know."""
 
+import gc
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -132,6 +133,38 @@ def test_wrong_values_are_refused_as_before() -> None:
     (found,) = compilation.run(source(), order(1, 0, 2))
     np.testing.assert_array_equal(found, source().transpose(1, 0, 2))
     assert not variants_of(compilation)._variants
+
+
+def test_other_arrays_with_the_bytes_of_known_values_are_refused() -> None:
+    compilation = nd.CompilationBuilder(one_operator("REVERSE_V2", (1,)), [CpuDevice()]).finish()
+    for _ in range(FREQUENT_USES):
+        compilation.run(source(), order(1))
+    wait_for(variants_of(compilation), 1)
+    for _ in range(3):
+        (found,) = compilation.run(source(), order(1))
+        np.testing.assert_array_equal(found, source()[:, ::-1])
+        others = order(1).view(np.float32), order(1).view(np.uint32), order(1).reshape(1, 1), order(1, 1)
+        for arrays in (*((source(), each) for each in others), (source(), order(1), source()), (order(1),)):
+            with pytest.raises(nd.BadData):
+                compilation.run(*arrays)
+
+
+def test_requests_are_forgotten_with_their_memory() -> None:
+    compilation = nd.CompilationBuilder(transposition(), [CpuDevice()]).finish()
+    prepared, axes = variants_of(compilation), order(2, 0, 1)
+    for _ in range(FREQUENT_USES):
+        compilation.run(source(), axes)
+    wait_for(prepared, 1)
+    execution = nd.Execution(compilation, reusable=True)
+    for index, array in enumerate((source(), axes)):
+        execution.set_input(index, array)
+    execution.set_output(0, np.zeros((4, 2, 3), np.float32))
+    for _ in range(3):
+        execution.compute()
+    assert prepared._requests
+    del execution
+    gc.collect()
+    assert not prepared._requests
 
 
 def test_variants_do_not_replace_the_model_in_the_cache(tmp_path: Path) -> None:

@@ -1,19 +1,29 @@
 """A program that exits leaves what it has not finished compiling to another process."""
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from support.daemon.processes import python_path
+from support.models.small import add_model
 from support.waiting import wait_until
 
-from neurald.hal.cache.store import Cache
-from neurald.hal.compiling import leaving
-from neurald.hal.compiling.leaving import AFTER_EXIT_VARIABLE, call_at_exit, may_leave
-from neurald.hal.errors import BadState
+import neurald as nd
+from neurald.hal.cache.store import Cache, CacheLocation
+from neurald.hal.cache.variants import SharedCache
+from neurald.hal.compiling import background, keeping, leaving
+from neurald.hal.compiling.job import CompileJob, Keep
+from neurald.hal.compiling.keeping import compile_and_keep
+from neurald.hal.compiling.leaving import AFTER_EXIT_VARIABLE, call_at_exit, call_no_more, may_leave
+from neurald.hal.compiling.pool import CompilePool
+from neurald.hal.device import Artifact
+from neurald.hal.errors import BadState, ResourceExhaustedTransient
+from neurald.hal.memory.pool import HostMemory
 
 #: A program that ends before its model is compiled for the shapes of an execution. It prints what
 #: has run it.
@@ -126,3 +136,61 @@ def test_each_function_is_called_once(monkeypatch: pytest.MonkeyPatch) -> None:
     leaving.leave()
     leaving.leave()
     assert sorted(called) == [0, 1, 2]
+
+
+def test_functions_may_be_given_again_and_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(AFTER_EXIT_VARIABLE, "1")
+    monkeypatch.setattr(leaving, "_actions", [])
+    called: list[int] = []
+    first, second = (partial(called.append, number) for number in range(2))
+    for action in (first, second, first, second):
+        call_at_exit(action)
+    call_no_more(first)
+    call_no_more(first)
+    leaving.leave()
+    assert called == [1]
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_nobody_waits_for_long_for_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_locked: bool
+) -> None:
+    """Each start of a program that is too short leaves such a process."""
+    monkeypatch.setattr(keeping, "_LOCK_WAIT_S", 0.0)
+    cache = Cache(tmp_path)
+    device = nd.open_device("cpu")
+    parts = SharedCache(cache, device, pytest.fail).parts_of(b"anything")
+    compiled: list[bool] = []
+
+    def compile_common(_: object) -> Artifact:
+        compiled.append(True)
+        return Artifact(model=(HostMemory(b"a"),), data=(HostMemory(b"b"),))
+
+    monkeypatch.setattr(type(device), "compile_common", compile_common)
+    with cache.lock(parts.key(), 0.0) if is_locked else contextlib.nullcontext():
+        compile_and_keep(device, None, Keep(parts=parts, model="anything"), cache.location)
+    assert bool(compiled) is not is_locked
+
+
+def test_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_left", [])
+    taken: list[CompileJob] = []
+    monkeypatch.setattr(CompilePool, "leave", lambda _, job, memories: taken.append(job))
+    device = nd.open_device("cpu")
+    parts = SharedCache(Cache(Path("/nowhere")), device, pytest.fail).parts_of(b"anything")
+    keep = Keep(parts=parts, model="anything")
+    location = CacheLocation(path="/nowhere", limit_bytes=0, secret=b"")
+
+    def leave(model: nd.Model | None) -> None:
+        background.leave_to_process("cpu", device, model, keep, location)
+
+    for _ in range(background._MAX_LEFT_MODELS):
+        leave(add_model())
+    with pytest.raises(ResourceExhaustedTransient, match="is not left as well"):
+        leave(add_model())
+    leave(None)
+    assert len(taken) == background._MAX_LEFT_MODELS + 1
+    background._left.clear()
+    monkeypatch.setattr(background, "_MAX_LEFT_BYTES", -1)
+    with pytest.raises(ResourceExhaustedTransient, match="0 bytes of constants"):
+        leave(add_model())

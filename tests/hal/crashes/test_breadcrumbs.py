@@ -123,12 +123,16 @@ def test_a_process_that_runs_wild_does_not_harm_its_reader(memory: int, seed: in
             read_helper_deaths(memory, 0)
 
 
-def test_a_record_without_end_is_left_out(memory: int) -> None:
+@pytest.mark.parametrize("is_text", [False, True])
+def test_a_record_that_is_not_valid_is_left_out(memory: int, *, is_text: bool) -> None:
     crumbs = written(memory)
     crumb = crumbs.record(RECORD)
     content = msgspec.msgpack.encode(RECORD)
-    # A field more, which is nested deeper than any stack.
-    content = bytes([content[0] + 1]) + content[1:] + b"\x91" * 50_000 + b"\xc0"
+    if is_text:
+        content = content.replace(RECORD.model.encode(), b"\xff" * len(RECORD.model), 1)
+    else:
+        # A field more, which is nested deeper than any stack.
+        content = bytes([content[0] + 1]) + content[1:] + b"\x91" * 50_000 + b"\xc0"
     number, generation = crumb.place
     start = layout.RECORDS_AT + number * layout.RECORD_BYTES
     os.pwrite(memory, layout.RECORD.pack(generation, len(content), zlib.crc32(content)) + content, start)

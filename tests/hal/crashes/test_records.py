@@ -69,6 +69,31 @@ def test_what_is_kept_is_bounded_and_refused_patterns_stay_longest(records: Cras
     assert len(records.refused("d", "1")) == 1
 
 
+def test_a_driver_that_dies_often_erases_nothing_of_others(records: CrashRecords) -> None:
+    records.died("other", "1", [suspect(1)], "x")
+    for _ in range(3):
+        records.died("d", "1", [suspect(number) for number in range(400)], "x")
+    assert len(records.entries()) == 256
+    assert len(records.refused("d", "1")) == 255
+    records.died("other", "1", [suspect(1)], "x")
+    assert len(records.refused("other", "1")) == 1
+
+
+def test_patterns_of_any_size_do_not_make_the_file_too_large(records: CrashRecords) -> None:
+    def large(number: int) -> CrashSuspect:
+        operations = tuple(
+            PatternOperation(digest=f"{number * 512 + each:032x}", count=1, name='"' * 120)
+            for each in range(400)
+        )
+        return CrashSuspect(pattern=CrashPattern(operations=operations), phase=CrashPhase.EXECUTE)
+
+    for _ in range(2):
+        records.died("other", "1", [suspect(1)], "x")
+    records.died("d", "1", [large(number) for number in range(200)], "x")
+    assert len(records.entries()) > 100
+    assert len(records.refused("other", "1")) == 1
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -80,6 +105,7 @@ def test_what_is_kept_is_bounded_and_refused_patterns_stay_longest(records: Cras
         b'{"format": 1, "entries": [' + b"[" * 100_000,
         b'{"format": 2, "entries": []}',
         b'{"format": 1, "entries": [{"driver": 1}]}',
+        b'{"format": 1, "entries": [{"driver": "\xff"}]}',
         b'{"format": 1, "entries": [{"driver": "d", "version": "1", "pattern": [[], false], "deaths": 2, '
         b'"is_certain": true, "phase": "", "cause": "", "at": 0}]}',
     ],

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import mmap
 import os
 import signal
@@ -14,8 +15,9 @@ from support.daemon.processes import python_path
 from support.devices.poisonous import chain, create
 
 import neurald as nd
-from neurald.hal.crashes.breadcrumbs import MEMORY_BYTES, Breadcrumbs, CrashPhase, create_memory
+from neurald.hal.crashes.breadcrumbs import MEMORY_BYTES, Breadcrumbs, CrashPhase, CrumbRecord, create_memory
 from neurald.hal.crashes.guard import CrashGuard
+from neurald.hal.crashes.pattern import ModelSignatures
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.crashes.trail import read_helper_deaths
 from neurald.hal.crashes.watch import CrashWatch
@@ -106,6 +108,42 @@ def test_the_search_can_be_ended(memory: int, records: CrashRecords) -> None:
     asyncio.run(die())
     (entry,) = records.entries()
     assert (entry.is_refused, entry.narrowing) == (True, "")
+
+
+@pytest.mark.parametrize(("other", "searches"), [(NAME, 1), ("another:create", 0)])
+def test_what_one_driver_tells_of_a_model_is_not_tried_with_another(
+    memory: int,
+    records: CrashRecords,
+    monkeypatch: pytest.MonkeyPatch,
+    other: str,
+    searches: int,
+) -> None:
+    started: list[object] = []
+
+    async def start(*command: object, **_: object) -> None:
+        started.append(command)
+        raise OSError("none can be started")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    found = watch(memory)
+
+    async def die() -> None:
+        investigator = CrashInvestigator(records)
+        with at_work(found, chain(ADD, MUL)):
+            investigator.process_died(dataclasses.replace(DRIVER, driver=other), ABORTED, memory)
+        bare = found.breadcrumbs.record(
+            CrumbRecord(pattern=ModelSignatures(chain(ADD, MUL)).pattern(), model="")
+        )
+        with found.breadcrumbs.under_way(CrashPhase.EXECUTE, bare, 1):
+            for _ in range(2):
+                investigator.process_died(DRIVER, ABORTED, memory)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await investigator.close()
+
+    asyncio.run(die())
+    assert len(records.refused(NAME, create().version)) == 1
+    assert len(started) == searches
 
 
 def test_deaths_of_helpers_and_of_others(memory: int, records: CrashRecords) -> None:

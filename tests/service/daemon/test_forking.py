@@ -114,9 +114,39 @@ def test_processes_go_on_without_the_server(address: str) -> None:
 
 def test_a_process_has_no_descriptor_of_the_server(server: _Server) -> None:
     with _Forked(server) as forked:
-        links = [str(link.readlink()) for link in Path(f"/proc/{forked.pid}/fd").iterdir()]
-        assert not [link for link in links if link.startswith("socket:")]
-        assert sum(link.startswith("pipe:") for link in links) == 2
+        # It opens and closes files.
+        os.kill(forked.pid, signal.SIGSTOP)
+        process = Path(f"/proc/{forked.pid}")
+        wait_until(lambda: (process / "stat").read_text().rpartition(")")[2].split()[0] == "T")
+        links = {link.name: str(link.readlink()) for link in (process / "fd").iterdir()}
+        assert not [link for link in links.values() if link.startswith("socket:")]
+        assert sum(link.startswith("pipe:") for link in links.values()) == 2
+        # Programs that code of the driver executes do not get its breadcrumbs.
+        (breadcrumbs,) = [number for number, link in links.items() if "breadcrumbs" in link]
+        flags = (process / "fdinfo" / breadcrumbs).read_text().split("flags:")[1].split()[0]
+        assert int(flags, 8) & os.O_CLOEXEC
+
+
+def test_nothing_of_the_server_runs_in_a_process_that_cannot_tell_its_id() -> None:
+    program = """
+import os
+from neurald.service.daemon import forking
+
+def fail(*_):
+    raise BrokenPipeError("the server has ended")
+
+os.write, write = fail, os.write
+said = forking._fork([os.dup(0), os.dup(2), os.dup(0)])
+write(1, said + b"\\n")
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env=bare_environment(),
+        capture_output=True,
+        text=True,
+        timeout=_WAIT_S,
+    )
+    assert (found.stdout, found.stderr) == ("it ended at once\n", "")
 
 
 @pytest.mark.parametrize("request_", [b"other", b"fork"])

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,78 @@ def test_the_program_is_executed_if_it_cannot_be_forked(
 
     asyncio.run(test())
     assert ended
+
+
+def _launcher(folder: Path, driver: str = "sample-all") -> DriverLauncher:
+    """Returns one that forks no processes."""
+    settings = DriverSettings(driver=driver, sandbox=SandboxMode.OFF, spare=False, drain_s=1.0)
+    return DriverLauncher(
+        "sample", settings, f"unix://{folder}/d.sock", NOBODY_ELSE, folder / "n", lambda: None
+    )
+
+
+def test_an_executed_program_gets_no_descriptors_of_the_manager(folder: Path) -> None:
+    async def test() -> None:
+        its_stdin, stdin = os.pipe()
+        errors, its_errors = os.pipe()
+        breadcrumbs = create_memory()
+        lock = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT)
+        os.set_inheritable(lock, True)
+        process = await _launcher(folder).launch(its_stdin, its_errors, breadcrumbs)
+        # It opens and closes files.
+        os.kill(process, signal.SIGSTOP)
+        os.waitid(os.P_PID, process, os.WSTOPPED | os.WNOWAIT)
+        links = [str(link.readlink()) for link in Path(f"/proc/{process}/fd").iterdir()]
+        os.close(stdin)
+        for descriptor in (its_stdin, errors, its_errors, breadcrumbs, lock):
+            os.close(descriptor)
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        assert any("breadcrumbs" in link for link in links)
+        assert str(folder / "lock") not in links
+
+    asyncio.run(test())
+
+
+def test_processes_from_before_an_installation_are_not_current(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), str(here), "/nonexistent"])
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(DriverLauncher, "_execute", lambda *_: 1)
+
+    async def test() -> None:
+        launcher = _launcher(folder)
+        assert launcher.is_current
+        await launcher.launch(0, 2, 3)
+        os.utime(here, (1, 1))
+        assert launcher.is_current
+        os.utime(tmp_path, (1, 1))
+        # No server runs that would have to be replaced, but perhaps a spare process.
+        assert not launcher.is_current
+        await launcher.launch(0, 2, 3)
+        assert launcher.is_current
+        os.utime(tmp_path, (2, 2))
+        launcher.drop()
+        assert launcher.is_current
+
+    asyncio.run(test())
+
+
+def test_processes_are_started_although_the_current_folder_was_removed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    monkeypatch.setattr(DriverLauncher, "_execute", lambda *_: 1)
+
+    async def test() -> None:
+        launcher = _launcher(folder)
+        await launcher.launch(0, 2, 3)
+        assert launcher.is_current
+
+    asyncio.run(test())

@@ -481,7 +481,14 @@ def test_notifications_of_other_processes_are_ignored(managed: Managed) -> None:
 
 
 def test_requests_that_are_not_understood_are_refused(managed: Managed) -> None:
-    for message in (b"\n", b"{}\n", b'{"type": "stop"}\n', b"\xff" * 5000 + b"\n", b"[" * 4000 + b"\n"):
+    for message in (
+        b"\n",
+        b"{}\n",
+        b'{"type": "stop"}\n',
+        b"\xff" * 5000 + b"\n",
+        b"[" * 4000 + b"\n",
+        b'{"type": "\xff"}\n',
+    ):
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(30)
             client.connect(str(managed.directory / "manager.sock"))

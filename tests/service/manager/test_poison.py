@@ -128,10 +128,11 @@ def kill_twice(managed: Managed, *operations: OperationType) -> None:
 def test_a_driver_in_its_sandbox_knows_what_killed_it(tmp_path_factory: pytest.TempPathFactory) -> None:
     driver, settings = "support.devices.poisonous:create", {"sandbox": "auto"}
     with Managed(tmp_path_factory.mktemp("m"), driver=driver, settings=settings) as managed:
-        kill_twice(managed, ADD, SUB)
+        # No other test's model: of one in this process's cache the driver never sees an outline.
+        kill_twice(managed, ADD, ADD, SUB)
         device = connect(str(managed.address))
-        added, subtracted = device.supported_operations(chain(ADD, SUB))
-        assert added.ok
+        *added, subtracted = device.supported_operations(chain(ADD, ADD, SUB))
+        assert all(each.ok for each in added)
         assert "killed driver support.devices.poisonous:create 2 times" in subtracted.reason
         assert managed.status().deaths == 2
         assert "what killed drivers before is not known" not in managed.log

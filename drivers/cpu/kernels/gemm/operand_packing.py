@@ -184,6 +184,10 @@ class WideningCopy(SourceCopy):
         ]
         offsets.append(multiple(code, image, given.image_bytes))
         size = given.type.size_bytes
+        # A batch may have only some channels of each pixel; the others of the last pixel are beyond
+        # what begins at the offset of the batch.
+        others = given.pixel_bytes - given.depth * size
+        copied = step if is_zero(step) or is_zero(others) else step - others
         with code.loop(begin, end, may_be_empty=True) as loop:
             offset = total(code, *offsets, multiple(code, loop.index, step))
             to = multiple(code, offset, _FLOAT_BYTES // size)
@@ -191,7 +195,7 @@ class WideningCopy(SourceCopy):
                 code,
                 self._target,
                 given.type,
-                step // size,
+                copied // size,
                 address(code, self._source, offset),
                 address(code, self._memory, to),
             )

@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from neurald.drivers.compiler.frontend.shape_specialization import (
     with_shapes,
 )
 from neurald.drivers.compiler.ir.value import Shape
+from neurald.hal.compiling import leaving
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient, OpFailed
 from neurald.hal.model.types import Model
@@ -122,6 +123,42 @@ def test_the_first_tier_stays_where_the_model_is_not_compiled() -> None:
     assert failed.wait(60)
     executed(prepared, 2)
     assert len(first.shapes) == 1
+
+
+def test_shapes_that_are_not_compiled_yet_are_left_at_the_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest ones, once; what is compiled keeps nothing alive until then."""
+    actions: list[Callable[[], None]] = []
+    monkeypatch.setattr(leaving, "_actions", actions)
+    monkeypatch.setenv(leaving.AFTER_EXIT_VARIABLE, "1")
+    may_compile, compiler = threading.Semaphore(0), Compiler()
+    left: list[Sequence[Mapping[int, Shape]]] = []
+
+    def compile_later(model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+        assert may_compile.acquire(timeout=60)
+        return compiler(model, shapes, limits)
+
+    def wait_until_nothing_is_left() -> None:
+        end = time.monotonic() + 60
+        while actions:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+    prepared = SpecializingModel(
+        open_model(), compile_later, owner=None, tolerant=False, first_tier=Compiler(), leave=left.append
+    )
+    for rows in range(2, 8):
+        executed(prepared, rows)
+    (leave,) = actions
+    leave()
+    (index,) = open_model().main.inputs
+    assert left == [[{index: (rows, 3)} for rows in range(4, 8)]]
+    may_compile.release(6)
+    wait_until_nothing_is_left()
+    executed(prepared, 8)
+    assert len(actions) == 1
+    may_compile.release()
+    wait_until_nothing_is_left()
+    assert len(compiler.shapes) == 7
 
 
 def test_reusable_executions_use_the_variant_for_their_shapes() -> None:

@@ -14,6 +14,8 @@ from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.growing_instance import GrowingInstance
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.reference.device import ReferenceDevice
+from neurald.hal.execution.direct_calls import ShortExecution
+from neurald.hal.model.types import Request
 
 Array = np.ndarray[Any, Any]
 WIDTH = 5
@@ -124,6 +126,31 @@ def test_they_run_native_code_only(
         execution.compute()
         assert execution.output_dimensions(0) == (rows, WIDTH)
         np.testing.assert_array_equal(compilation.run(counts, number)[0], expected(counts, 1))
+
+
+def test_another_execution_has_other_lengths_before_the_first_repetition(
+    compilation: nd.Compilation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shapes that a function expects at first need not be those of its own execution."""
+    create = GrowingModel.create_short_execution
+
+    def create_later(self: GrowingModel, request: Request) -> ShortExecution | None:
+        self.native.run_arrays([times(4, 1), np.array(1, np.float32)])
+        return create(self, request)
+
+    monkeypatch.setattr(GrowingModel, "create_short_execution", create_later)
+    counts, number = times(2, 1), np.array(1, np.float32)
+    total, shape = np.zeros(9 * WIDTH, np.float32), np.zeros(2, np.int32)
+    execution = nd.Execution(compilation, reusable=True)
+    for index, each in enumerate((counts, number)):
+        execution.set_input(index, each)
+    for index, each in enumerate((total, shape)):
+        execution.set_output(index, each)
+    for rows in (2, 4, 4, 3, 4):
+        counts[:] = rows, 1
+        execution.compute()
+        assert execution.output_dimensions(0) == (rows, WIDTH) == tuple(shape.tolist())
+        np.testing.assert_array_equal(total[: rows * WIDTH].reshape(rows, WIDTH), expected(counts, 1))
 
 
 def test_arguments_that_the_code_refuses(compilation: nd.Compilation, model: nd.Model) -> None:

@@ -60,17 +60,25 @@ def test_models_that_others_can_use_are_left(tmp_path: Path, left: list[nd.Model
     assert left == [wanted.model]
 
 
-def test_few_models_are_left(tmp_path: Path, left: list[nd.Model], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_models_are_left(tmp_path: Path, left: list[nd.Model]) -> None:
     caching = Caching(directory=tmp_path)
     goals = [Goal(add_model((2 + number, 2)), caching) for number in range(unfinished._MAX_MODELS + 3)]
     for goal in goals:
         unfinished.begin(goal)
-    unfinished._leave()
+    leaving.leave()
     assert left == [goal.model for goal in goals[3:]]
-    left.clear()
-    monkeypatch.setattr(unfinished, "_MAX_BYTES", -1)
-    unfinished._leave()
-    assert not left
+
+
+def test_a_model_is_left_once_whatever_was_compiled_before(tmp_path: Path, left: list[nd.Model]) -> None:
+    caching = Caching(directory=tmp_path)
+    for number in range(3):
+        done = Goal(add_model((2 + number, 2)), caching)
+        unfinished.begin(done)
+        unfinished.end(done)
+    wanted = Goal(add_model(), caching)
+    unfinished.begin(wanted)
+    leaving.leave()
+    assert left == [wanted.model]
 
 
 def test_failures_are_none_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Models that clients load, with a configuration or files of their own."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,13 @@ import numpy as np
 import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
+
+from neurald.service.inference.models import registry
+from neurald.service.inference.models.model_worker import WorkerOptions
+from neurald.service.inference.models.registry import Registry
+from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.repository.folders import Found, Repository
 
 pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 import tritonclient.grpc as triton_grpc
@@ -94,3 +102,51 @@ def test_models_that_cannot_be_loaded_stay_as_they_are(client: Any) -> None:
     for version, message in (("9", "version 9 is not found"), ("0", "integral value > 0"), ("x", "integral")):
         with pytest.raises(InferenceServerException, match=message):
             asked(client, "same", 4, model_version=version)
+
+
+FILES = {"1/model.tflite": b"a"}
+
+
+def test_clients_give_few_models_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_MAX_GIVEN", 3)
+
+    async def load(self: Registry, found: Found, config_json: str | None) -> None:
+        files = tuple((path, b"") for path in found.files)
+        self._sources[found.name] = registry._Source(state=(), config_json=config_json, files=files)
+
+    monkeypatch.setattr(Registry, "_load", load)
+
+    async def check() -> None:
+        models = registry_of(tmp_path)
+        for name in ("a", "b", "c", "a"):
+            await models.load(name, "{}", FILES)
+        with pytest.raises(ServiceError, match="there are 3 models whose files clients have sent") as failed:
+            await models.load("d", "{}", FILES)
+        assert failed.value.status is Status.EXHAUSTED
+        models._models["b"] = {}
+        await models.unload("b")
+        await models.load("d", "{}", FILES)
+        assert not models._locks
+
+    asyncio.run(check())
+
+
+def test_names_of_clients_are_not_remembered_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_MAX_FAILURES", 4)
+
+    async def check() -> None:
+        models = registry_of(tmp_path)
+        for number in range(10):
+            with pytest.raises(ServiceError, match="is not valid"):
+                await models.load(f"m{number % 7}", "{", FILES)
+        assert [each.name for each in models.index()] == ["m0", "m1", "m2", "m6"]
+        assert not models._locks
+
+    asyncio.run(check())
+
+
+def registry_of(folder: Path) -> Registry:
+    workers = WorkerPool(WorkerOptions())
+    return Registry(Repository([folder]), workers, queue_size=1, load_s=1.0)

@@ -47,7 +47,7 @@ def test_shapes_follow_from_the_model(shape: tuple[int, ...] | None, value: Any,
 
 
 def test_other_names_are_parameters() -> None:
-    found = decoded({"x": "a", "id": "7", "a": 1, "parameters": {"b": True}}, described((1,), "bytes"))
+    found = decoded({"x": "😀", "id": "7", "a": 1, "parameters": {"b": True}}, described((1,), "bytes"))
     assert (found.id, found.parameters) == ("7", {"a": 1, "b": True})
     assert found.inputs[0].datatype == "BYTES"
 
@@ -66,9 +66,11 @@ def test_other_names_are_parameters() -> None:
         ),
         ({"triton_a": 1}, "reserved for Triton usage"),
         ({"id": 5}, "Unable to parse 'id'"),
+        ({"id": "\ud800"}, "failed to parse the request JSON"),
+        ({"x": "a\udc00"}, "failed to parse the request JSON"),
         ([], "not an object"),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_requests_that_are_refused(document: Any, message: str) -> None:
     with pytest.raises(ServiceError, match=message):

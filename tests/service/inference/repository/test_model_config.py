@@ -100,6 +100,8 @@ def test_configurations_in_json() -> None:
     for text in ("[", "[]", '{"sequence_batching": {}}', '{"max_batch_size": "x"}', "[" * 100_000):
         with pytest.raises(ServiceError):
             settings_of("m", parse_config_json("m", text))
+    with pytest.raises(ServiceError, match="has 2000002 characters"):
+        parse_config_json("m", "{" + " " * 2_000_000 + "}")
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,7 @@ MALFORMED = {
     "few elements": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1]}]},
     "ragged": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [[1, 2], [3], [4]]}]},
     "text": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": ["1", "2", "3", "4"]}]},
+    "no UTF-8": b'{"inputs":[{"name":"x","shape":[1],"datatype":"BYTES","data":["\xff"]}]}',
     "no data": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32"}]},
     "type": {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP17", "data": [1, 2, 3, 4]}]},
     "region": {

@@ -11,6 +11,11 @@ from support.inference import zoo
 from support.inference.serving import Serving
 from support.waiting import wait_until
 
+from neurald.service.inference.protocol.tensors import Bytes, InferenceRequest, InputTensor
+from neurald.service.inference.server import traces
+from neurald.service.inference.server.traces import RequestTraces
+from neurald.service.manager.service_configuration import TraceConfiguration
+
 pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
@@ -92,6 +97,61 @@ def test_files_of_several_traces(serve: Callable[..., Serving], tmp_path: Path) 
     # The rest is written at the end.
     counts = [len(entries(tmp_path / f"trace.json.{number}")) for number in range(4)]
     assert counts == [4, 4, 2, 0]
+
+
+def requested(*tensors: bytes) -> InferenceRequest:
+    return InferenceRequest(
+        model="m",
+        version="",
+        id="",
+        parameters={},
+        inputs=tuple(
+            InputTensor(name=f"x{n}", datatype="UINT8", shape=(len(each),), source=Bytes(memoryview(each)))
+            for n, each in enumerate(tensors)
+        ),
+        outputs=(),
+    )
+
+
+def traced(file: str, count: int, *tensors: bytes, **named: int) -> RequestTraces:
+    found = RequestTraces(TraceConfiguration(file=file, level="TENSORS", rate=1, **named))
+    for _ in range(count):
+        trace = found.begin(requested(*tensors), 1)
+        assert trace is not None
+        found.end(trace)
+    return found
+
+
+def test_what_waits_for_a_file_is_bounded(tmp_path: Path) -> None:
+    found = traced(str(tmp_path / "t"), 3, bytes(1 << 19), log_frequency=2**31 - 1)
+    assert len(entries(tmp_path / "t.0")) >= 4
+    found.close()
+    assert len(entries(tmp_path / "t.0")) == 6
+    assert not (tmp_path / "t.1").exists()
+
+
+def test_all_files_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(traces, "_MAX_FILES", 3)
+    traced(str(tmp_path / "a"), 5, log_frequency=1)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.0", "a.1", "a.2"]
+    monkeypatch.setattr(traces, "_MAX_BYTES", 1000)
+    traced(str(tmp_path / "b"), 50)
+    assert 500 < (tmp_path / "b").stat().st_size <= 1000
+    assert json.loads((tmp_path / "b").read_text())
+    said = [each.getMessage() for each in caplog.records]
+    assert [each.endswith(" bytes; no more are written") for each in said] == [True, True]
+
+
+def test_tensors_of_a_trace_are_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    traced(str(tmp_path / "t"), 1, bytes(1 << 19), bytes(1 << 19), bytes(1))
+    assert [each["tensor"]["name"] for each in entries(tmp_path / "t")[1:]] == ["x0", "x1"]
+    caplog.set_level("INFO")
+    traced("", 1, bytes(1 << 14), bytes(1))
+    (line,) = [each.getMessage() for each in caplog.records]
+    assert '"x0"' in line
+    assert '"x1"' not in line
 
 
 def test_settings_over_both_protocols(serve: Callable[..., Serving]) -> None:
