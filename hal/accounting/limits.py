@@ -54,7 +54,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         calls: calls of a session that the device works on at the same time; fewer than the daemon
             has threads, so that one client cannot take them all.
         user_calls: calls of one user that the device works on at the same time; one call of each
-            session is exempt.
+            session is exempt. Neither limit counts what native code serves, see `NativeGate`.
         prepared_models: prepared models that a session holds.
         memories: memories that a session holds: of the client, of the device and for results.
         fences: fences of a session that wait to be used.

@@ -450,7 +450,19 @@ sleep:
   fence seq_cst
   %number.now = load atomic i32, ptr %p.number acquire, align 4
   %is.here = icmp ne i32 %number.now, %taken
-  br i1 %is.here, label %awake, label %park
+  br i1 %is.here, label %awake, label %glance.again
+glance.again:
+  ; Nothing orders the store of the client's number and its load of the flag, unless it makes a system
+  ; call between them. It may not have seen the flag, and wake nobody. Its store becomes visible
+  ; during this call.
+  store i32 1, ptr %p.events
+  %already = call i32 @poll(ptr %polled, i64 1, i32 0)
+  %has.none = icmp eq i32 %already, 0
+  br i1 %has.none, label %recheck, label %readable
+recheck:
+  %number.soon = load atomic i32, ptr %p.number acquire, align 4
+  %is.soon = icmp ne i32 %number.soon, %taken
+  br i1 %is.soon, label %awake, label %park
 park:
   store i32 1, ptr %p.events
   %ready = call i32 @poll(ptr %polled, i64 1, i32 $IDLE_MS)

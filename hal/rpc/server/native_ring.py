@@ -1,6 +1,7 @@
 """Serves a ring by native code of a driver; see `neurald.hal.execution.native_serving`."""
 
 import ctypes
+import itertools
 import socket
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -82,8 +83,12 @@ class NativeRing:
         self._taken, self._put, self._packets = map(self._number, ("TAKEN", "PUT", "PACKETS"))
         self._started = ctypes.c_int64.from_buffer(self._memory, STATE["STARTED"])
         self._last = ctypes.c_int64.from_buffer(self._memory, STATE["LAST"])
-        #: What each call needs while it is not withdrawn.
+        #: What each call needs while it is not withdrawn, by a number that no other call has: the
+        #: withdrawal of an earlier call of a request must not drop what the present one needs.
         self._kept: dict[int, _Kept] = {}
+        self._serials = itertools.count(1)
+        #: The present call of each request.
+        self._present: dict[int, int] = {}
         for name, value in (
             ("RING", ring.address),
             ("GATE", gate.address),
@@ -157,8 +162,9 @@ class NativeRing:
             self._set(offset + CALL[name], value)
         for name, content in (("ENTRY", entry[: CALL["INPUT_COPIES"] - CALL["ENTRY"]]), ("CRUMB", crumb)):
             ctypes.memmove(self._address + offset + CALL[name], content, len(content))
-        watch = weakref.ref(owner, _withdrawal(self, number))
-        self._kept[number] = _Kept(call=call, watch=watch, copies=(lists, tuple(inputs), tuple(outputs)))
+        serial = self._present[number] = next(self._serials)
+        watch = weakref.ref(owner, _withdrawal(self, number, serial))
+        self._kept[serial] = _Kept(call=call, watch=watch, copies=(lists, tuple(inputs), tuple(outputs)))
         self._state_of(number).value = ARMED
         self._set(STATE["CALLS"] + _POINTER_BYTES * number, self._address + offset)
 
@@ -168,23 +174,28 @@ class NativeRing:
         Raises:
             Error: there is no memory for it.
         """
-        kept = self._kept.get(number)
+        kept = self._kept.get(self._present.get(number, 0))
         if kept is not None:
             kept.call.grow()
 
     def may_run(self, number: int) -> bool:
         """Returns whether native code may run a request."""
-        return number in self._kept
+        return self._present.get(number, 0) in self._kept
 
     def forget(self, number: int) -> None:
         """Has native code no longer run a request."""
         self._set(STATE["CALLS"] + _POINTER_BYTES * number, 0)
-        self.withdraw(number)
+        self.withdraw(number, self._present.pop(number, 0))
 
-    def withdraw(self, number: int) -> None:
-        """Drops what a call needs; if it runs, its thread does that after it. Any thread may call."""
+    def withdraw(self, number: int, serial: int) -> None:
+        """Drops what a call needs; if it runs, its thread does that after it. Any thread may call.
+
+        Args:
+            number: of the request. If another call of it is the present one, that is withdrawn, too.
+            serial: of the call.
+        """
         if self._withdraw_call(self._address + _call_offset(number)):
-            self._kept.pop(number, None)
+            self._kept.pop(serial, None)
 
     def serve(self) -> int:
         """Serves the ring until Python is needed; returns why."""
@@ -193,27 +204,27 @@ class NativeRing:
             return int(self._serve(self._address))
         finally:
             self._ring.resume(self._taken.value, self._put.value)
-            for number in tuple(self._kept):
+            for number in tuple(self._present):
                 if self._state_of(number).value != ARMED:
                     self._state_of(number).value = WITHDRAWN
                     self._set(STATE["CALLS"] + _POINTER_BYTES * number, 0)
-                    self._kept.pop(number, None)
+                    self._kept.pop(self._present.pop(number), None)
 
     def clear(self) -> None:
         """Drops all calls."""
-        for number in tuple(self._kept):
+        for number in tuple(self._present):
             self.forget(number)
 
 
-def _withdrawal(ring: NativeRing, number: int) -> Callable[[object], None]:
+def _withdrawal(ring: NativeRing, number: int, serial: int) -> Callable[[object], None]:
     """Returns what happens when the owner of a call is gone; it does not keep the ring alive."""
-    return partial(_withdraw, weakref.ref(ring), number)
+    return partial(_withdraw, weakref.ref(ring), number, serial)
 
 
-def _withdraw(reference: "weakref.ReferenceType[NativeRing]", number: int, _: object) -> None:
+def _withdraw(reference: "weakref.ReferenceType[NativeRing]", number: int, serial: int, _: object) -> None:
     ring = reference()
     if ring is not None:
-        ring.withdraw(number)
+        ring.withdraw(number, serial)
 
 
 def _call_offset(number: int) -> int:

@@ -56,6 +56,7 @@ _ENTRY_BYTES = 32
 _STAMPS_OFFSET = 2112
 _STAMPS = struct.Struct("<6Q")
 _NUMBERS = 1 << 32
+_HALF_OF_NUMBERS = _NUMBERS // 2
 #: When to look for an entry again after the flag was set: its writer may not have seen the flag
 #: yet, and so wake nobody. A system call orders the accesses of this end, and takes longer than
 #: stores of the other core take to become visible. The second time is a safety net.
@@ -118,6 +119,7 @@ class RingEnd:
         self.address = memory.address
         self.cancelled_address = memory.address + CANCELLED * WORD_BYTES
         (self._put_index, self._peer_sleeps), (self._take_index, self._sleeps) = side.value
+        self._is_client = side is RingSide.CLIENT
         start = self._put_index * WORD_BYTES + ENTRY_OFFSET
         self._put_entry = view[start : start + _ENTRY_BYTES]
         start = self._take_index * WORD_BYTES + ENTRY_OFFSET
@@ -142,6 +144,9 @@ class RingEnd:
         """Passes the next entry, of at most 32 bytes, to the peer."""
         self._put_entry[: len(entry)] = entry
         self._put_number = number = (self._put_number + 1) % _NUMBERS
+        if not number % _HALF_OF_NUMBERS and self._is_client:
+            # What was cancelled has ended long ago; the same numbers come again.
+            self._words[CANCELLED] = (number + _HALF_OF_NUMBERS) % _NUMBERS
         self._words[self._put_index] = number
         if self._words[self._peer_sleeps] or not STORES_IN_ORDER:
             self._wake_peer(number)

@@ -5,6 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native.served_instances import ServedInstances
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, OpFailed, ResourceExhaustedTransient
+from neurald.hal.execution.native_serving import ARMED, WITHDRAWN
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import (
     Lifetime,
@@ -257,6 +259,48 @@ def test_a_released_model_is_freed_at_once(server: DeviceServer, remote: RemoteD
     for value in range(5):
         other.run(value)
     assert native(server) == before + 4
+
+
+def test_a_late_withdrawal_keeps_what_the_next_call_needs(
+    server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that released a model is stopped where it has withdrawn its call, but not dropped it."""
+    added: list[tuple[NativeRing, tuple[Any, ...]]] = []
+    add: Callable[..., None] = NativeRing.add
+
+    def noted(self: NativeRing, *given: Any) -> None:
+        added.append((self, given[:-1]))  # without the owner
+        add(self, *given)
+
+    class Owner:
+        pass
+
+    monkeypatch.setattr(NativeRing, "add", noted)
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    for value in range(3):
+        caller.run(value)
+    # The thread of the ring sleeps in Python, so that another one can play its part.
+    wait_until(lambda: not server.handler.admission._watchdog._native)
+    ((ring, (number, *given)),) = added
+    withdraw, next_owners = ring._withdraw_call, [Owner()]
+
+    def stopped(address: int) -> int:
+        withdrawn: int = withdraw(address)
+        ring._withdraw_call = withdraw
+        add(ring, number, *given, next_owners[0])
+        return withdrawn
+
+    ring._withdraw_call = stopped
+    (session,) = server.handler.sessions.all()
+    (handle,) = session._models._objects
+    session.release_model(handle)
+    assert ring._withdraw_call is withdraw, "the model was released"
+    assert ring._state_of(number).value == ARMED
+    assert ring.may_run(number)
+    next_owners.clear()
+    gc.collect()
+    assert not ring.may_run(number)
+    assert ring._state_of(number).value == WITHDRAWN
 
 
 def test_rings_run_at_the_same_time(server: DeviceServer, remote: RemoteDevice) -> None:

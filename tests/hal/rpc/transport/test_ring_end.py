@@ -131,6 +131,34 @@ def test_a_sleeping_end_is_woken(ends: tuple[RingEnd, RingEnd]) -> None:
     assert not daemon.has_entry
 
 
+def after(ends: tuple[RingEnd, RingEnd], entries: int) -> None:
+    """Lets ends go on after as many entries, of which all have been taken."""
+    for end in ends:
+        end.resume(taken=entries % (1 << 32), put=entries % (1 << 32))
+
+
+@pytest.mark.parametrize("cancelled", [0, 1, 5, (1 << 31) - 1, 1 << 31, (1 << 31) + 5, (1 << 32) - 1])
+def test_cancellations_end_before_their_numbers_come_again(
+    ends: tuple[RingEnd, RingEnd], cancelled: int
+) -> None:
+    client, daemon = ends
+    if cancelled:  # nothing has the number 0 at first, and the memory has zeros
+        after(ends, cancelled - 1)
+        client.put(b"1")
+        daemon.take()
+        client.cancel(cancelled)
+        assert daemon.is_cancelled
+    for half in [half for half in (1 << 31, 1 << 32) if half > cancelled]:
+        after(ends, half - 1)
+        client.put(b"1")
+        daemon.take()
+        assert not daemon.is_cancelled
+    after(ends, (1 << 32) + cancelled - 1)
+    client.put(b"1")
+    daemon.take()
+    assert not daemon.is_cancelled
+
+
 def test_numbers_out_of_turn(ends: tuple[RingEnd, RingEnd]) -> None:
     client, daemon = ends
     client.put(b"1")
