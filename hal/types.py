@@ -28,6 +28,7 @@ from neurald.hal.model.types import (
     as_elements,
     byte_size,
     counted,
+    first_elements,
     stored_array,
     value_size,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "as_elements",
     "byte_size",
     "counted",
+    "first_elements",
     "stored_array",
     "value_size",
 ]

@@ -12,7 +12,7 @@ from neurald.hal.errors import BadData, OutputInsufficientSize
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.types import Dimensions, Model, beginning, counted
+from neurald.hal.model.types import Dimensions, Model, counted, first_elements
 from neurald.hal.records import replace
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
@@ -441,7 +441,8 @@ class Compilation:
             # Another run often has as many results.
             self._latest_shapes = execution.output_shapes()
             return [
-                beginning(output, shape) for output, shape in zip(outputs, self._latest_shapes, strict=True)
+                first_elements(output, shape)
+                for output, shape in zip(outputs, self._latest_shapes, strict=True)
             ]
         raise OutputInsufficientSize(
             f"the outputs did not fit their buffers in {_MAX_OUTPUT_GROWTHS} runs with larger and "

@@ -22,7 +22,7 @@ from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory, aligned_zeros
-from neurald.hal.model.types import Operand, Request, beginning
+from neurald.hal.model.types import Operand, Request, first_elements
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class BoundedModel(CpuPreparedModel):
             known = latest
             if known is None or known[0] != found:
                 latest = known = found, shapes_of(found)
-            return [beginning(array, shape) for array, shape in zip(results, known[1], strict=False)]
+            return [first_elements(array, shape) for array, shape in zip(results, known[1], strict=False)]
 
         return run
 

@@ -12,7 +12,7 @@ from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import Step
-from neurald.hal.model.types import Model, beginning
+from neurald.hal.model.types import Model, first_elements
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -67,7 +67,7 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
         results = self.native.run_arrays(given, *limits)
         if executable.bounded:
             shapes = executable.output_shapes([each.item() for each in results[len(visible) :]])
-            results = [beginning(array, shape) for array, shape in zip(results, shapes, strict=False)]
+            results = [first_elements(array, shape) for array, shape in zip(results, shapes, strict=False)]
         return list(zip(results, reservations, strict=True))
 
     def short_function(self) -> ArrayFunction | None:

@@ -473,7 +473,7 @@ def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int
     return np.frombuffer(source, dtype).reshape(shape)
 
 
-def beginning(array: "np.ndarray", shape: tuple[int, ...]) -> "np.ndarray":
+def first_elements(array: "np.ndarray", shape: tuple[int, ...]) -> "np.ndarray":
     """Returns the first elements of an array in this shape; a copy if they take little of its memory."""
     found = array.reshape(-1)[: math.prod(shape)].reshape(shape)
     return found if 2 * found.nbytes >= array.nbytes else found.copy()

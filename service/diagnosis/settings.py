@@ -14,6 +14,7 @@ from neurald.service.manager.configuration import load_configuration
 VARIABLES: Final = (
     "NEURALD_AUTOSTART",
     "NEURALD_CACHE_MAX_BYTES",
+    "NEURALD_COMPILE_AFTER_EXIT",
     "NEURALD_CONFIG",
     "NEURALD_CPU_COMPILER",
     "NEURALD_CPU_TARGET",

@@ -25,6 +25,7 @@ from support.models.random_loops import random_loops
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -279,7 +280,7 @@ def _moved(by: int) -> Callable[[Any], Any]:
         (Opcode.TEST_LOOP, {"locations": _moved(1 << 40)}),
         (Opcode.TEST_LOOP, {"locations": _moved(-(1 << 40))}),
         (Opcode.ENTER_LOOP, {"number": lambda _: -1}),
-        (Opcode.ENTER_LOOP, {"locations": lambda _: ((0, 0),)}),
+        (Opcode.ENTER_LOOP, {"locations": lambda _: (BufferLocation(Base.ARENA, 0),)}),
         (Opcode.COPY, {"number": lambda _: 1 << 40}),
         (Opcode.COPY, {"number": lambda _: -1}),
         (Opcode.COPY, {"target": lambda _: 1}),
