@@ -28,7 +28,8 @@ THINKS_S = 5
 @pytest.fixture
 def directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Returns a runtime directory with a short name."""
-    with tempfile.TemporaryDirectory(prefix="nd") as base:
+    # Compilations in the background may still write to the cache in it.
+    with tempfile.TemporaryDirectory(prefix="nd", ignore_cleanup_errors=True) as base:
         monkeypatch.setenv("XDG_RUNTIME_DIR", base)
         folder = Path(base) / "neurald"
         folder.mkdir(mode=0o700)
