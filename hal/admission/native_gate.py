@@ -64,17 +64,17 @@ class NativeGate:
 
     @property
     def running(self) -> int:
-        """How many executions run."""
+        """The number of executions that run."""
         return self._running.value
 
     @property
     def waiting(self) -> int:
-        """How many executions wait."""
+        """The number of executions that wait."""
         return self._waiting.value
 
     @property
     def executions(self) -> int:
-        """How many executions have ended."""
+        """The number of executions that have ended."""
         return self._executions.value
 
     @property

@@ -191,7 +191,7 @@ def _type(kind: OperationType | OperandType) -> object:
 
 
 class ConstantsInventory(Struct, frozen=True, array_like=True):
-    """What a model's constants are, apart from the content of files.
+    """Identifies a model's constants, apart from the content of files.
 
     Attributes:
         digest: of the places of the constants that are in files, and of the values of all others.

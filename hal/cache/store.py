@@ -58,7 +58,7 @@ class Miss(Struct, frozen=True, kw_only=True):
 
 
 class CacheLocation(Struct, frozen=True, array_like=True):
-    """Where a cache is, and with what it is opened, for another process of the same user.
+    """Tells another process of the same user where a cache is, and with what it is opened.
 
     The environment of that process may name another secret or another limit.
 

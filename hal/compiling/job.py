@@ -69,7 +69,7 @@ class LocalModel(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """Where the result of a job is kept: in the shared cache.
+    """Names the place in the shared cache where the result of a job is kept.
 
     Attributes:
         parts: of its key.

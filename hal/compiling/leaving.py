@@ -1,4 +1,4 @@
-"""What an exiting process does for later ones, before it ends the processes that compile for it."""
+"""Acts for later processes at the exit, before the processes that compile for this one end."""
 
 import atexit
 import contextlib

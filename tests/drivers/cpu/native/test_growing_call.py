@@ -1,6 +1,7 @@
 """Repeated executions of short models in which lengths follow from data."""
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,20 @@ def test_repeated_executions(compilation: nd.Compilation) -> None:
         np.testing.assert_array_equal(total[: rows * columns].reshape(rows, columns), expected(counts, turn))
 
 
+def _execution(compilation: nd.Compilation, inputs: Sequence[Any], outputs: Sequence[Any]) -> nd.Execution:
+    """Returns a reusable execution on these arrays."""
+    execution = nd.Execution(compilation, reusable=True)
+    for index, array in enumerate(inputs):
+        execution.set_input(index, array)
+    for index, array in enumerate(outputs):
+        execution.set_output(index, array)
+    return execution
+
+
 def test_a_buffer_may_be_too_small(compilation: nd.Compilation) -> None:
     counts, number = times(2, 1), np.array(1, np.float32)
     total, shape = np.zeros(4 * WIDTH, np.float32), np.zeros(2, np.int32)
-    execution = nd.Execution(compilation, reusable=True)
-    execution.set_input(0, counts)
-    execution.set_input(1, number)
-    execution.set_output(0, total)
-    execution.set_output(1, shape)
+    execution = _execution(compilation, (counts, number), (total, shape))
     for _ in range(2):
         for rows in (2, 2, 2, 4, 4):
             counts[:] = rows, 1
@@ -105,11 +112,7 @@ def test_they_run_native_code_only(
     """Neither the regular path nor, if they are short, the loop that continues in more memory."""
     counts, number = times(2, 1), np.array(1, np.float32)
     total, shape = np.zeros(100 * WIDTH, np.float32), np.zeros(2, np.int32)
-    execution = nd.Execution(compilation, reusable=True)
-    execution.set_input(0, counts)
-    execution.set_input(1, number)
-    execution.set_output(0, total)
-    execution.set_output(1, shape)
+    execution = _execution(compilation, (counts, number), (total, shape))
     for _ in range(3):
         execution.compute()
         compilation.run(counts, number)

@@ -147,16 +147,21 @@ assert at_exit(ctypes.cast(library.strlen, ctypes.c_void_p), pool, None) == 0
 """
 
 
-def test_native_code_may_read_the_pool_after_the_interpreter_has_ended() -> None:
+def _run(code: str) -> None:
+    """Runs a Python program, which must succeed."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     ended = subprocess.run(
-        [sys.executable, "-c", _READS_AT_EXIT],
+        [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": path},
         timeout=120,
         capture_output=True,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def test_native_code_may_read_the_pool_after_the_interpreter_has_ended() -> None:
+    _run(_READS_AT_EXIT)
 
 
 def test_the_process_ends() -> None:
@@ -173,12 +178,4 @@ def test_the_process_ends() -> None:
         "threading.Thread(target=work, daemon=True).start()\n"
         "time.sleep(0.1)\n"
     ).replace("tests_support", "support.cpu.routines")
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    ended = subprocess.run(
-        [sys.executable, "-c", text],
-        env={**os.environ, "PYTHONPATH": path},
-        timeout=120,
-        capture_output=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
+    _run(text)
