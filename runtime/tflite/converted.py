@@ -67,7 +67,8 @@ class ConvertedFile:
         """Returns what was converted; None if it is not in the cache."""
         if self._cache is None:
             return None
-        found = self._cache.load(self._parts.key(), _FILES)
+        # Drivers get the added memories with the model.
+        found = self._cache.load(self._parts.key(), _FILES, is_shared=True)
         if isinstance(found, Miss):
             return None
         artifact = found.artifact
