@@ -71,7 +71,8 @@ def describe(model: Model) -> str:
     """
     graphs = (model.main, *model.referenced)
     counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
-    common = [f"{count} {name}" for name, count in counts.most_common(2)]
+    # Like `most_common(2)`, which imports a module.
+    common = [f"{count} {name}" for name, count in sorted(counts.items(), key=lambda each: -each[1])[:2]]
     listed = ", ".join([*common, "…"] if len(counts) > len(common) else common)
     size = sum(
         byte_size(operand.type, operand.dimensions or ())
