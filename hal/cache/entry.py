@@ -30,6 +30,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align
 from neurald.hal.model.types import Model, byte_size
+from neurald.hal.records import DECODE_ERRORS
 
 FORMAT = 4
 HEAD = "head"
@@ -70,7 +71,8 @@ def describe(model: Model) -> str:
     """
     graphs = (model.main, *model.referenced)
     counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
-    common = [f"{count} {name}" for name, count in counts.most_common(2)]
+    # Like `most_common(2)`, which imports a module.
+    common = [f"{count} {name}" for name, count in sorted(counts.items(), key=lambda each: -each[1])[:2]]
     listed = ", ".join([*common, "…"] if len(counts) > len(common) else common)
     size = sum(
         byte_size(operand.type, operand.dimensions or ())
@@ -205,7 +207,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
         raise BadData(_DAMAGED)
     try:
         manifest = msgspec.msgpack.decode(encoded, type=Manifest)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         raise BadData("its manifest is of another version of neurald") from None
     if manifest.format != FORMAT:
         raise BadData(f"its format is {manifest.format}; {FORMAT} is expected")
