@@ -17,7 +17,6 @@ import pytest
 from support.daemon.managed import Managed
 from support.daemon.processes import bare_environment, is_alive, run_command
 from support.models.addition import addition, request
-from support.processes import has_pidfds_of_threads
 from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -433,19 +432,6 @@ def test_a_client_that_has_just_come_counts_when_somebody_stops_the_driver(manag
     # Nobody needs to ask for another process.
     wait_until(lambda: len(managed.starts) == 2)
     wait_until(lambda: _added_again(device) == 2)
-
-
-@pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
-def test_a_killed_driver_is_not_ready_before_its_memory_is_given_back(managed: Managed) -> None:
-    assert add(connected(managed), 1) == 2
-    os.kill(managed.starts[0], signal.SIGKILL)
-    wait_until(lambda: "(signal SIGKILL)" in managed.log)
-    line = "BACKOFF: it ended by itself"
-    assert [each.partition(line)[2] for each in managed.log.splitlines() if line in each] == [
-        "",
-        " (signal SIGKILL)",
-    ]
-    assert managed.status().deaths == 1
 
 
 def test_a_hang_up_signal_loads_the_configuration_again(managed: Managed) -> None:
