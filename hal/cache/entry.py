@@ -34,6 +34,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align
 from neurald.hal.model.types import Model, byte_size
+from neurald.hal.records import DECODE_ERRORS
 
 FORMAT = 5
 HEAD = "head"
@@ -220,7 +221,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
         raise BadData(_DAMAGED)
     try:
         manifest = msgspec.msgpack.decode(encoded, type=Manifest)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         raise BadData("its manifest is of another version of neurald") from None
     if manifest.format != FORMAT:
         raise BadData(f"its format is {manifest.format}; {FORMAT} is expected")

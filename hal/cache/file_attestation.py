@@ -21,6 +21,7 @@ from neurald.hal.cache.secret import MAC_BYTES, authentication_code
 from neurald.hal.digests import are_equal
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
+from neurald.hal.records import DECODE_ERRORS
 
 ATTESTATIONS = "witness"
 
@@ -62,7 +63,7 @@ def read_attestations(
         if not are_equal(code, authentication_code(secret, _PURPOSE, content)):
             return {}
         found = msgspec.msgpack.decode(content, type=_Attestations)
-    except (OSError, BadData, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (OSError, BadData, *DECODE_ERRORS):
         return {}
     if found.key != key:
         return {}

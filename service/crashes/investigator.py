@@ -19,6 +19,7 @@ from neurald.hal.crashes.records import CrashEntry, CrashRecords, CrashSuspect
 from neurald.hal.crashes.trail import HelperDeath, read_trail, read_version
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.orphans import ORPHANS
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.autopsy import DriverEnd, describe_end, suspects
 from neurald.service.crashes.trial import TrialJob, TrialReport
 from neurald.service.logs.formatters import DRIVER
@@ -226,7 +227,7 @@ class CrashInvestigator:
             ORPHANS.ended(process.pid)
         try:
             report = msgspec.msgpack.decode(output[:_MAX_REPORT_BYTES], type=TrialReport)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             return TrialReport(problem="the sacrificial process ended without a report")
         if report.pattern is not None:
             report.pattern.check()

@@ -16,6 +16,7 @@ from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.address import Address
 from neurald.hal.process.peer import Peer
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
@@ -239,7 +240,7 @@ class SupervisedDriver:
             return True
         if _number(values, notifications.HELPER_DEATHS, process.helper_deaths) != process.helper_deaths:
             self._count_helper_deaths(process)
-        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        with contextlib.suppress(*DECODE_ERRORS):
             self._metrics = msgspec.json.decode(values.get(notifications.METRICS, ""), type=DriverMetrics)
         sessions = _number(values, notifications.SESSIONS, -1)
         if sessions >= 0:
