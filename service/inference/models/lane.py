@@ -6,13 +6,12 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from neurald.hal.errors import Error
 from neurald.hal.lanes import socket_end
 from neurald.hal.lanes.packets import Answer, Arena, RunFailure, TensorAt, decode_answer, encode
 from neurald.hal.lanes.repeats import RepeatedRuns
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.ring_end import WAKE
 
 _MIN_ARENA_BYTES: Final = 1 << 18
@@ -119,7 +118,7 @@ class ServedLane:
             memory = self._memory(answer, received)
         except BlockingIOError:
             return
-        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError, Error):
+        except (OSError, Error, *DECODE_ERRORS):
             self._fail()
             return
         finally:

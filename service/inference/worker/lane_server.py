@@ -26,6 +26,7 @@ from neurald.hal.lanes.packets import (
 )
 from neurald.hal.lanes.repeats import COMPLETION, SUBMISSION, number_after
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.native_lane import NativeLane
@@ -95,14 +96,7 @@ class LaneServer:
         try:
             while self._serve_once():
                 pass
-        except (
-            OSError,
-            msgspec.DecodeError,
-            RecursionError,
-            UnicodeDecodeError,
-            Error,
-            struct.error,
-        ) as error:
+        except (OSError, Error, struct.error, *DECODE_ERRORS) as error:
             # What is wrong with a lane is wrong with its caller, who sees that it is closed.
             logger.debug("a lane ends: %s", error)
         except Exception:

@@ -298,8 +298,9 @@ def test_native_code_may_repeat_what_needs_nothing_else() -> None:
     once, _ = bound_execution(compilation)
     once.compute()
     assert once.create_native_call() is None
-    stateful, _ = bound_execution(
-        nd.CompilationBuilder(accumulator(), [nd.devices()[0]]).finish(), reusable=True
-    )
+    counting = nd.CompilationBuilder(accumulator(), [nd.devices()[0]]).finish()
+    stateful = nd.Execution(counting, reusable=True)
+    stateful.set_input(0, ones())
+    stateful.set_output(0, np.empty((2, 3), np.float32))
     stateful.compute()
     assert stateful.create_native_call() is None
