@@ -482,6 +482,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/protocol/regions.py": "tests/service/inference/protocol/test_grpc_encoding.py",
     "service/inference/protocol/tensors.py": "tests/service/inference/protocol/test_grpc_encoding.py",
     "service/inference/server/calls.py": "tests/service/inference/server/test_grpc_service.py",
+    "service/inference/server/direct_run.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/server/http_server.py": "tests/service/inference/server/test_http_app.py",
     "service/inference/server/request_budget.py": "tests/service/inference/server/test_http_app.py",
     "service/inference/server/metrics.py": "tests/service/inference/server/test_http_app.py",
