@@ -3,10 +3,12 @@
     head                the installation's authentication code, the manifest, and the memories of
                         the artifact and its seal, except for large data
     data0, data1, …     `Artifact.data` of at least 64 KiB, in files of their own
-    witness             attestations of large data files (`neurald.hal.cache.file_attestation`)
+    witness             attestations of large data files (`neurald.hal.cache.file_attestation`), once
+                        those in the manifest no longer hold
 
 The manifest holds digests of all other content, the sizes of the memories, and the key of the
-entry. So any change, exchange, truncation or relocation is detected before use.
+entry. So any change, exchange, truncation or relocation is detected before use. It also attests
+the states in which large data files were written.
 
 Both are copied to memory that nobody else can change, and verified there. Large data for the
 process of a driver are copied to shared memory, which it maps.
@@ -16,6 +18,8 @@ import contextlib
 import os
 import struct
 from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -32,7 +36,7 @@ from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align
 from neurald.hal.model.types import Model, byte_size
 from neurald.hal.records import DECODE_ERRORS
 
-FORMAT = 4
+FORMAT = 5
 HEAD = "head"
 
 _PURPOSE = b"cache entry"
@@ -93,6 +97,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
         model, data, seal: sizes of the artifact's memories and of its seal, in bytes.
         content: digest of everything behind the manifest in the head, in hexadecimal.
         large: fingerprints of the data that have files of their own.
+        states: attested states of these files; None for one that has none.
         origin: of the artifact.
     """
 
@@ -104,6 +109,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     seal: int
     content: str
     large: tuple[Fingerprint, ...]
+    states: tuple[FileState | None, ...]
     origin: Origin
 
     @property
@@ -114,8 +120,18 @@ class Manifest(Struct, frozen=True, kw_only=True):
     @property
     def files(self) -> dict[str, Fingerprint]:
         """The fingerprints of the data that have files of their own, by name."""
-        names = [f"data{index}" for index, size in enumerate(self.data) if size >= _LARGE_BYTES]
-        return dict(zip(names, self.large, strict=True))
+        return dict(zip(_names(self.data), self.large, strict=True))
+
+    @property
+    def attested(self) -> dict[str, FileState]:
+        """The attested states of these files."""
+        states = zip(_names(self.data), self.states, strict=True)
+        return {name: state for name, state in states if state is not None}
+
+
+def _names(sizes: Iterable[int]) -> list[str]:
+    """Returns the names of the files of large data, for the sizes of all data."""
+    return [f"data{index}" for index, size in enumerate(sizes) if size >= _LARGE_BYTES]
 
 
 def write_entry(
@@ -146,15 +162,18 @@ def write_entry(
         else:
             large.append(write_file(directory, f"data{index}", memory))
     _append(content, HostMemory(artifact.seal))
+    sizes = tuple([memory.size for memory in artifact.data])
+    states = states_of_new_files(directory, _names(sizes)) if large else {}
     manifest = Manifest(
         format=FORMAT,
         key=parts.key().hex(),
         parts=parts,
         model=tuple([memory.size for memory in artifact.model]),
-        data=tuple([memory.size for memory in artifact.data]),
+        data=sizes,
         seal=len(artifact.seal),
         content=hex_digest_of(memoryview(content)),
         large=tuple(large),
+        states=tuple(map(states.get, _names(sizes))),
         origin=origin,
     )
     encoded = msgspec.msgpack.encode(manifest)
@@ -162,11 +181,6 @@ def write_entry(
         raise BadData(f"the manifest has {len(encoded)} bytes; at most {_MAX_MANIFEST_BYTES} are allowed")
     head = _START.pack(authentication_code(secret, _PURPOSE, encoded), len(encoded)) + encoded
     write_file(directory, HEAD, HostMemory(head + bytes(-len(head) % ALIGNMENT) + content))
-    if large:
-        files = manifest.files
-        write_attestations(
-            directory, secret, manifest.key, files, states_of_new_files(directory, list(files))
-        )
     return manifest
 
 
@@ -297,13 +311,25 @@ def _copied(
 ) -> dict[str, Memory]:
     """Copies the large data of an entry, and verifies them; by name."""
     files = manifest.files
-    known = {} if is_thorough else read_attestations(directory, secret, manifest.key, files)
+    written = {} if is_thorough else manifest.attested
+    later: dict[str, FileState] | None = {} if is_thorough else None
+
+    def is_attested(name: str, state: FileState) -> bool:
+        nonlocal later
+        if state == written.get(name):
+            return True
+        if later is None:
+            later = read_attestations(directory, secret, manifest.key, files)
+        return state == later.get(name)
+
     learned: dict[str, FileState] = {}
     found: dict[str, Memory] = {}
     for name, expected in files.items():
-        found[name], state = copy_verified(directory, name, expected, known.get(name), is_shared=is_shared)
+        found[name], state = copy_verified(
+            directory, name, expected, partial(is_attested, name), is_shared=is_shared
+        )
         if state is not None:
             learned[name] = state
     if learned and not is_thorough:
-        write_attestations(directory, secret, manifest.key, files, known | learned)
+        write_attestations(directory, secret, manifest.key, files, (later or {}) | learned)
     return found

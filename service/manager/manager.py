@@ -173,6 +173,7 @@ class Manager:
                     await self._service.stop()
                 await self._investigator.close()
                 await asyncio.gather(*(self._remove(name) for name in tuple(self._drivers)))
+                await self._investigator.recorded()
                 await self._end_orphans()
         notifier.close()
 

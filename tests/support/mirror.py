@@ -334,6 +334,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/execution/binding/arrays.py": "tests/runtime/test_compilation.py",
     "runtime/execution/recovery/cpu_runs.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/fast_paths.py": "tests/runtime/execution/recovery/test_drift.py",
+    "runtime/execution/recovery/first_tier_paths.py": "tests/runtime/execution/background/test_optimization.py",
     "runtime/execution/recovery/recovering_step.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/recovery.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/retry.py": "tests/runtime/execution/recovery/test_fallback.py",
