@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from neurald.runtime.tflite.flatbuffer import (
+from neurald.runtime.tflite.file.flatbuffer import (
     BOOL,
     FLOAT32,
     INT8,
@@ -21,8 +21,8 @@ from neurald.runtime.tflite.flatbuffer import (
     NumberFormat,
     Table,
 )
-from neurald.runtime.tflite.schema import constant_names
-from neurald.runtime.tflite.schema_enums import BuiltinOptions
+from neurald.runtime.tflite.file.schema import constant_names
+from neurald.runtime.tflite.file.schema_enums import BuiltinOptions
 
 Options = Mapping[str, Any]
 

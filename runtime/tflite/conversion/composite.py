@@ -9,9 +9,9 @@ from collections.abc import Callable
 from neurald.hal.errors import BadData
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_OPERANDS, MAX_OPERATIONS
-from neurald.runtime.tflite.flatbuffer import INT32
-from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions2
+from neurald.runtime.tflite.file.flatbuffer import INT32
+from neurald.runtime.tflite.file.schema import OMITTED, Operator, Tensor, TfliteSubgraph
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions2
 
 
 def expand_composites(

@@ -7,7 +7,7 @@ from neurald.hal.model.types import Model, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.validation.shape_inference import bind_operations
-from neurald.runtime.tflite.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
 
 #: Maximum total size of all values that such a graph computes.
 _MAX_BYTES = 1 << 28

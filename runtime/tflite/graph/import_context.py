@@ -4,14 +4,14 @@ from typing import Protocol
 
 from neurald.hal.model.types import Operand, Subgraph
 from neurald.hal.operations.machinery.call import Array
-from neurald.runtime.tflite.schema import Operator, Tensor, TfliteSubgraph
-from neurald.runtime.tflite.state import CallArguments, Effects, VariableKey
+from neurald.runtime.tflite.file.schema import Operator, Tensor, TfliteSubgraph
+from neurald.runtime.tflite.graph.state import CallArguments, Effects, VariableKey
 
 
 class ImportContext(Protocol):
     """Constants, variables and subgraphs of the model.
 
-    Implemented by `neurald.runtime.tflite.importer.Importer`.
+    Implemented by `neurald.runtime.tflite.conversion.importer.Importer`.
     """
 
     @property

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
 from neurald.hal.validation.model_rules import validate_accepted, validate_model
-from neurald.runtime.tflite.custom_operators import CustomOperators
-from neurald.runtime.tflite.importer import Importer
-from neurald.runtime.tflite.input_shapes import with_input_shapes
-from neurald.runtime.tflite.schema import TfliteFile
-from neurald.runtime.tflite.state import is_handle
-from neurald.runtime.tflite.stored_entry import Entry
+from neurald.runtime.tflite.conversion.importer import Importer
+from neurald.runtime.tflite.conversion.input_shapes import with_input_shapes
+from neurald.runtime.tflite.file.schema import TfliteFile
+from neurald.runtime.tflite.graph.custom_operators import CustomOperators
+from neurald.runtime.tflite.graph.state import is_handle
+from neurald.runtime.tflite.kept.stored_entry import Entry
 
 
 def convert_entry(

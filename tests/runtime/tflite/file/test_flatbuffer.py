@@ -5,7 +5,7 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.runtime.tflite.flatbuffer import (
+from neurald.runtime.tflite.file.flatbuffer import (
     BOOL,
     FLOAT32,
     INT8,
@@ -180,7 +180,7 @@ def test_repeated_references_are_limited() -> None:
 
 
 def test_the_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neurald.runtime.tflite.flatbuffer.MAX_TABLES", 2)
+    monkeypatch.setattr("neurald.runtime.tflite.file.flatbuffer.MAX_TABLES", 2)
     with pytest.raises(BadData, match="more than 2 tables"):
         list(opened(everything()).tables(7))
 

@@ -23,8 +23,10 @@ from neurald.hal.model.types import (
     Subgraph,
 )
 from neurald.hal.records import replace
-from neurald.runtime.tflite.import_context import ImportContext
-from neurald.runtime.tflite.operands import (
+from neurald.runtime.tflite.file.schema import OMITTED, Operator, Tensor, TfliteSubgraph
+from neurald.runtime.tflite.file.schema_enums import TensorType
+from neurald.runtime.tflite.graph.import_context import ImportContext
+from neurald.runtime.tflite.graph.operands import (
     BLOCKWISE_TYPES,
     UnsupportedFeature,
     expected_dimensions,
@@ -34,10 +36,8 @@ from neurald.runtime.tflite.operands import (
     narrow_limits,
     to_operand,
 )
-from neurald.runtime.tflite.operation_list import OperationList
-from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteSubgraph
-from neurald.runtime.tflite.schema_enums import TensorType
-from neurald.runtime.tflite.state import VariableKey, shown_key, tensor_key
+from neurald.runtime.tflite.graph.operation_list import OperationList
+from neurald.runtime.tflite.graph.state import VariableKey, shown_key, tensor_key
 
 _ABSENT = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None)
 

@@ -16,10 +16,10 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Operand, OperandType, Operation
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.runtime.tflite.flatbuffer import INT8, INT32, UINT8, UINT16, NumberFormat, Table
-from neurald.runtime.tflite.operands import PACKED_BITS, UnsupportedFeature, is_dequantized, is_packed
-from neurald.runtime.tflite.schema import UINT4, Tensor
-from neurald.runtime.tflite.schema_enums import DimensionType, SparseIndexVector
+from neurald.runtime.tflite.file.flatbuffer import INT8, INT32, UINT8, UINT16, NumberFormat, Table
+from neurald.runtime.tflite.file.schema import UINT4, Tensor
+from neurald.runtime.tflite.file.schema_enums import DimensionType, SparseIndexVector
+from neurald.runtime.tflite.graph.operands import PACKED_BITS, UnsupportedFeature, is_dequantized, is_packed
 
 #: Maximum total size of unpacked constants: a factor of the file size, and a fixed allowance.
 _MAX_EXPANSION = 4

@@ -13,7 +13,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory import mapped_file
 from neurald.hal.model.types import Model
 from neurald.runtime.model.feature_level_slice import levels_of
-from neurald.runtime.tflite import conversion, load_tflite
+from neurald.runtime.tflite import load_tflite
+from neurald.runtime.tflite.conversion import file_conversion
 
 
 @pytest.fixture(autouse=True)
@@ -26,13 +27,13 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def conversions(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """Returns a list to which each conversion adds its signature."""
     found: list[str | None] = []
-    convert = conversion.convert
+    convert = file_conversion.convert
 
     def counted(*arguments: object) -> Model:
         found.append(arguments[1])  # type: ignore[arg-type]
         return convert(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(conversion, "convert", counted)
+    monkeypatch.setattr(file_conversion, "convert", counted)
     return found
 
 

@@ -7,7 +7,7 @@ import msgspec
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
 from neurald.hal.records import DECODE_ERRORS
-from neurald.runtime.tflite.stored_model import restored_model, stored_model
+from neurald.runtime.tflite.kept.stored_model import restored_model, stored_model
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,9 +12,9 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAX_RANK, Binding
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import declared_shape
-from neurald.runtime.tflite.import_context import ImportContext
-from neurald.runtime.tflite.operand_table import OperandTable
-from neurald.runtime.tflite.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.import_context import ImportContext
+from neurald.runtime.tflite.graph.operand_table import OperandTable
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
 
 #: Maximum total size of the inputs of an operation that is folded while loading.
 _MAX_FOLDED_BYTES = 1 << 16

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from neurald.hal.model.types import Operand
-from neurald.runtime.tflite.flatbuffer import INT32
-from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, shown
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions, TensorType
+from neurald.runtime.tflite.file.flatbuffer import INT32
+from neurald.runtime.tflite.file.schema import OMITTED, Operator, Tensor, shown
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions, TensorType
 
 #: Identifies a variable by its kind and names or numbers.
 VariableKey = tuple[str, str, str]

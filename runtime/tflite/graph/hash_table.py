@@ -9,10 +9,10 @@ import numpy as np
 
 from neurald.hal.model.types import Lifetime, Operand, OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.runtime.tflite.options import OPTIONS
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, TensorType
-from neurald.runtime.tflite.state import TABLE, Effects, VariableKey
+from neurald.runtime.tflite.file.options import OPTIONS
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, TensorType
+from neurald.runtime.tflite.graph.state import TABLE, Effects, VariableKey
 
 #: Operators on tables.
 TABLE_OPERATORS = frozenset(

@@ -27,16 +27,21 @@ from neurald.hal.model.types import (
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_OPERATIONS
-from neurald.runtime.tflite.callees import CALLERS, called_subgraphs
-from neurald.runtime.tflite.composite import expand_composites
-from neurald.runtime.tflite.custom_operators import CustomOperators
-from neurald.runtime.tflite.evaluation import evaluate
-from neurald.runtime.tflite.hash_table import TABLE_OPERATORS, empty_table, table_effects
-from neurald.runtime.tflite.legalization import LEGALIZATIONS
-from neurald.runtime.tflite.operands import UnsupportedFeature, common_dimensions, is_dequantized, to_operand
-from neurald.runtime.tflite.schema import Operator, Tensor, TfliteFile, TfliteSubgraph
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, TensorType
-from neurald.runtime.tflite.state import (
+from neurald.runtime.tflite.conversion.composite import expand_composites
+from neurald.runtime.tflite.conversion.evaluation import evaluate
+from neurald.runtime.tflite.conversion.unpacking import Unpacking
+from neurald.runtime.tflite.file.schema import Operator, Tensor, TfliteFile, TfliteSubgraph
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, TensorType
+from neurald.runtime.tflite.graph.callees import CALLERS, called_subgraphs
+from neurald.runtime.tflite.graph.custom_operators import CustomOperators
+from neurald.runtime.tflite.graph.hash_table import TABLE_OPERATORS, empty_table, table_effects
+from neurald.runtime.tflite.graph.operands import (
+    UnsupportedFeature,
+    common_dimensions,
+    is_dequantized,
+    to_operand,
+)
+from neurald.runtime.tflite.graph.state import (
     STATEFUL,
     CallArguments,
     Effects,
@@ -48,8 +53,8 @@ from neurald.runtime.tflite.state import (
     tensor_key,
     variable_keys,
 )
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
-from neurald.runtime.tflite.unpacking import Unpacking
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
+from neurald.runtime.tflite.legalization import LEGALIZATIONS
 
 #: Maximum call depth of subgraphs.
 _MAX_DEPTH = 32

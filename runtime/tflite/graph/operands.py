@@ -15,8 +15,8 @@ from neurald.hal.model.types import (
 )
 from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.hal.validation.model_rules import validate_operand_type
-from neurald.runtime.tflite.schema import INT2, UINT4, Quantization, Tensor
-from neurald.runtime.tflite.schema_enums import TensorType
+from neurald.runtime.tflite.file.schema import INT2, UINT4, Quantization, Tensor
+from neurald.runtime.tflite.file.schema_enums import TensorType
 
 
 class UnsupportedFeature(Exception):

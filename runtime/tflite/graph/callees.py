@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from neurald.runtime.tflite.options import OPTIONS
-from neurald.runtime.tflite.schema import STABLEHLO_CASE, STABLEHLO_CASE_OPTIONS, Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.file.options import OPTIONS
+from neurald.runtime.tflite.file.schema import STABLEHLO_CASE, STABLEHLO_CASE_OPTIONS, Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 
 _FIELDS: Mapping[int, tuple[str, tuple[str, ...], int]] = {
     BuiltinOperator.IF: ("IfOptions", ("then_subgraph", "else_subgraph"), 1),

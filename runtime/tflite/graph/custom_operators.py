@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension, ExtensionOperation
-from neurald.runtime.tflite.schema import Operator
+from neurald.runtime.tflite.file.schema import Operator
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -5,7 +5,7 @@ from flatbuffers import flexbuffers
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.runtime.tflite.flexbuffer import FlexMap
+from neurald.runtime.tflite.file.flexbuffer import FlexMap
 
 VALUES = {"a": 3, "long name of a key": -70000, "b": 2.5, "c": True, "d": 1 << 40, "e": 200, "f": 1e-300}
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, byte_size
 from neurald.hal.records import replace
-from neurald.runtime.tflite.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
 
 #: Maximum total size of the zeros for omitted biases.
 _MAX_ZEROS_BYTES = 1 << 26

@@ -7,13 +7,13 @@ from support.tflite.builder import TfliteModel
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import ChannelQuant, Lifetime, Operand, OperandType
-from neurald.runtime.tflite.operands import (
+from neurald.runtime.tflite.file.schema import Tensor, TfliteFile
+from neurald.runtime.tflite.graph.operands import (
     UnsupportedFeature,
     expected_dimensions,
     input_dimensions,
     to_operand,
 )
-from neurald.runtime.tflite.schema import Tensor, TfliteFile
 
 
 def tensor(*arguments: Any, **fields: Any) -> Tensor:

@@ -8,9 +8,9 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, SignatureNames
 from neurald.hal.validation.model_rules import validate_accepted, validate_model
-from neurald.runtime.tflite.importer import Importer
-from neurald.runtime.tflite.input_shapes import with_input_shapes
-from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
+from neurald.runtime.tflite.conversion.importer import Importer
+from neurald.runtime.tflite.conversion.input_shapes import with_input_shapes
+from neurald.runtime.tflite.file.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
 
 
 def convert(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]]) -> Model:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from neurald.hal.records import replace
-from neurald.runtime.tflite.schema import TfliteSubgraph
+from neurald.runtime.tflite.file.schema import TfliteSubgraph
 
 
 def with_input_shapes(source: TfliteSubgraph, shapes: Mapping[int, Sequence[int]]) -> TfliteSubgraph:

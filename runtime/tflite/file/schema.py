@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from neurald.hal.errors import BadData
-from neurald.runtime.tflite.flatbuffer import (
+from neurald.runtime.tflite.file.flatbuffer import (
     BOOL,
     FLOAT32,
     INT8,
@@ -25,7 +25,7 @@ from neurald.runtime.tflite.flatbuffer import (
     Table,
     TableReader,
 )
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, TensorType
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, TensorType
 
 _IDENTIFIER = b"TFL3"
 _VERSION = 3

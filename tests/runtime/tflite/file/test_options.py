@@ -5,9 +5,9 @@ import pytest
 from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
 
+from neurald.runtime.tflite.file.options import OPTIONS, options_name
+from neurald.runtime.tflite.file.schema import Operator, TfliteFile
 from neurald.runtime.tflite.legalization import LEGALIZATIONS
-from neurald.runtime.tflite.options import OPTIONS, options_name
-from neurald.runtime.tflite.schema import Operator, TfliteFile
 
 pytestmark = pytest.mark.quick
 
