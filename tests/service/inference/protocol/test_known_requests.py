@@ -27,8 +27,8 @@ def regions() -> Iterator[SharedMemoryRegions]:
     path.unlink()
 
 
-def message(*, offset: int = 0, in_region: bool = True, id: str = "") -> bytes:
-    request = message_type("ModelInferRequest")(model_name="same", id=id)
+def message(*, offset: int = 0, in_region: bool = True, name: str = "") -> bytes:
+    request = message_type("ModelInferRequest")(model_name="same", id=name)
     tensor = request.inputs.add(name="x", datatype="FP32", shape=[1, 4])
     if in_region:
         tensor.parameters["shared_memory_region"].string_param = "region"
@@ -47,14 +47,14 @@ def message(*, offset: int = 0, in_region: bool = True, id: str = "") -> bytes:
 def read(request: InferenceRequest) -> list[float]:
     content = bytearray(16)
     request.inputs[0].source.copy_into(memoryview(content))
-    return np.frombuffer(content, np.float32).tolist()
+    return list(map(float, np.frombuffer(content, np.float32)))
 
 
 def test_a_request_comes_again(regions: SharedMemoryRegions) -> None:
     known = KnownRequests(regions)
     for _ in range(3):
         for offset in (0, 16):
-            request = known.decode(message(offset=offset, id="a"))
+            request = known.decode(message(offset=offset, name="a"))
             assert read(request) == [offset / 4 + each for each in range(4)]
             assert (request.model, request.id) == ("same", "a")
             assert [each.name for each in request.outputs] == ["y", "z"]
@@ -94,7 +94,7 @@ def test_a_region_of_the_same_name_is_another_one(regions: SharedMemoryRegions) 
 
 def test_no_descriptor_stays_open(regions: SharedMemoryRegions) -> None:
     def count() -> int:
-        links = (os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
+        links = (str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
         return sum(KEY in each for each in links)
 
     known = KnownRequests(regions)
@@ -110,5 +110,5 @@ def test_tensors_in_messages_are_not_kept(regions: SharedMemoryRegions) -> None:
         known.decode(message(in_region=False)).release()
     assert not known._known
     for number in range(200):
-        known.decode(message(id=str(number))).release()
+        known.decode(message(name=str(number))).release()
     assert len(known._known) == 64
