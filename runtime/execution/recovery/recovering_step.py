@@ -37,6 +37,7 @@ from neurald.hal.execution.direct_calls import (
     array_function,
     short_execution,
 )
+from neurald.hal.execution.native_serving import NativeCall, native_call
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory, SharedMemory
@@ -431,6 +432,10 @@ class RecoveringStep:
         if first is not None:
             return first.short(request)
         return self._fast_paths.short(short_execution(self.usable(), request))
+
+    def create_native_call(self, request: Request) -> NativeCall | None:
+        """Returns what native code runs to repeat a successful request, whose times nobody notes."""
+        return None if self._fast_paths.are_watched else native_call(self.usable(), request)
 
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
