@@ -16,6 +16,7 @@ from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.address import Address
 from neurald.hal.process.peer import Peer
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
@@ -30,6 +31,8 @@ from neurald.service.manager.timers import NamedTimers
 
 _LOG: Final = logging.getLogger(__name__)
 
+#: The levels of log lines about states that an operator should know of.
+_LEVELS: Final = {DriverState.BACKOFF: logging.WARNING, DriverState.QUARANTINED: logging.ERROR}
 #: A client waits for the end of a pause that is at most this long; otherwise it is told to come
 #: back, so that its call can go elsewhere.
 _MAX_WAIT_S: Final = 0.5
@@ -37,6 +40,8 @@ _MAX_WAIT_S: Final = 0.5
 #: the first of their work, and is kept so long after the driver has ended.
 _SPARE_AFTER_S: Final = 0.1
 _SPARE_KEPT_S: Final = 60.0
+#: How often deaths of a driver's helpers are read at most.
+_HELPERS_S: Final = 0.25
 #: Time after the drain time in which a process that stops must have ended.
 _STOP_SLACK_S: Final = 5.0
 
@@ -136,6 +141,7 @@ class SupervisedDriver:
             last_lines=tuple(process.last_lines) if process is not None else self._last_lines,
             quarantines=self._quarantines,
             refusals=self._refusals,
+            is_unable=process is None and self._is_unable,
             metrics=self._metrics if process is not None else None,
             patterns=tuple(
                 PatternStatus.of(each) for each in self._investigator.entries(self.settings.driver)
@@ -195,6 +201,7 @@ class SupervisedDriver:
             return  # its end follows at once
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._timers.cancel("pause")
+            self._is_unable = False
             self._enter(DriverState.STOPPED, "an operator restarted it")
             self._start_for_other_hosts()
         elif self._state is DriverState.STOPPED:
@@ -238,8 +245,8 @@ class SupervisedDriver:
             self._abort("its device is lost")
             return True
         if _number(values, notifications.HELPER_DEATHS, process.helper_deaths) != process.helper_deaths:
-            self._count_helper_deaths(process)
-        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            self._helpers_died(process)
+        with contextlib.suppress(*DECODE_ERRORS):
             self._metrics = msgspec.json.decode(values.get(notifications.METRICS, ""), type=DriverMetrics)
         sessions = _number(values, notifications.SESSIONS, -1)
         if sessions >= 0:
@@ -356,6 +363,7 @@ class SupervisedDriver:
             self._process = process
             self._end_reason = ""
             self._end_is_over.set()
+        self._is_unable = False
         self._sessions = 0
         self._used_s = process.ready_s
         self._enter(DriverState.READY)
@@ -506,6 +514,12 @@ class SupervisedDriver:
         if is_over and self._spare.is_gone and self._launcher.is_gone:
             self._all_ended.set()
 
+    def _helpers_died(self, process: DriverProcess) -> None:
+        """Reads what killed helpers, and not again for a while: a driver may claim it at any rate."""
+        if "helpers" not in self._timers and process is self._process:
+            self._count_helper_deaths(process)
+            self._timers.arm("helpers", _HELPERS_S, lambda: None)
+
     def _count_helper_deaths(self, process: DriverProcess) -> None:
         process.helper_deaths, deaths = read_helper_deaths(process.breadcrumbs, process.helper_deaths)
         self._investigator.helpers_died(self._crashed, deaths, process.breadcrumbs)
@@ -582,7 +596,7 @@ class SupervisedDriver:
         if state is DriverState.QUARANTINED is not self._state:
             self._quarantines += 1
         if (state, reason) != (self._state, self._reason):
-            self._log(f"{state}: {reason}" if reason else str(state))
+            self._log(f"{state}: {reason}" if reason else str(state), _LEVELS.get(state, logging.INFO))
         self._state, self._reason = state, reason
 
     def _log(self, text: str, level: int = logging.INFO) -> None:
