@@ -3,35 +3,47 @@
     head                the installation's authentication code, the manifest, and the memories of
                         the artifact and its seal, except for large data
     data0, data1, …     `Artifact.data` of at least 64 KiB, in files of their own
-    witness             attestations of large data files (`neurald.hal.cache.file_attestation`)
+    witness             attestations of large data files (`neurald.hal.cache.file_attestation`), once
+                        those in the manifest no longer hold
 
 The manifest holds digests of all other content, the sizes of the memories, and the key of the
-entry. So any change, exchange, truncation or relocation is detected before use.
+entry. So any change, exchange, truncation or relocation is detected before use. It also attests
+the states in which large data files were written.
 
-Both are copied to memory that nobody else can change, and verified there. Large data are copied to
-shared memory, which the process of a driver maps.
+Both are copied to memory that nobody else can change, and verified there. Large data for the
+process of a driver are copied to shared memory, which it maps.
 """
 
 import contextlib
 import os
 import struct
 from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 from msgspec import Struct
 
-from neurald.hal.cache.file import Fingerprint, copy_verified, open_file, write_file
+from neurald.hal.cache.file import (
+    Fingerprint,
+    copy_verified,
+    open_directory,
+    open_file,
+    read_whole,
+    write_file,
+)
 from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.digests import are_equal, hex_digest_of
-from neurald.hal.errors import BadData, OutOfMemory
+from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
-from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align, anonymous
+from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align
 from neurald.hal.model.types import Model, byte_size
+from neurald.hal.records import DECODE_ERRORS
 
-FORMAT = 4
+FORMAT = 5
 HEAD = "head"
 
 _PURPOSE = b"cache entry"
@@ -43,8 +55,10 @@ _MAX_SEAL_BYTES = 1 << 24
 _LARGE_BYTES = 1 << 16
 #: The authentication code, and the size of the manifest that follows it.
 _START = struct.Struct(f"<{MAC_BYTES}sI")
-#: How much of a head is read at first: at least the whole manifest.
-_FIRST_BYTES = 1 << 17
+#: How much of a head is read for its manifest.
+_MANIFEST_END = align(_START.size + _MAX_MANIFEST_BYTES)
+#: How much of a head is read before its manifest tells that it is authentic: nearly always all.
+_FIRST_BYTES = 1 << 20
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -68,7 +82,8 @@ def describe(model: Model) -> str:
     """
     graphs = (model.main, *model.referenced)
     counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
-    common = [f"{count} {name}" for name, count in counts.most_common(2)]
+    # Like `most_common(2)`, which imports a module.
+    common = [f"{count} {name}" for name, count in sorted(counts.items(), key=lambda each: -each[1])[:2]]
     listed = ", ".join([*common, "…"] if len(counts) > len(common) else common)
     size = sum(
         byte_size(operand.type, operand.dimensions or ())
@@ -89,6 +104,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
         model, data, seal: sizes of the artifact's memories and of its seal, in bytes.
         content: digest of everything behind the manifest in the head, in hexadecimal.
         large: fingerprints of the data that have files of their own.
+        states: attested states of these files; None for one that has none.
         origin: of the artifact.
     """
 
@@ -100,6 +116,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     seal: int
     content: str
     large: tuple[Fingerprint, ...]
+    states: tuple[FileState | None, ...]
     origin: Origin
 
     @property
@@ -110,8 +127,18 @@ class Manifest(Struct, frozen=True, kw_only=True):
     @property
     def files(self) -> dict[str, Fingerprint]:
         """The fingerprints of the data that have files of their own, by name."""
-        names = [f"data{index}" for index, size in enumerate(self.data) if size >= _LARGE_BYTES]
-        return dict(zip(names, self.large, strict=True))
+        return dict(zip(_names(self.data), self.large, strict=True))
+
+    @property
+    def attested(self) -> dict[str, FileState]:
+        """The attested states of these files."""
+        states = zip(_names(self.data), self.states, strict=True)
+        return {name: state for name, state in states if state is not None}
+
+
+def _names(sizes: Iterable[int]) -> list[str]:
+    """Returns the names of the files of large data, for the sizes of all data."""
+    return [f"data{index}" for index, size in enumerate(sizes) if size >= _LARGE_BYTES]
 
 
 def write_entry(
@@ -142,15 +169,18 @@ def write_entry(
         else:
             large.append(write_file(directory, f"data{index}", memory))
     _append(content, HostMemory(artifact.seal))
+    sizes = tuple([memory.size for memory in artifact.data])
+    states = states_of_new_files(directory, _names(sizes)) if large else {}
     manifest = Manifest(
         format=FORMAT,
         key=parts.key().hex(),
         parts=parts,
         model=tuple([memory.size for memory in artifact.model]),
-        data=tuple([memory.size for memory in artifact.data]),
+        data=sizes,
         seal=len(artifact.seal),
         content=hex_digest_of(memoryview(content)),
         large=tuple(large),
+        states=tuple(map(states.get, _names(sizes))),
         origin=origin,
     )
     encoded = msgspec.msgpack.encode(manifest)
@@ -158,11 +188,6 @@ def write_entry(
         raise BadData(f"the manifest has {len(encoded)} bytes; at most {_MAX_MANIFEST_BYTES} are allowed")
     head = _START.pack(authentication_code(secret, _PURPOSE, encoded), len(encoded)) + encoded
     write_file(directory, HEAD, HostMemory(head + bytes(-len(head) % ALIGNMENT) + content))
-    if large:
-        files = manifest.files
-        write_attestations(
-            directory, secret, manifest.key, files, states_of_new_files(directory, list(files))
-        )
     return manifest
 
 
@@ -173,11 +198,11 @@ def _append(content: bytearray, memory: Memory) -> None:
     content += bytes(-len(content) % ALIGNMENT)
 
 
-def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
+def read_manifest(path: str, secret: bytes, key: str) -> Manifest:
     """Reads and verifies the manifest of an entry.
 
     Args:
-        directory: descriptor of the entry's directory.
+        path: of the entry's directory.
         secret: of the installation.
         key: the required key of the entry, in hexadecimal.
 
@@ -185,27 +210,12 @@ def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
         BadData: it is damaged, or of another installation, version or key.
         OutOfMemory, OSError: it cannot be read.
     """
-    descriptor, status = open_file(directory, HEAD)
+    descriptor, status = open_file(None, f"{path}/{HEAD}")
     try:
-        head = _read(descriptor, min(status.st_size, _FIRST_BYTES))
+        head = read_whole(descriptor, min(status.st_size, _MANIFEST_END)).view()
     finally:
         os.close(descriptor)
     return _manifest(head, secret, key)[0]
-
-
-def _read(descriptor: int, size: int) -> memoryview:
-    """Reads the beginning of a file to memory of this process."""
-    if not size:
-        return memoryview(b"")
-    try:
-        memory = anonymous(size)
-    except OSError as error:
-        raise OutOfMemory(f"there is no memory for an entry of {size} bytes: {error.strerror}") from None
-    content = memoryview(memory)
-    done = 0
-    while done < size and (count := os.preadv(descriptor, [content[done:]], done)):
-        done += count
-    return content[:done].toreadonly()
 
 
 def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]:
@@ -218,7 +228,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
         raise BadData(_DAMAGED)
     try:
         manifest = msgspec.msgpack.decode(encoded, type=Manifest)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         raise BadData("its manifest is of another version of neurald") from None
     if manifest.format != FORMAT:
         raise BadData(f"its format is {manifest.format}; {FORMAT} is expected")
@@ -232,22 +242,25 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
 
 
 def read_entry(
-    directory: int,
+    path: str,
     secret: bytes,
     key: str,
     needed: CacheFilesNeeded | None = None,
     *,
+    is_shared: bool = False,
     is_thorough: bool = False,
 ) -> tuple[Manifest, Artifact]:
     """Reads an entry, and notes its use.
 
-    The head is in memory that nobody else can change. Attested large data are not hashed.
+    The head is in memory that nobody else can change. Attested large data are not hashed. If
+    another entry takes the place of this one meanwhile, its data do not match.
 
     Args:
-        directory: descriptor of the entry's directory.
+        path: of the entry's directory.
         secret: of the installation.
         key: the required key of the entry, in hexadecimal.
         needed: the memories that the device needs; None for any.
+        is_shared: whether large data are in memory that another process can map.
         is_thorough: hash attested files, too, and note no use.
 
     Raises:
@@ -255,9 +268,9 @@ def read_entry(
             numbers of memories.
         OutOfMemory, OSError: a file cannot be read.
     """
-    descriptor, status = open_file(directory, HEAD)
+    descriptor, status = open_file(None, f"{path}/{HEAD}")
     try:
-        head = _read(descriptor, min(status.st_size, _FIRST_BYTES))
+        head = read_whole(descriptor, min(status.st_size, _FIRST_BYTES)).view()
         manifest, start = _manifest(head, secret, key)
         if needed is not None:
             _check_counts(manifest, needed)
@@ -266,7 +279,7 @@ def read_entry(
         if status.st_size != end:
             raise BadData(f"its {HEAD} has {status.st_size} bytes; {end} are expected")
         if end > len(head):
-            head = _read(descriptor, end)
+            head = read_whole(descriptor, end).view()
         if not is_thorough:
             # A read-only cache is still usable.
             with contextlib.suppress(OSError):
@@ -282,7 +295,13 @@ def read_entry(
         return head[begin : begin + size]
 
     model = tuple([HostMemory(take(size)) for size in manifest.model])
-    files = _copied(directory, manifest, secret, is_thorough=is_thorough) if manifest.large else {}
+    files: dict[str, Memory] = {}
+    if manifest.large:
+        directory = open_directory(path)
+        try:
+            files = _copied(directory, manifest, secret, is_shared=is_shared, is_thorough=is_thorough)
+        finally:
+            os.close(directory)
     data = tuple(
         [files.get(f"data{index}") or HostMemory(take(size)) for index, size in enumerate(manifest.data)]
     )
@@ -299,16 +318,30 @@ def _check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
         )
 
 
-def _copied(directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool) -> dict[str, Memory]:
+def _copied(
+    directory: int, manifest: Manifest, secret: bytes, *, is_shared: bool, is_thorough: bool
+) -> dict[str, Memory]:
     """Copies the large data of an entry, and verifies them; by name."""
     files = manifest.files
-    known = {} if is_thorough else read_attestations(directory, secret, manifest.key, files)
+    written = {} if is_thorough else manifest.attested
+    later: dict[str, FileState] | None = {} if is_thorough else None
+
+    def is_attested(name: str, state: FileState) -> bool:
+        nonlocal later
+        if state == written.get(name):
+            return True
+        if later is None:
+            later = read_attestations(directory, secret, manifest.key, files)
+        return state == later.get(name)
+
     learned: dict[str, FileState] = {}
     found: dict[str, Memory] = {}
     for name, expected in files.items():
-        found[name], state = copy_verified(directory, name, expected, known.get(name))
+        found[name], state = copy_verified(
+            directory, name, expected, partial(is_attested, name), is_shared=is_shared
+        )
         if state is not None:
             learned[name] = state
     if learned and not is_thorough:
-        write_attestations(directory, secret, manifest.key, files, known | learned)
+        write_attestations(directory, secret, manifest.key, files, (later or {}) | learned)
     return found

@@ -27,6 +27,7 @@ from neurald.hal.errors import BadData, BadState
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.types import Preference, Priority
+from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.costs.store import export_costs, seed_costs
@@ -38,9 +39,9 @@ from neurald.runtime.plan.startup import Startup
 from neurald.runtime.plan_files.container import verified_container, write_container
 from neurald.runtime.plan_files.keys import SigningKey, own_keys, read_keys, trusted_keys
 from neurald.runtime.tflite import load_tflite
-from neurald.runtime.tflite.content import file_content
-from neurald.runtime.tflite.converted import CONVERSION_SOURCES
-from neurald.runtime.tflite.stored_model import restored_model, stored_model
+from neurald.runtime.tflite.file.content import file_content
+from neurald.runtime.tflite.kept.converted import CONVERSION_SOURCES
+from neurald.runtime.tflite.kept.stored_model import restored_model, stored_model
 
 _FILE: Final = "file"
 _MODEL: Final = "model"
@@ -249,7 +250,7 @@ def load_plan(
     try:
         content = msgspec.json.decode(container.content, type=_Content)
         preference, priority = Preference[content.preference], Priority[content.priority]
-    except (msgspec.DecodeError, RecursionError, ValueError, KeyError) as error:
+    except (ValueError, KeyError, *DECODE_ERRORS) as error:
         raise BadData(f"{name}: it was made by another version of neurald: {error}") from None
     # Everything is read and verified now, since the file may be replaced later.
     parts = container.read_all()

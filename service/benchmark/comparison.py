@@ -13,6 +13,8 @@ import msgspec
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.records import DECODE_ERRORS
+from neurald.service.benchmark.durations import milliseconds
 from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,7 +46,7 @@ def read_run(path: Path) -> dict[str, Any]:
         raise BadData(f"{path} is larger than {_MAX_BYTES} bytes")
     try:
         document = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"{path} is not a document of `neurald benchmark --json`: {error}") from None
     latencies_of(document, str(path))
     found: dict[str, Any] = document
@@ -123,8 +125,8 @@ def comparison_rows(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]
     return [
         (
             each["statistic"],
-            f"{each['before_ms']:.3f}",
-            f"{each['after_ms']:.3f}",
+            milliseconds(each["before_ms"]),
+            milliseconds(each["after_ms"]),
             f"{each['ratio']:.3f}",
             f"{each['low']:.3f} to {each['high']:.3f}",
             each["verdict"],

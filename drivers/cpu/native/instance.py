@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.string_references import is_string
-from neurald.drivers.compiler.memory.buffer_location import Base, Port
+from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import (
@@ -185,11 +185,14 @@ class Instance:
         self._has_ports = has_ports
         self._limits = NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS
         self._array_functions: dict[ArgumentBinding, ArrayFunction] = {}
-        #: For `run_arrays`, if the caller has none.
-        self.cancellation: Final = Cancellation()
 
     # What describes arrays of NumPy is created for the first run, so that a model is ready without
     # it.
+
+    @cached_property
+    def cancellation(self) -> Cancellation:
+        """For `run_arrays`, if the caller has none."""
+        return Cancellation()
 
     @cached_property
     def _program(self) -> tuple[Instruction, ...]:
@@ -299,16 +302,8 @@ class Instance:
         for banded in self._banded.values():
             step.extend([0] * _described_words(banded))
         begin, _ = step.buffer_info()
-        addresses = {
-            Base.ARENA: self._arena,
-            Base.CONSTANTS: constants,
-            # All copies of the step refer to the extents in this one.
-            Base.EXTENTS: begin + _WORD_BYTES * end,
-            Base.PROGRAM: begin,
-            Base.STRINGS: self.strings.address,
-        }
-        # Members of an enumeration are slow as keys.
-        bases = [addresses[base] for base in sorted(addresses)]
+        # By `Base`. All copies of the step refer to the extents in this one.
+        bases = (self._arena, constants, begin + _WORD_BYTES * end, begin, self.strings.address)
         words = [
             begin + _WORD_BYTES * STEP_WORDS,
             self._count,

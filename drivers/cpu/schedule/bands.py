@@ -31,7 +31,7 @@ from neurald.drivers.cpu.target.executable import (
     BandedCalls,
     BandStream,
 )
-from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, OrderedUnits
+from neurald.drivers.cpu.target.routine import ALIGNMENT, OrderedUnits, Routine
 
 #: Results of at least this size are passed on in bands; smaller ones stay in the caches. With windows
 #: of single pixels, all threads save waiting for each other.

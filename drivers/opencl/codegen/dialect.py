@@ -122,7 +122,7 @@ def load4_text(pointer: str, place: str, kind: Scalar, space: str = "__global") 
     FLOAT16 becomes `float4`; other types keep their stored form.
     """
     if kind is Scalar.FLOAT16:
-        return f"vloada_half4({place} >> 2, {pointer})"
+        return f"neurald_float4_of_halves(*({space} const uint2 *)({pointer} + {place}))"
     return f"*({space} const {memory_type(kind)}4 *)({pointer} + {place})"
 
 
@@ -287,7 +287,9 @@ def _extreme(kind: Scalar, first: str, second: str, *, is_minimum: bool) -> str:
 def _floor(expression: Apply, first: str, second: str) -> str:
     kind, is_division = expression.type, expression.op is Op.FLOOR_DIVIDE
     if kind.is_float:
-        return f"floor({first} / {second})" if is_division else f"neurald_floor_mod_float({first}, {second})"
+        if is_division and kind is Scalar.FLOAT64:
+            return f"floor({first} / {second})"
+        return f"neurald_floor_{'div' if is_division else 'mod'}_float({first}, {second})"
     is_unsigned = kind.value.startswith("u")
     if kind is Scalar.INDEX:
         divisor = expression.arguments[1]

@@ -37,9 +37,30 @@ def stored(directory: Path, content: bytes = CONTENT, graphs: str = "11") -> Pat
     return directory / parts.key().hex()
 
 
+def noted(directory: Path, content: bytes = CONTENT, graphs: str = "11") -> Path:
+    """Stores an entry whose file was touched and then read, so that its new state is noted."""
+    entry = stored(directory, content, graphs)
+    assert not (entry / ATTESTATIONS).exists()
+    (entry / "data0").touch()
+    time.sleep(0.05)
+    assert isinstance(Cache(directory).load(bytes.fromhex(entry.name), NEEDED), Loaded)
+    assert (entry / ATTESTATIONS).exists()
+    _hashed.clear()
+    return entry
+
+
 def data(directory: Path) -> Memory | None:
-    found = Cache(directory).load(PARTS.key(), NEEDED)
+    found = Cache(directory).load(PARTS.key(), NEEDED, is_shared=_kind["is_shared"])
     return found.artifact.data[0] if isinstance(found, Loaded) else None
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["private", "shared"])
+def _memories(request: pytest.FixtureRequest) -> None:
+    """Copies large data to memory of this process, or to memory that another one can map."""
+    _kind["is_shared"] = request.param
+
+
+_kind = {"is_shared": False}
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +81,9 @@ _hashed: list[int] = []
 
 
 def is_believed(memory: Memory | None) -> bool:
-    """Returns whether the large file was not hashed since the last call; its memory is sealed."""
-    assert isinstance(memory, SharedMemory)
+    """Returns whether the large file was not hashed since the last call; nobody can write its memory."""
+    assert memory is not None
+    assert isinstance(memory, SharedMemory) is _kind["is_shared"]
     assert bytes(memory.view()) == CONTENT
     assert memory.readonly
     hashed = max(_hashed, default=0)
@@ -81,7 +103,7 @@ def test_what_was_just_stored_is_not_hashed_again(directory: Path) -> None:
 def test_what_happens_to_the_file_afterwards_changes_nothing(directory: Path, is_known: bool) -> None:
     entry = stored(directory)
     if not is_known:
-        (entry / ATTESTATIONS).unlink()
+        (entry / "data0").touch()
     memory = data(directory)
     assert is_believed(memory) is is_known
     with (entry / "data0").open("r+b") as file:
@@ -96,15 +118,23 @@ def test_a_file_that_changes_while_it_is_copied_is_not_believed(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = stored(directory) / "data0"
-    sendfile = os.sendfile
+    sendfile, preadv = os.sendfile, os.preadv
 
-    def beside(target: int, source: int, offset: int, count: int) -> int:
+    def write_to(source: int) -> None:
         if os.fstat(source).st_size == len(CONTENT):
             with path.open("r+b") as file:
                 file.write(b"!")
+
+    def send(target: int, source: int, offset: int, count: int) -> int:
+        write_to(source)
         return sendfile(target, source, offset, count)
 
-    monkeypatch.setattr(os, "sendfile", beside)
+    def read(source: int, buffers: list[memoryview], offset: int) -> int:
+        write_to(source)
+        return preadv(source, buffers, offset)
+
+    monkeypatch.setattr(os, "sendfile", send)
+    monkeypatch.setattr(os, "preadv", read)
     assert isinstance(Cache(directory).load(PARTS.key(), NEEDED), Miss)
 
 
@@ -158,8 +188,7 @@ def test_after_a_boot_files_are_read_once(directory: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("position", range(0, 300, 7))
 def test_notes_of_others_are_not_believed(directory: Path, position: int) -> None:
-    entry = stored(directory)
-    path = entry / ATTESTATIONS
+    path = noted(directory) / ATTESTATIONS
     content = bytearray(path.read_bytes())
     content[position % len(content)] ^= 1
     path.write_bytes(content)
@@ -167,7 +196,7 @@ def test_notes_of_others_are_not_believed(directory: Path, position: int) -> Non
 
 
 def test_notes_of_another_entry_or_content_say_nothing(directory: Path) -> None:
-    entry, other = stored(directory), stored(directory, bytes(len(CONTENT)), "33")
+    entry, other = noted(directory), noted(directory, bytes(len(CONTENT)), "33")
     shutil.copyfile(other / ATTESTATIONS, entry / ATTESTATIONS)
     assert not is_believed(data(directory))
     # The file itself from there, as it is: what is noted of it is not what the manifest says.
@@ -195,7 +224,7 @@ def test_a_removed_entry_stays_in_use(directory: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_used(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = stored(directory)
-    (entry / ATTESTATIONS).unlink()
+    (entry / "data0").touch()
     time.sleep(0.05)
 
     def full(*_: object) -> None:

@@ -35,7 +35,7 @@ from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
 from neurald.drivers.cpu.kernels.common.tile import lanes_for
 from neurald.drivers.cpu.kernels.common.window import TileRun, tile_runs, window_dimensions
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
-from neurald.drivers.cpu.target.routine import Routine, OrderedUnits
+from neurald.drivers.cpu.target.routine import OrderedUnits, Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Input and output beyond this total size exceed the second-level cache.

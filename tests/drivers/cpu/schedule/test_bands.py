@@ -14,7 +14,7 @@ from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.schedule import bands
-from neurald.drivers.cpu.target.executable import ANY_THREADS, BandedCalls, Executable, BandStream
+from neurald.drivers.cpu.target.executable import ANY_THREADS, BandedCalls, BandStream, Executable
 from neurald.drivers.cpu.target.target import host_target
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel

@@ -1,0 +1,63 @@
+"""Opens a `.tflite` file, or takes the bytes of one, as memory that driver processes can share."""
+
+import os
+import stat
+
+from neurald.hal.errors import BadData
+from neurald.hal.memory.mapped_file import FileMemory
+from neurald.hal.memory.pool import Memory, SharedMemory
+
+
+def file_content(
+    path_or_bytes: str | os.PathLike[str] | bytes | bytearray | memoryview,
+) -> tuple[str, Memory]:
+    """Returns the name of a file for messages, and its content: a file is mapped, bytes are copied.
+
+    Raises:
+        BadData: the file cannot be read, is not a regular file, or is empty.
+    """
+    if isinstance(path_or_bytes, bytes | bytearray | memoryview):
+        return f"{memoryview(path_or_bytes).nbytes} bytes", _copy(path_or_bytes)
+    return _open(path_or_bytes)
+
+
+def _copy(content: bytes | bytearray | memoryview) -> Memory:
+    """Copies the content of a file to memory that driver processes can share."""
+    try:
+        view = memoryview(content).cast("B")
+    except TypeError as error:
+        raise BadData(f"the bytes of a .tflite file must be contiguous: {error}") from None
+    if not view.nbytes:
+        raise BadData("0 bytes: the content of a .tflite file is expected")
+    return SharedMemory.constant(view, "neurald model")
+
+
+def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
+    """Maps a file; returns its name for messages and its memory."""
+    try:
+        name = os.fspath(path)
+    except TypeError:
+        raise BadData(
+            f"a path or the bytes of a .tflite file are expected, not {type(path).__name__}"
+        ) from None
+    try:
+        return name, _map(name)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadData(f"{name!s}: {reason}") from None
+    except BadData as error:
+        raise BadData(f"{name!s}: {error}") from None
+
+
+def _map(path: str) -> FileMemory:
+    """Maps the file. Anything but a regular file is rejected: opening a pipe would block."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadData("it is not a regular file")
+        if status.st_size == 0:
+            raise BadData("the file is empty")
+        return FileMemory(descriptor, path, status)
+    finally:
+        os.close(descriptor)
