@@ -29,6 +29,7 @@ from neurald.drivers.compiler.passes.concat_elimination import Alignment, elimin
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
 from neurald.drivers.compiler.passes.pair_joining import join_pairs
+from neurald.drivers.cpu.bands import banded_calls, scratch_of, uses_of
 from neurald.drivers.cpu.codegen.run_time_extents import reads_extents
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
@@ -47,7 +48,6 @@ from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
-from neurald.drivers.cpu.schedule.bands import banded_calls, scratch_of, uses_of
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.executable import (
