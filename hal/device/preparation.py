@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -11,9 +11,6 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Preference, Priority
 from neurald.hal.sync.cancellation import Cancellation
-
-if TYPE_CHECKING:
-    from neurald.hal.device.prepared_model import PreparedModel
 
 #: How many threads one execution may use.
 MAX_THREADS = 1024
@@ -166,8 +163,8 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
             `neurald.hal.compiling.contract.CompilesApart`.
         attributes: values of compilation attributes of extensions, all of which the device
             declares.
-        first_tier: what the device has made of the same model for executions meanwhile, which ends
-            with this preparation; None if there is nothing. The device may use what it consists of.
+        first_tier: the prepared model of the same model and device that runs until this preparation
+            ends; None if there is none. The device may take over what that consists of.
     """
 
     preference: Preference = Preference.FAST_SINGLE_ANSWER
@@ -180,7 +177,7 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
     attributes: tuple[AttributeValue, ...] = ()
     cancellation: Cancellation | None = None
     compiler: Compiler | None = None
-    first_tier: "PreparedModel | None" = None
+    first_tier: object | None = None
 
     def require_time(self) -> None:
         """Raises MissedDeadlinePersistent if the deadline has passed before the preparation began."""
