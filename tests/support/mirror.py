@@ -515,7 +515,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/manager/control.py": "tests/service/manager/test_manager.py",
     "service/manager/standby_socket.py": "tests/service/manager/test_manager.py",
     "service/manager/state.py": "tests/service/manager/test_manager.py",
-    "service/manager/supervised_driver.py": "tests/service/manager/test_manager.py",
     "service/sandbox/capabilities.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/kernel.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/landlock.py": "tests/service/sandbox/test_sandbox.py",
