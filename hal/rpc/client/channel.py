@@ -1,6 +1,7 @@
 """The client's end of the side channel; see `neurald.hal.rpc.transport.channel_messages`."""
 
 import contextlib
+import os
 import select
 import socket
 import time
@@ -24,6 +25,7 @@ from neurald.hal.rpc.transport.channel_messages import (
     PACKET_BYTES,
     REGISTER,
     RING,
+    THREAD,
     read_answer,
 )
 from neurald.hal.rpc.transport.packet import rights, shut_down
@@ -31,6 +33,8 @@ from neurald.hal.sync.fence import Fence
 
 #: How long a live daemon may take to answer. Native code may block its threads for that long.
 _ANSWER_TIMEOUT_S = 60.0
+#: Makes a pidfd that of one thread, since Linux 6.9.
+_PIDFD_THREAD = os.O_EXCL
 
 
 class ChannelClient:
@@ -120,6 +124,19 @@ class ChannelClient:
             Error: the daemon refuses the ring.
         """
         self._send(REGISTER.pack(0, RING), connection.fileno(), memory.fd, deadline_s=deadline_s)
+
+    def end_with(self, thread: int) -> None:
+        """Lets the session end with a thread of this process, if daemon and kernel support that.
+
+        Args:
+            thread: the kernel's id of the thread, which lives as long as the session.
+        """
+        with contextlib.suppress(OSError, Error):
+            pidfd = os.pidfd_open(thread, _PIDFD_THREAD)
+            try:
+                self._send(REGISTER.pack(0, THREAD), pidfd)
+            finally:
+                os.close(pidfd)
 
     def take_unused(self) -> list[bytes]:
         """Returns tokens that arrived after their callers had given up; they must be released."""

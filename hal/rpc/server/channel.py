@@ -7,8 +7,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from neurald.hal.accounting.account import Reservation
 from neurald.hal.admission.session import Session, Sessions
 from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
 from neurald.hal.errors import (
@@ -28,6 +30,7 @@ from neurald.hal.rpc.transport.channel_messages import (
     PACKET_BYTES,
     REGISTER,
     RING,
+    THREAD,
     write_answer,
 )
 from neurald.hal.rpc.transport.packet import receive_packet, send_packet
@@ -37,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 #: How many memories a session may hold while descriptors are scarce: enough to run its models.
 _SCARCE_MEMORIES = 8
+#: What descriptors that tell the end of a process or a thread are called by the kernel.
+_PIDFDS = ("pidfd:", "anon_inode:[pidfd]")
 
 
 class ChannelServer:
@@ -151,14 +156,28 @@ class ChannelServer:
             send_packet(connection, GREETING + write_answer(error.code, message=str(error)))
             connection.close()
             return
-        client = _ChannelPeer(connection, session, self._open_ring, self._drop, self._warnings)
+        client = _ChannelPeer(
+            connection, session, self._open_ring, self._drop, self._warnings, self._end_with
+        )
         self._selector.register(connection, selectors.EVENT_READ, client)
         if not send_packet(connection, GREETING + write_answer(ResultCode.NO_ERROR, session.token)):
             self._drop(client)
 
+    def _end_with(self, client: "_ChannelPeer", pidfd: int) -> None:
+        """Has the session of a client end when a pidfd is readable, and takes the pidfd over."""
+        client.pidfd = pidfd
+        self._selector.register(pidfd, selectors.EVENT_READ, partial(self._drop, client))
+
     def _drop(self, client: "_ChannelPeer") -> None:
+        if client.is_dropped:
+            return  # its connection and its thread end at the same time
+        client.is_dropped = True
         self._selector.unregister(client.connection)
         client.connection.close()
+        if client.pidfd is not None:
+            self._selector.unregister(client.pidfd)
+            os.close(client.pidfd)
+            client.reservation = None
         self._sessions.close(client.session)
 
 
@@ -172,14 +191,22 @@ class _ChannelPeer:
         open_ring: Callable[[Session, int, int], None],
         drop: Callable[["_ChannelPeer"], None],
         warnings: RateLimitedLogger,
+        end_with: Callable[["_ChannelPeer", int], None],
     ) -> None:
         self._warnings = warnings
+        self._end_with = end_with
+        self.is_dropped = False
+        #: Of a thread with which the session ends, and what it is charged with; None without one.
+        self.pidfd: int | None = None
+        self.reservation: Reservation | None = None
         self.connection = connection
         self.session = session
         self._open_ring = open_ring
         self._drop = drop
 
     def __call__(self) -> None:
+        if self.is_dropped:
+            return
         try:
             packet = receive_packet(self.connection, PACKET_BYTES, 2)
         except BlockingIOError:
@@ -216,6 +243,9 @@ class _ChannelPeer:
                 raise BadData(f"a ring belongs to a session, not to prepared model {size}")
             self._open_ring(self.session, descriptor, ring)
             return b""
+        if flags == THREAD and not size:
+            self._watch(descriptor)
+            return b""
         if flags == FENCE and not size:
             return self.session.add_fence(Fence.received(descriptor))
         if flags & ~CONSTANT:
@@ -229,3 +259,26 @@ class _ChannelPeer:
             )
         memory = self.session.receive_memory(descriptor, size, constant=bool(flags & CONSTANT))
         return self.session.add_memory(memory)
+
+    def _watch(self, pidfd: int) -> None:
+        """Has the session end with a thread of the client, and takes over its pidfd.
+
+        Raises:
+            BadData: it is no pidfd, or there is one already.
+            ResourceExhaustedTransient: the client has too many descriptors.
+        """
+        try:
+            # Waiting for a file of another kind may make this thread wait for the client.
+            if not str(Path(f"/proc/self/fd/{pidfd}").readlink()).startswith(_PIDFDS):
+                raise BadData("the descriptor of a thread is none")
+            if self.pidfd is not None:
+                raise BadData("the session ends with another thread")
+            if is_scarce(pidfd):
+                raise ResourceExhaustedTransient("the daemon has few file descriptors left")
+            self.reservation = self.session.accounts.descriptors.reserve(1, "the thread of a client")
+            self._end_with(self, pidfd)
+        except (Error, OSError) as error:
+            os.close(pidfd)
+            if isinstance(error, Error):
+                raise
+            raise BadData(f"the descriptor of a thread cannot be used: {error}") from None

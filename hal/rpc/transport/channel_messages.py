@@ -8,12 +8,16 @@ its path with `MEMORY_SUFFIX` appended. Each message is one packet:
                                 sealed memfd or, with size 0 and the flag FENCE, of an eventfd; or
                                 size 0 and the flag RING, with two descriptors: of the socket for
                                 the daemon's end, and of the ring's memory
-                                (`neurald.hal.rpc.transport.ring_end`)
+                                (`neurald.hal.rpc.transport.ring_end`); or size 0 and the flag
+                                THREAD, with a pidfd of a thread of the client that lives as long
+                                as the connection
     daemon -> client, to each:  an answer: result code (u8), token (16 bytes), for errors a message
                                 in UTF-8
 
 The kernel tells the daemon the user of the client's process; only the daemon's own user and root
-get a session. The session lasts as long as the connection. A client that breaks these rules is
+get a session. The session lasts as long as the connection, and ends with the thread of the client:
+the kernel closes the sockets of a process that was killed only once all of its memory was given
+back, but its threads end at once. A client that breaks these rules is
 disconnected; a refused memory does not break them.
 """
 
@@ -24,10 +28,12 @@ from neurald.hal.errors import OpFailed, ResultCode, error_for
 GREETING = b"neurald1"
 #: The head of a packet from a client: size and flags.
 REGISTER = struct.Struct("<QB")
-#: Flags: the memory is constant; the descriptor is an eventfd; the descriptors are for a ring.
+#: Flags: the memory is constant; the descriptor is an eventfd; the descriptors are for a ring; the
+#: descriptor is a pidfd.
 CONSTANT = 1
 FENCE = 2
 RING = 4
+THREAD = 8
 #: The head of an answer: result code and token; for errors a message follows.
 ANSWER = struct.Struct("<B16s")
 #: Maximum size of a packet.

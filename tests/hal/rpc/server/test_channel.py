@@ -7,6 +7,8 @@ import fcntl
 import gc
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -15,6 +17,8 @@ from pathlib import Path
 
 import pytest
 from support.daemon.open_files import open_files
+from support.daemon.processes import python_path
+from support.processes import has_pidfds_of_threads
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
@@ -30,6 +34,8 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.server.channel import ChannelServer
+from neurald.hal.rpc.transport.channel_messages import REGISTER, THREAD
+from neurald.hal.sync.fence import Fence
 
 LIMITS = Limits(sessions=8, memories=4, memory_bytes=1 << 20)
 
@@ -375,3 +381,60 @@ def test_nothing_leaks(path: Path, sessions: Sessions) -> None:
     wait_until(lambda: not sessions.all())
     gc.collect()
     wait_until(lambda: not open_files() - before)
+
+
+#: Its thread ends with standard input, and it ends a minute later.
+_CLIENT = """
+import os, sys, threading, time
+from pathlib import Path
+from neurald.hal.rpc.client.channel import ChannelClient
+
+client = ChannelClient.connect(Path(sys.argv[1]), 5.0)
+thread = threading.Thread(target=lambda: os.read(0, 1))
+thread.start()
+client.end_with(thread.native_id)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
+def test_a_session_ends_with_the_thread_of_its_client(path: Path, sessions: Sessions) -> None:
+    """Before the connection does, which is when the memory of the process was given back."""
+    command = [sys.executable, "-c", _CLIENT, str(path)]
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert len(sessions.all()) == 1
+        process.stdin.close()
+        wait_until(lambda: not sessions.all())
+        assert process.poll() is None
+        process.kill()
+    other = connect(path)  # everybody else is served
+    assert len(sessions.all()) == 1
+    other.close()
+
+
+@pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
+def test_descriptors_of_threads(path: Path, sessions: Sessions) -> None:
+    client = connect(path)
+    session = session_of(client, sessions)
+    pidfd = os.pidfd_open(threading.get_native_id(), os.O_EXCL)
+    with Path("/dev/null").open("rb") as file, pytest.raises(BadData, match="is none"):
+        client._send(REGISTER.pack(0, THREAD), file.fileno())
+    fence = Fence()
+    with pytest.raises(BadData, match="is none"):
+        client._send(REGISTER.pack(0, THREAD), fence.fd)
+    client._send(REGISTER.pack(0, THREAD), pidfd)
+    assert session.accounts.descriptors.used == 1
+    with pytest.raises(BadData, match="another thread"):
+        client._send(REGISTER.pack(0, THREAD), pidfd)
+    with pytest.raises(BadData, match="flags"):
+        client._send(REGISTER.pack(1, THREAD), pidfd)
+    assert sessions.all()
+    client.close()
+    wait_until(lambda: not sessions.all())
+    wait_until(lambda: session.accounts.descriptors.used == 0)
+    os.close(pidfd)
