@@ -230,7 +230,11 @@ def main() -> int:
     begun = time.perf_counter()
     rows: list[list[Cell]] = []
     with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {"XDG_STATE_HOME": folder, "XDG_CACHE_HOME": folder, "NEURALD_AUTOSTART": "0"}
+        os.environ |= {
+            "XDG_STATE_HOME": f"{folder}/state",
+            "XDG_CACHE_HOME": folder,
+            "NEURALD_AUTOSTART": "0",
+        }
         cpu, gpu = nd.devices()[0], nd.open_device("opencl")
         for device in (cpu, gpu):
             started = time.perf_counter()

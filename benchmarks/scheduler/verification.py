@@ -76,7 +76,11 @@ def runs_until_found(every: int, *, is_random: bool) -> list[int]:
 def main() -> None:
     """Prints the figures."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {"XDG_STATE_HOME": folder, "XDG_CACHE_HOME": folder, "NEURALD_AUTOSTART": "0"}
+        os.environ |= {
+            "XDG_STATE_HOME": f"{folder}/state",
+            "XDG_CACHE_HOME": folder,
+            "NEURALD_AUTOSTART": "0",
+        }
         for size, seconds in ((64, 2e-4), (4096, 1e-3), (1 << 18, 1e-2)):
             model = chain(["ADD", "TANH", "MUL", "LOGISTIC"] * 3, size=size)
             cpu = nd.CompilationBuilder(model, [nd.devices()[0]]).finish()

@@ -32,15 +32,14 @@ def examine_places() -> Iterator[Finding]:
 
 def _unprotected() -> Iterator[Finding]:
     """Yields a problem if drivers could change what they must not."""
-    try:
-        require_protected([cache_directory(), runtime_directory()])
-    except BadState as error:
-        yield Finding(
-            subject="places of drivers",
-            found=_text(error),
-            severity=Severity.PROBLEM,
-            advice="until then no driver starts, unless without a sandbox",
-        )
+    for path, severity, advice in (
+        (cache_directory(), Severity.PROBLEM, "until then no driver starts, unless without a sandbox"),
+        (runtime_directory(), Severity.WARNING, "the sandbox of drivers does not protect it there"),
+    ):
+        try:
+            require_protected([path])
+        except BadState as error:
+            yield Finding(subject="places of drivers", found=_text(error), severity=severity, advice=advice)
 
 
 def _runtime() -> Finding:

@@ -19,7 +19,7 @@ from neurald.service.sandbox.no_new_privs import set_no_new_privs
 from neurald.service.sandbox.readable_paths import listable_paths, readable_paths
 from neurald.service.sandbox.rlimits import limit_resources
 from neurald.service.sandbox.temporary_directory import TemporaryDirectory
-from neurald.service.sandbox.writable_paths import make_writable_paths, require_protected
+from neurald.service.sandbox.writable_paths import daemon_directory, make_writable_paths, require_protected
 
 logger = logging.getLogger(__name__)
 
@@ -127,8 +127,13 @@ def enter(
         )
     if not parts:
         return sandbox
+    sockets = daemon_directory(addresses[0])
     writable = [*make_writable_paths(addresses[0]), *writable]
-    require_protected(writable)
+    require_protected(path for path in writable if path != sockets)
+    try:
+        require_protected([sockets])
+    except BadState as error:
+        logger.warning("%s", error)
     ports = tuple(address.port for address in addresses if address.path is None)
     sandbox.temporary = TemporaryDirectory()
     try:

@@ -39,6 +39,8 @@ def test_settings_that_drivers_could_change_are_a_problem(
     finding = found("places of drivers")
     assert finding.severity is Severity.PROBLEM
     assert "let XDG_CONFIG_HOME name another directory" in finding.found
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(places / "run" / "neurald"))
+    assert found("places of drivers").severity is Severity.WARNING
 
 
 def test_a_directory_of_others_is_a_problem(places: Path) -> None:

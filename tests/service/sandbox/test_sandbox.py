@@ -241,6 +241,33 @@ def test_a_daemon_does_not_start_if_a_driver_could_change_what_it_must_not(tmp_p
     assert "let XDG_STATE_HOME name another directory" in " ".join(done.stderr.split())
 
 
+def test_a_daemon_warns_of_sockets_beside_what_a_driver_must_not_change(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": python_path(),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "neurald",
+        "driver",
+        "sample-all",
+        "--listen",
+        f"unix://{tmp_path}/d.sock",
+    ]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as daemon:
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline().startswith("serving")
+        daemon.terminate()
+        _, said = daemon.communicate(timeout=60)
+    assert daemon.returncode == 0
+    assert "let XDG_STATE_HOME name another directory" in " ".join(said.split())
+
+
 def test_a_vendors_cache_is_where_its_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "kernels"))
     assert tmp_path / "kernels" in make_writable_paths(Address.parse(f"unix://{tmp_path}/d.sock"))
