@@ -14,7 +14,7 @@ import numpy as np
 from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.packets import BYTES, aligned, type_named
 from neurald.service.inference.models.instance import ModelInstance
-from neurald.service.inference.models.job import InferenceJob, JobOutput, RunRecord
+from neurald.service.inference.models.job import InferenceJob, JobEnd, JobOutput, RunRecord
 from neurald.service.inference.models.job_queue import JobQueue
 from neurald.service.inference.models.request_inputs import checked_inputs, raw_input
 from neurald.service.inference.models.statistics import Statistics
@@ -249,9 +249,37 @@ class ServedVersion:
         Raises:
             ServiceError: the request is not valid, or cannot be run.
         """
+        future: asyncio.Future[object] = self._loop.create_future()
+        job = self.begin(request, encode, timeout_s, future, note_run)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self.abandon(job)
+            raise
+        finally:
+            has_ended = future.done() and not future.cancelled()
+            self.note_end(job, is_failed=has_ended and future.exception() is not None)
+
+    def begin(
+        self,
+        request: InferenceRequest,
+        encode: Encode,
+        timeout_s: float | None,
+        end: JobEnd,
+        note_run: NoteRun | None = None,
+    ) -> InferenceJob:
+        """Begins to run the model; see `infer`. Returns the request, for `note_end` or `abandon`.
+
+        Args:
+            request, encode, timeout_s, note_run: see `infer`.
+            end: receives the answer or the error, possibly before this returns.
+
+        Raises:
+            ServiceError: the request is not valid, or refused.
+        """
         if self._is_closing or all(each.has_given_up for each in self._instances):
             raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
-        job = self._job(request, encode, timeout_s, note_run)
+        job = self._job(request, encode, timeout_s, end, note_run)
         now_s = self._loop.time()
         try:
             self._queue.put(
@@ -263,27 +291,24 @@ class ServedVersion:
         except ServiceError:
             self.statistics.refused += 1
             raise
-        expiry = None
         if job.deadline_s is not None:
-            expiry = self._loop.call_at(job.deadline_s, self._expire, job)
+            job.expiry = self._loop.call_at(job.deadline_s, self._expire, job)
         self._dispatch()
-        try:
-            return await job.future
-        except asyncio.CancelledError:
-            self._cancel(job)
-            raise
-        except ServiceError:
+        return job
+
+    def note_end(self, job: InferenceJob, *, is_failed: bool) -> None:
+        """Notes that a request has ended."""
+        if is_failed:
             self.statistics.failed(time.perf_counter_ns() - job.queued_ns)
-            raise
-        finally:
-            if expiry is not None:
-                expiry.cancel()
+        if job.expiry is not None:
+            job.expiry.cancel()
 
     def _job(
         self,
         request: InferenceRequest,
         encode: Encode,
         timeout_s: float | None,
+        end: JobEnd,
         note_run: NoteRun | None,
     ) -> InferenceJob:
         loaded = self.loaded
@@ -332,7 +357,7 @@ class ServedVersion:
             rows=rows,
             wanted=chosen,
             finish=finish,
-            future=self._loop.create_future(),
+            end=end,
             deadline_s=self._deadline_s(request, timeout_s),
         )
         return job
@@ -438,9 +463,10 @@ class ServedVersion:
 
     def _expire(self, job: InferenceJob) -> None:
         job.fail(ServiceError(Status.LATE, "Deadline Exceeded: the request has taken longer than it may"))
-        self._cancel(job)
+        self.abandon(job)
 
-    def _cancel(self, job: InferenceJob) -> None:
+    def abandon(self, job: InferenceJob) -> None:
+        """Stops the run of a request for which nobody waits any more."""
         for each in self._instances:
             each.cancel(job)
         self._queue.drop_ended()
