@@ -162,7 +162,6 @@ class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
         calls: how many they are.
         turn: number of bands that run together.
         min_threads, max_threads: the numbers of threads for which it pays.
-        repeats: True if threads repeat work of others at the ends of their bands.
         streams: the values that are in scratch memory.
         table: for each kernel and band, the first work item and the end of them; then for each
             stream and band, the first byte and the end of them; all in 64 bits.
@@ -173,7 +172,6 @@ class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
     turn: int
     min_threads: int
     max_threads: int
-    repeats: bool
     streams: tuple[BandStream, ...]
     table: bytes
 

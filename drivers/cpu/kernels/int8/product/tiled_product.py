@@ -136,22 +136,27 @@ class TiledProductWriter:
         inner = plan.units if plan.shares_panels else plan.panels
         return max(1, min(inner, -(-_MIN_WORK_ITEMS // plan.work_items)))
 
+    def _write_divided(self, divisions: int) -> None:
+        """Writes the instructions for a range of work items that are parts of units or of panels."""
+        plan, code, v = self._plan, self.code, self._single
+        inner = plan.units if plan.shares_panels else plan.panels
+        with each_rectangle(code, divisions) as (outer, parts):
+            first, last = (
+                v.binary("udiv", "i64", multiple(code, each, inner), str(divisions)) for each in parts
+            )
+            panels, (begin, end) = (first, last), outer
+            if plan.shares_panels:
+                # Without panels there is nothing to do.
+                is_empty = code.fresh(f"icmp uge i64 {outer[0]}, {outer[1]}")
+                panels, end = outer, last
+                begin = code.fresh(f"select i1 {is_empty}, i64 {last}, i64 {first}")
+            with code.loop(begin, end, step=plan.block, may_be_empty=True) as blocks:
+                self._write_block("0", blocks.index, end, panels)
+
     def _write_work_items(self) -> None:
         plan, code, v = self._plan, self.code, self._single
-        divisions = self.divisions
-        if divisions > 1:
-            inner = plan.units if plan.shares_panels else plan.panels
-            with each_rectangle(code, divisions) as (outer, parts):
-                within = tuple(
-                    v.binary("udiv", "i64", multiple(code, each, inner), str(divisions)) for each in parts
-                )
-                units, panels = (within, outer) if plan.shares_panels else (outer, within)
-                if plan.shares_panels:
-                    # No panel, no units.
-                    is_empty = code.fresh(f"icmp uge i64 {panels[0]}, {panels[1]}")
-                    units = code.fresh(f"select i1 {is_empty}, i64 {units[1]}, i64 {units[0]}"), units[1]
-                with code.loop(units[0], units[1], step=plan.block, may_be_empty=True) as blocks:
-                    self._write_block("0", blocks.index, units[1], (panels[0], panels[1]))
+        if self.divisions > 1:
+            self._write_divided(self.divisions)
             return
         if plan.shares_panels:
             units = str(plan.units)

@@ -65,18 +65,18 @@ def rectangles(outer: int, inner: int) -> Routine:
     """Returns a routine that counts how often each work item is visited, and marks its rectangle."""
     code = Instructions(())
     output = Value((outer, inner), Scalar.INT32)
-    with each_rectangle(code, inner) as (rows, columns):
-        with (
-            code.loop(*rows, may_be_empty=True) as row,
-            code.loop(*columns, may_be_empty=True) as column,
-        ):
-            to = address(
-                code,
-                "%a0",
-                total(code, multiple(code, row.index, 4 * inner), multiple(code, column.index, 4)),
-            )
-            known = code.fresh(f"load i32, ptr {to}")
-            code.effect(f"store i32 {code.fresh(f'add i32 {known}, 1')}, ptr {to}")
+    with (
+        each_rectangle(code, inner) as (rows, columns),
+        code.loop(*rows, may_be_empty=True) as row,
+        code.loop(*columns, may_be_empty=True) as column,
+    ):
+        to = address(
+            code,
+            "%a0",
+            total(code, multiple(code, row.index, 4 * inner), multiple(code, column.index, 4)),
+        )
+        known = code.fresh(f"load i32, ptr {to}")
+        code.effect(f"store i32 {code.fresh(f'add i32 {known}, 1')}, ptr {to}")
     return Routine(
         text=function_text(code, (output,)),
         arguments=(output,),
