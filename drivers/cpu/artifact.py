@@ -49,7 +49,7 @@ class ArtifactContents(Struct, frozen=True, kw_only=True):
 
     Attributes:
         codes: object code of the kernels, for `neurald.drivers.cpu.native.llvm.LoadedCode`.
-        step_program: object code of the step program.
+        step_program: the step program, see `neurald.drivers.cpu.native.thread_pool.StepProgram.stored`.
         opened: describes the step if lengths change while it runs; else None.
     """
 
@@ -65,7 +65,7 @@ def write_artifact(native: NativeModel) -> Artifact:
     stored = _Stored(
         executable=native.executable,
         codes=native.codes,
-        step_program=native.team.program.code,
+        step_program=native.team.program.stored,
         opened=msgspec.Raw(msgspec.msgpack.encode(native.opened)),
     )
     content = msgspec.msgpack.encode(stored)
