@@ -44,6 +44,8 @@ _MAX_REPEATED = 0.05
 #: Numbers of threads that are considered. A sequence without repeated work is for any number.
 _THREADS = (1, 2, 4, 8, 16, 32)
 _MAX_CALLS = 64
+#: Maximum number of bands that threads share, since each makes the artifact larger.
+_MAX_BANDS = 256
 #: Size of a stream's buffer, relative to what a turn needs.
 _ROOM = 1.5
 _OUTSIDE = -1
@@ -205,6 +207,9 @@ class _Sequences:
         has_windows = any(link.has_window for each in links[1:] for link in each)
         threads = _max_threads(table, costs) if has_windows else ANY_THREADS
         turn = max(1, int(_TURN_BYTES / max(1.0, size)))
+        merged = turn if threads == 1 else -(-len(table[0]) // _MAX_BANDS)
+        table = [_merged(row, merged) for row in table]
+        turn = max(1, turn // merged)
         has_large = any(each.kernel.output.size_bytes >= _MIN_BYTES for each in calls[:-1])
         streams, bytes_ = self._streams(first, table, known, turn)
         words = array("q", [word for row in (*table, *bytes_) for band in row for word in band])
@@ -253,6 +258,14 @@ class _Sequences:
             bytes_.append(known)
             offset += size
         return streams, bytes_
+
+
+def _merged(ranges: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """Merges each so many bands to one."""
+    return [
+        (ranges[first][0], ranges[min(first + count, len(ranges)) - 1][1])
+        for first in range(0, len(ranges), count)
+    ]
 
 
 def _without_gaps(ranges: Sequence[tuple[int, int] | None]) -> list[tuple[int, int]]:

@@ -206,11 +206,11 @@ class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
             raise BadData(f"a kernel of bands has more than {MAX_BANDED_ARGUMENTS} arguments")
         words, count = self.words(), self.bands
         for number in range(self.calls + streams):
-            begins = words[2 * count * number : 2 * count * (number + 1) : 2]
-            ends = words[2 * count * number + 1 : 2 * count * (number + 1) : 2]
+            row = words[2 * count * number : 2 * count * (number + 1)].tolist()
+            begins, ends = row[::2], row[1::2]
             if begins[0] < 0 or any(map(gt, begins, ends)):
                 raise BadData("bands have work items or bytes that end before they begin")
-            if any(map(gt, begins, begins[1:])) or any(map(gt, ends, ends[1:])):
+            if begins != sorted(begins) or ends != sorted(ends):
                 raise BadData("bands have work items or bytes that are not in order")
             if number < self.calls:
                 if begins[0] or ends[-1] != work_items[self.first + number]:
