@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +31,7 @@ from neurald.service.inference.protocol.tensors import (
     quoted,
 )
 from neurald.service.inference.repository.model_config import ModelSettings, completed
+from neurald.service.inference.repository.reshapes import Reshapes
 from neurald.service.inference.worker.orders import ModelDescription
 from neurald.service.manager.state import ModelStatus
 
@@ -101,7 +103,9 @@ class ServedVersion:
         )
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
+        #: What its workers say of it, and how clients see it.
         self._loaded: ModelDescription | None = None
+        self._reshapes: Reshapes | None = None
         self._outputs: dict[str, int] = {}
         self._is_closing = False
         self._drained: asyncio.Future[None] | None = None
@@ -152,14 +156,24 @@ class ServedVersion:
 
     @property
     def loaded(self) -> ModelDescription:
-        """What the model is.
+        """What the model is for clients.
 
         Raises:
             ServiceError: it is not loaded.
         """
+        return self._known_reshapes().described
+
+    @property
+    def loaded_by_worker(self) -> ModelDescription:
+        """What the model is for those who talk to its workers; see `loaded`."""
         if self._loaded is None:
             raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not loaded yet")
         return self._loaded
+
+    def _known_reshapes(self) -> Reshapes:
+        if self._reshapes is None:
+            raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not loaded yet")
+        return self._reshapes
 
     def status(self) -> ModelStatus:
         """Describes it for operators."""
@@ -185,6 +199,7 @@ class ServedVersion:
         self.config = completed(self.config, self.name, loaded)
         self._outputs = {each.name: n for n, each in enumerate(loaded.outputs)}
         self._loaded = loaded
+        self._reshapes = Reshapes(self.config, loaded)
         await asyncio.gather(*(each.start() for each in others))
 
     async def close(self, drain_s: float = _DRAIN_S) -> None:
@@ -311,13 +326,19 @@ class ServedVersion:
         end: JobEnd,
         note_run: NoteRun | None,
     ) -> InferenceJob:
-        loaded = self.loaded
+        reshapes = self._known_reshapes()
+        loaded = reshapes.described
         for name in _REFUSED:
             if request.parameters.get(name):
                 raise ServiceError(
                     Status.INVALID, f"the model {self.name} is not served in sequences, so it takes no {name}"
                 )
         inputs = checked_inputs(request.inputs, loaded.inputs, self.name, self.settings.max_batch_size)
+        if reshapes.has_any:
+            inputs = [
+                replace(each, shape=reshapes.of_model(position, each.shape))
+                for position, each in enumerate(inputs)
+            ]
         rows = inputs[0].shape[0] if self.settings.max_batch_size and inputs else 1
         wanted = request.outputs
         positions: list[int] = []
@@ -393,8 +414,11 @@ class ServedVersion:
         return self._loop.time() + min(*limits, _MAX_TIMEOUT_S) if limits else None
 
     def _output(self, output: JobOutput, wanted: WantedOutput | None) -> OutputTensor:
-        described = self.loaded.outputs[output.position]
+        reshapes = self._known_reshapes()
+        described = reshapes.described.outputs[output.position]
         data, shape, datatype = output.data, output.shape, datatype_of(output.kind)
+        if reshapes.has_any:
+            shape = reshapes.of_client(output.position, shape)
         if wanted is not None and wanted.classes:
             labels = self._labels.get(described.name, ())
             data, shape = _classes(output, wanted, labels, is_batched=self.settings.max_batch_size > 0)
