@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 from neurald.runtime.execution.binding.arrays import (
     SHAPE_CACHE_SIZE,
+    OutputShapes,
     contiguous,
     may_have_shape,
-    output_shapes_of,
 )
 
 #: Maximum number of times that `run` enlarges output buffers whose size depends on the data.
@@ -108,9 +108,7 @@ class Compilation:
         self._split = split
         self._explicit_devices = explicit_devices
         self._strict = strict
-        # The function must not refer to the compilation, since devices release their resources with
-        # the last reference to it.
-        self._output_shapes = output_shapes_of(model)
+        self._output_shapes = OutputShapes(model)
         self._array_runs = ArrayRuns()
         #: Shapes of inputs of earlier runs, if shapes may vary; else None.
         self._earlier_shapes: set[tuple[Dimensions, ...]] | None = None

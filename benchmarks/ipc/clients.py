@@ -3,8 +3,8 @@
     python benchmarks/ipc/clients.py [--clients 1 2 4 8 16 32 64] [--seconds 2] [--json FILE]
 
 Each client is a process that executes a model of about a millisecond in a loop, through a daemon
-or in itself. All start at the same time. Rounds of both alternate, and the medians of their
-throughputs count. Fairness is the ratio of the best client's number of executions to the worst
+or in itself. All count what they execute in the same interval, also a client that gets a core late.
+Rounds of both alternate, and the medians of their throughputs count. Fairness is the ratio of the best client's number of executions to the worst
 one's. Processor time is that of the clients and the daemon, for each execution; unlike throughput
 it hardly depends on other programs. Further rows have one client that keeps several executions
 under way by `start_compute`, also with inputs and outputs in arrays, which it fills and reads while
@@ -145,8 +145,27 @@ def connected(address: str) -> nd.Device:
                 raise
 
 
+class Interval:
+    """An interval in which all clients execute the model.
+
+    Attributes:
+        begun: passed by all clients, and the process that started them, at its beginning.
+        ended: passed by the same when all have reported.
+        end: when it ends, in seconds of the monotonic clock, which all processes share.
+    """
+
+    def __init__(self, clients: int, seconds: float) -> None:
+        self._seconds = seconds
+        self.end = _FORK.Value("d", 0.0)
+        self.begun = _FORK.Barrier(clients + 1, action=self._begin)
+        self.ended = _FORK.Barrier(clients + 1)
+
+    def _begin(self) -> None:
+        self.end.value = time.monotonic() + self._seconds
+
+
 def client(
-    here: nd.Compilation, address: str, cache: str, case: Case, seconds: float, barrier: Any, results: Any
+    here: nd.Compilation, address: str, cache: str, case: Case, interval: "Interval", results: Any
 ) -> None:
     """Runs one client, and puts its number of executions and its processor time.
 
@@ -155,23 +174,24 @@ def client(
         address: of the daemon; empty to execute the model in this process.
         cache: folder of compiled models.
         case: how to execute it.
-        seconds: how long.
-        barrier: passed by all at the start.
+        interval: when all clients execute it.
         results: takes the result.
     """
     loop = ClientLoop(compiled(connected(address), cache) if address else here, case)
     loop.begin()
     for _ in range(_WARM_UP):
         loop.step()
-    barrier.wait(_START_TIMEOUT_S)
+    interval.begun.wait(_START_TIMEOUT_S)
     count, used_s = 0, time.process_time()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    end = interval.end.value
+    while True:
         loop.step()
+        if time.monotonic() > end:
+            break
         count += 1
     results.put((count, time.process_time() - used_s))
     loop.end()
-    barrier.wait(_START_TIMEOUT_S)  # the end of a client would take time from the others
+    interval.ended.wait(_START_TIMEOUT_S)  # the end of a client would take time from the others
 
 
 def processor_time(process: int) -> float:
@@ -199,17 +219,17 @@ def run_clients(
     here: nd.Compilation, address: str, cache: str, case: Case, seconds: float, daemon: int
 ) -> Found:
     """Runs the clients of one case; see `client`."""
-    barrier, results = _FORK.Barrier(case.clients + 1), _FORK.SimpleQueue()
-    arguments = (here, address, cache, case, seconds, barrier, results)
+    interval, results = Interval(case.clients, seconds), _FORK.SimpleQueue()
+    arguments = (here, address, cache, case, interval, results)
     processes = [_FORK.Process(target=client, args=arguments) for _ in range(case.clients)]
     for process in processes:
         process.start()
     try:
-        barrier.wait(_START_TIMEOUT_S)
+        interval.begun.wait(_START_TIMEOUT_S)
         used_s = processor_time(daemon)
         found = [results.get() for _ in processes]
         used_s = processor_time(daemon) - used_s
-        barrier.wait(_START_TIMEOUT_S)
+        interval.ended.wait(_START_TIMEOUT_S)
     finally:
         for process in processes:
             process.join(5)

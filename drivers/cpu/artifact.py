@@ -5,7 +5,7 @@ damaged code could crash the process or worse. The second file holds the constan
 used in place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -136,18 +136,13 @@ def check_executable(executable: Executable, constants_bytes: int, *, sets_lengt
     Raises:
         BadData: they are not.
     """
-    sizes = {
-        Base.ARENA: executable.arena_bytes,
-        Base.CONSTANTS: executable.constants_bytes,
-        Base.EXTENTS: WORD_BYTES * len(executable.extents),
-        Base.PROGRAM: 0,
-        Base.STRINGS: 0,
-    }
+    # By `Base`.
+    sizes = (executable.arena_bytes, executable.constants_bytes, WORD_BYTES * len(executable.extents), 0, 0)
     if constants_bytes != executable.constants_bytes:
         raise BadData(f"expected {executable.constants_bytes} bytes of constants, got {constants_bytes}")
     if min(executable.arena_bytes, executable.scratch_bytes) < 0:
         raise BadData("a buffer has a negative size")
-    executable.calls.check([sizes[base] for base in sorted(sizes)])
+    executable.calls.check(sizes)
     if not 0 <= executable.loops <= _MAX_LOOPS:
         raise BadData(f"a step has {executable.loops} loops; at most {_MAX_LOOPS} are allowed")
     for instruction in executable.instructions:
@@ -168,7 +163,7 @@ def check_executable(executable: Executable, constants_bytes: int, *, sets_lengt
 
 
 def _check_instruction(
-    executable: Executable, instruction: Instruction, sizes: Mapping[Base, int], *, sets_lengths: bool
+    executable: Executable, instruction: Instruction, sizes: Sequence[int], *, sets_lengths: bool
 ) -> None:
     """Checks that an instruction refers to existing kernels, loops, instructions and bytes."""
     opcode, number = instruction.opcode, instruction.number

@@ -210,7 +210,7 @@ class CpuDevice:
             return self._first_tier(model, threads, options.shared)
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 
-        self.first_tier_library.codes(options.shared)
+        self.first_tier_library.code(options.shared)
         prepare = partial(self._first_tier_for, threads=threads, shared=options.shared)
         return SpecializingModel(model, prepare, owner=self, tolerant=False)
 
@@ -239,8 +239,8 @@ class CpuDevice:
         self, model: Model, threads: int, shared: Variants | None
     ) -> "CpuPreparedModel | ReferenceModel":
         """Binds a model whose dimensions are specified."""
-        codes = self.first_tier_library.codes(shared)
-        if codes is None:
+        code = self.first_tier_library.code(shared)
+        if code is None:
             from neurald.hal.execution.reference_model import ReferenceModel
 
             return ReferenceModel(model)
@@ -248,7 +248,7 @@ class CpuDevice:
         from neurald.hal.process.memory.gc_pause import paused_gc
 
         with paused_gc():
-            return prepare(model, self._target, codes, self.first_tier_library.team(threads))
+            return prepare(model, self._target, code, self.first_tier_library.team(threads))
 
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
         from neurald.drivers.compiler.frontend.shape_specialization import is_specified

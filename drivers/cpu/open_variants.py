@@ -11,10 +11,11 @@ from neurald.hal.device import Artifact, ExecuteOptions, Variants
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
-from neurald.hal.operations.machinery.call import Shape
 
 if TYPE_CHECKING:
-    from neurald.drivers.cpu.open_model import CpuOpenModel  # imports NumPy
+    # A warm start does not import these.
+    from neurald.drivers.cpu.open_model import CpuOpenModel
+    from neurald.hal.operations.machinery.call import Shape
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 _NOT_OPEN = b"not open"
 
 #: Compiles a model; see `OpenModels.get`.
-CompileOpen: TypeAlias = Callable[[Model, Mapping[int, Shape], ExecuteOptions], "CpuOpenModel | None"]
+CompileOpen: TypeAlias = "Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuOpenModel | None]"
 #: Restores a model from its artifact; raises BadData if it cannot.
 RestoreOpen: TypeAlias = Callable[[Model, Artifact], "CpuOpenModel"]
 
@@ -42,7 +43,9 @@ class OpenVariants(Struct, frozen=True, kw_only=True):
     restore: RestoreOpen
     variants: Variants | None
 
-    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> "CpuOpenModel | None":
+    def get(
+        self, number: int, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
+    ) -> "CpuOpenModel | None":
         """See `OpenModels.get`. That a model cannot be compiled is cached, too."""
         artifact = self._load(number)
         if artifact is not None:

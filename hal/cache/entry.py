@@ -8,8 +8,8 @@
 The manifest holds digests of all other content, the sizes of the memories, and the key of the
 entry. So any change, exchange, truncation or relocation is detected before use.
 
-Both are copied to memory that nobody else can change, and verified there. Large data are copied to
-shared memory, which the process of a driver maps.
+Both are copied to memory that nobody else can change, and verified there. Large data for the
+process of a driver are copied to shared memory, which it maps.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from collections import Counter
 import msgspec
 from msgspec import Struct
 
-from neurald.hal.cache.file import Fingerprint, copy_verified, open_file, write_file
+from neurald.hal.cache.file import Fingerprint, copy_verified, open_file, read_whole, write_file
 from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.digests import are_equal, hex_digest_of
-from neurald.hal.errors import BadData, OutOfMemory
+from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
-from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align, anonymous
+from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align
 from neurald.hal.model.types import Model, byte_size
 
 FORMAT = 4
@@ -43,8 +43,10 @@ _MAX_SEAL_BYTES = 1 << 24
 _LARGE_BYTES = 1 << 16
 #: The authentication code, and the size of the manifest that follows it.
 _START = struct.Struct(f"<{MAC_BYTES}sI")
-#: How much of a head is read at first: at least the whole manifest.
-_FIRST_BYTES = 1 << 17
+#: How much of a head is read for its manifest.
+_MANIFEST_END = align(_START.size + _MAX_MANIFEST_BYTES)
+#: How much of a head is read before its manifest tells that it is authentic: nearly always all.
+_FIRST_BYTES = 1 << 20
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -68,7 +70,8 @@ def describe(model: Model) -> str:
     """
     graphs = (model.main, *model.referenced)
     counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
-    common = [f"{count} {name}" for name, count in counts.most_common(2)]
+    # Like `most_common(2)`, which imports a module.
+    common = [f"{count} {name}" for name, count in sorted(counts.items(), key=lambda each: -each[1])[:2]]
     listed = ", ".join([*common, "…"] if len(counts) > len(common) else common)
     size = sum(
         byte_size(operand.type, operand.dimensions or ())
@@ -187,25 +190,10 @@ def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
     """
     descriptor, status = open_file(directory, HEAD)
     try:
-        head = _read(descriptor, min(status.st_size, _FIRST_BYTES))
+        head = read_whole(descriptor, min(status.st_size, _MANIFEST_END)).view()
     finally:
         os.close(descriptor)
     return _manifest(head, secret, key)[0]
-
-
-def _read(descriptor: int, size: int) -> memoryview:
-    """Reads the beginning of a file to memory of this process."""
-    if not size:
-        return memoryview(b"")
-    try:
-        memory = anonymous(size)
-    except OSError as error:
-        raise OutOfMemory(f"there is no memory for an entry of {size} bytes: {error.strerror}") from None
-    content = memoryview(memory)
-    done = 0
-    while done < size and (count := os.preadv(descriptor, [content[done:]], done)):
-        done += count
-    return content[:done].toreadonly()
 
 
 def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]:
@@ -237,6 +225,7 @@ def read_entry(
     key: str,
     needed: CacheFilesNeeded | None = None,
     *,
+    is_shared: bool = False,
     is_thorough: bool = False,
 ) -> tuple[Manifest, Artifact]:
     """Reads an entry, and notes its use.
@@ -248,6 +237,7 @@ def read_entry(
         secret: of the installation.
         key: the required key of the entry, in hexadecimal.
         needed: the memories that the device needs; None for any.
+        is_shared: whether large data are in memory that another process can map.
         is_thorough: hash attested files, too, and note no use.
 
     Raises:
@@ -257,7 +247,7 @@ def read_entry(
     """
     descriptor, status = open_file(directory, HEAD)
     try:
-        head = _read(descriptor, min(status.st_size, _FIRST_BYTES))
+        head = read_whole(descriptor, min(status.st_size, _FIRST_BYTES)).view()
         manifest, start = _manifest(head, secret, key)
         if needed is not None:
             _check_counts(manifest, needed)
@@ -266,7 +256,7 @@ def read_entry(
         if status.st_size != end:
             raise BadData(f"its {HEAD} has {status.st_size} bytes; {end} are expected")
         if end > len(head):
-            head = _read(descriptor, end)
+            head = read_whole(descriptor, end).view()
         if not is_thorough:
             # A read-only cache is still usable.
             with contextlib.suppress(OSError):
@@ -282,7 +272,9 @@ def read_entry(
         return head[begin : begin + size]
 
     model = tuple([HostMemory(take(size)) for size in manifest.model])
-    files = _copied(directory, manifest, secret, is_thorough=is_thorough) if manifest.large else {}
+    files: dict[str, Memory] = {}
+    if manifest.large:
+        files = _copied(directory, manifest, secret, is_shared=is_shared, is_thorough=is_thorough)
     data = tuple(
         [files.get(f"data{index}") or HostMemory(take(size)) for index, size in enumerate(manifest.data)]
     )
@@ -299,14 +291,16 @@ def _check_counts(manifest: Manifest, needed: CacheFilesNeeded) -> None:
         )
 
 
-def _copied(directory: int, manifest: Manifest, secret: bytes, *, is_thorough: bool) -> dict[str, Memory]:
+def _copied(
+    directory: int, manifest: Manifest, secret: bytes, *, is_shared: bool, is_thorough: bool
+) -> dict[str, Memory]:
     """Copies the large data of an entry, and verifies them; by name."""
     files = manifest.files
     known = {} if is_thorough else read_attestations(directory, secret, manifest.key, files)
     learned: dict[str, FileState] = {}
     found: dict[str, Memory] = {}
     for name, expected in files.items():
-        found[name], state = copy_verified(directory, name, expected, known.get(name))
+        found[name], state = copy_verified(directory, name, expected, known.get(name), is_shared=is_shared)
         if state is not None:
             learned[name] = state
     if learned and not is_thorough:

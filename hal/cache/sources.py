@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _PACKAGE = "neurald"
 #: Location of the package, if it is a directory.
 _ROOT = Path(__file__).parent.parent.parent
+#: How paths of single files end.
+_FILES = (".py", ".ll")
 #: Length of a digest in hexadecimal digits.
 _DIGITS = 16
 
@@ -37,7 +39,7 @@ def sources_digest(*folders: str) -> str:
     """Returns the digest of all files in folders of this package, computed once per process.
 
     Args:
-        folders: such as "drivers/cpu".
+        folders: such as "drivers/cpu"; also single files, such as "drivers/cpu/device.py".
     """
     with _lock:
         if folders not in _known:
@@ -60,7 +62,7 @@ def digest_of_directory(root: Path, folders: Iterable[str], scans: "dict[str, _S
 
     Args:
         root: the directory.
-        folders: their paths in it.
+        folders: their paths in it; also those of single files.
         scans: what has been found in folders of the directory so far; gets what is found.
     """
     files = _files(root, folders, {} if scans is None else scans)
@@ -100,13 +102,25 @@ def _files(root: Path, folders: Iterable[str], scans: "dict[str, _Scan]") -> dic
     found: dict[str, str] = {}
     pending = list(folders)
     while pending:
-        folder = pending.pop()
-        scan = scans.get(folder)
-        if scan is None:
-            scan = scans[folder] = _Scan(root, folder)
+        path = pending.pop()
+        if path.endswith(_FILES):
+            files = _scan(root, path.rpartition("/")[0], scans).files
+            if path not in files:
+                raise FileNotFoundError(f"{root}/{path} is missing")
+            found[path] = files[path]
+            continue
+        scan = _scan(root, path, scans)
         found.update(scan.files)
         pending += scan.folders
     return dict(sorted(found.items()))
+
+
+def _scan(root: Path, folder: str, scans: "dict[str, _Scan]") -> "_Scan":
+    """Returns what is in a folder, which is looked at once."""
+    scan = scans.get(folder)
+    if scan is None:
+        scan = scans[folder] = _Scan(root, folder)
+    return scan
 
 
 class _Scan:

@@ -162,7 +162,7 @@ class Cache:
         """Path of the directory."""
         return self._directory.path
 
-    def load(self, key: bytes, needed: CacheFilesNeeded) -> Loaded | Miss:
+    def load(self, key: bytes, needed: CacheFilesNeeded, *, is_shared: bool = False) -> Loaded | Miss:
         """Loads and verifies the artifact of a key.
 
         The artifact is in memory that nobody else can change. Large data, which affect only values,
@@ -171,12 +171,13 @@ class Cache:
         Args:
             key: see `neurald.hal.cache.key`.
             needed: the files that the device needs.
+            is_shared: whether another process will map large data.
         """
         name = key.hex()
         try:
             entry = self._directory.open(name)
             try:
-                manifest, artifact = read_entry(entry, self._secret, name, needed)
+                manifest, artifact = read_entry(entry, self._secret, name, needed, is_shared=is_shared)
             finally:
                 os.close(entry)
             return Loaded(artifact=artifact, manifest=manifest)

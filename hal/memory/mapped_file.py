@@ -75,16 +75,21 @@ class FileMemory(HostMemory):
     Args:
         descriptor: of the file; it may be closed afterwards.
         path: the path by which it was opened.
+        status: of the descriptor, if the caller has just asked for it.
+
+    Attributes:
+        first_state: the state in which it was opened; None if it was not at rest.
 
     Raises:
         OSError, ValueError: the file cannot be mapped, for example because it is empty.
     """
 
-    def __init__(self, descriptor: int, path: str) -> None:
-        status = os.fstat(descriptor)
-        super().__init__(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
-        self._path = os.path.abspath(path)  # noqa: PTH100 - keeps symbolic links
-        self._identity = (status.st_dev, status.st_ino, status.st_size)
+    def __init__(self, descriptor: int, path: str, status: os.stat_result | None = None) -> None:
+        self._status = os.fstat(descriptor) if status is None else status
+        super().__init__(mmap.mmap(descriptor, self._status.st_size, access=mmap.ACCESS_READ))
+        # The working directory may change. Symbolic links are kept.
+        self._path = path if path.startswith("/") else os.path.abspath(path)  # noqa: PTH100
+        self.first_state = _at_rest(self._status)
 
     def _leave(self, offset: int, length: int) -> None:
         leave_pages(self._buffer, offset, length)
@@ -95,7 +100,12 @@ class FileMemory(HostMemory):
             status = os.stat(self._path)  # noqa: PTH116 - the path may name another file by now
         except OSError:
             return None
-        if (status.st_dev, status.st_ino, status.st_size) != self._identity:
+        first = self._status
+        if (status.st_dev, status.st_ino, status.st_size) != (first.st_dev, first.st_ino, first.st_size):
             return None
-        state = FileState.of(status)
-        return state if state is not None and state.is_at_rest else None
+        return _at_rest(status)
+
+
+def _at_rest(status: os.stat_result) -> FileState | None:
+    state = FileState.of(status)
+    return state if state is not None and state.is_at_rest else None

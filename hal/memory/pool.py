@@ -4,6 +4,7 @@ Memory that crosses a process boundary is a memfd whose size is sealed, so that 
 shrink it under a running kernel: touching a shrunk mapping kills the reader with SIGBUS.
 """
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -13,7 +14,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from neurald.hal.api_arguments import instance, integer
 from neurald.hal.errors import (
@@ -30,6 +31,10 @@ from neurald.hal.process.fork import at_fork
 
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
 ALIGNMENT = 64
+
+#: Size of the huge pages of most machines, and the least size of memory that gets any.
+_HUGE_BYTES: Final = 1 << 21
+_MIN_HUGE_BYTES: Final = 1 << 20
 
 #: Bytes that are read at a time of a memory whose pages are not kept; a multiple of any page size.
 _PART_BYTES = 1 << 18
@@ -297,6 +302,27 @@ def anonymous(size_bytes: int, *, is_used_soon: bool = False) -> mmap.mmap:
     """
     populate = mmap.MAP_POPULATE if is_used_soon else 0
     return mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | populate)
+
+
+def anonymous_whole(size_bytes: int) -> memoryview:
+    """Allocates zeroed private memory that is about to be filled as a whole.
+
+    Large memory is on huge pages where the system has any: getting pages one by one takes longer
+    than filling them.
+
+    Raises:
+        OSError: there is not enough memory.
+    """
+    if size_bytes < _MIN_HUGE_BYTES:
+        return memoryview(anonymous(size_bytes, is_used_soon=True))
+    room = anonymous(size_bytes + _HUGE_BYTES)
+    content = memoryview(room)
+    start = -buffer_address(content) % _HUGE_BYTES
+    # A last page of which less than a half is used would waste memory.
+    huge_bytes = (size_bytes + _HUGE_BYTES // 2) // _HUGE_BYTES * _HUGE_BYTES
+    with contextlib.suppress(OSError):  # A system without huge pages.
+        room.madvise(mmap.MADV_HUGEPAGE, start, min(huge_bytes, len(room) - start))
+    return content[start : start + size_bytes]
 
 
 class SharedMemory(Memory):

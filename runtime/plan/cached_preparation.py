@@ -115,7 +115,7 @@ class CachedPreparation:
         return Miss(reason=self._reason)
 
     def _load(self, started: float) -> PreparedStep | Miss:
-        entry = self.cache.load(self._key, self._device.cache_files_needed)
+        entry = self.cache.load(self._key, self._device.cache_files_needed, is_shared=self._device.is_remote)
         if isinstance(entry, Miss):
             return entry
         try:

@@ -20,10 +20,7 @@ from neurald.hal.cache.key import KeyParts, constants_question, graphs_digest, k
 from neurald.hal.cache.store import Cache, default_directory
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.device import CacheFilesNeeded, Device, PrepareOptions
-from neurald.hal.errors import (
-    BadState,
-    Error,
-)
+from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.constants import seal_constants
@@ -163,11 +160,17 @@ class Preparer:
         """Returns what the cache has for a model; None if it has nothing that can be used.
 
         Constants that are not known from earlier are not read, so an entry for them is not found.
+        For a model of open shapes, executions ask the cache.
         """
         started = time.perf_counter()
         preparation = self._preparation(device, model, reads_files=False)
         if isinstance(preparation, str):
             return None
+        if self._is_deferred(device, model):
+            try:
+                return preparation.defer(started)
+            except BadData:
+                return None  # `prepare` says why.
         loaded = preparation.load(started)
         if isinstance(loaded, PreparedStep):
             return loaded
@@ -252,7 +255,7 @@ class Preparer:
         preparation = self._preparation(device, model, reads_files=False)
         reason = preparation if isinstance(preparation, str) else "first use"
         if isinstance(preparation, CachedPreparation):
-            if compiles_in_process_of_its_own(device) and not has_known_inputs(model):
+            if self._is_deferred(device, model):
                 return preparation.defer(started)
             loaded = preparation.load(started)
             if isinstance(loaded, PreparedStep):
@@ -274,6 +277,14 @@ class Preparer:
                 reason=f"{reason}; this is the first tier",
             ),
             is_first_tier=True,
+        )
+
+    def _is_deferred(self, device: Device, model: Model) -> bool:
+        """Returns True if executions compile a model in the background, for their shapes."""
+        return (
+            self._startup is Startup.INSTANT
+            and not has_known_inputs(model)
+            and compiles_in_process_of_its_own(device)
         )
 
     def _shared(self, device: Device, cache: Cache | None = None) -> SharedCache | None:

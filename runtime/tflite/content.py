@@ -58,6 +58,6 @@ def _map(path: str) -> FileMemory:
             raise BadData("it is not a regular file")
         if status.st_size == 0:
             raise BadData("the file is empty")
-        return FileMemory(descriptor, path)
+        return FileMemory(descriptor, path, status)
     finally:
         os.close(descriptor)

@@ -23,7 +23,7 @@ from neurald.hal.cache.store import Cache, Miss, default_directory
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.digests import hex_digest_of
 from neurald.hal.errors import Error
-from neurald.hal.memory.mapped_file import FileMemory
+from neurald.hal.memory.mapped_file import FileMemory, FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import Model
 
@@ -54,7 +54,7 @@ class ConvertedFile:
 
     def __init__(self, memory: Memory, what: object) -> None:
         self._memory = memory
-        self._identity = _identity(memory)
+        self._identity = _known(memory.first_state) if isinstance(memory, FileMemory) else _digest(memory)
         self._cache: Cache | None = None
         if self._identity is not None:
             try:
@@ -67,7 +67,8 @@ class ConvertedFile:
         """Returns what was converted; None if it is not in the cache."""
         if self._cache is None:
             return None
-        found = self._cache.load(self._parts.key(), _FILES)
+        # Drivers get the added memories with the model.
+        found = self._cache.load(self._parts.key(), _FILES, is_shared=True)
         if isinstance(found, Miss):
             return None
         artifact = found.artifact
@@ -88,7 +89,7 @@ class ConvertedFile:
             return
         content, added = encoded
         # The model was read from the file in this state if the state is still the same.
-        if _identity(self._memory) != self._identity:
+        if isinstance(self._memory, FileMemory) and _known(self._memory.state()) != self._identity:
             return
         artifact = Artifact(model=(HostMemory(content),), data=(HostMemory(added),))
         origin = Origin(model=describe(model), compile_ms=0.0, created_s=time.time())
@@ -98,11 +99,13 @@ class ConvertedFile:
             return  # A cache that is full or cannot be written is no reason to fail.
 
 
-def _identity(memory: Memory) -> tuple[object, ...] | None:
-    """Returns what identifies a file or bytes; None if nothing does without reading much."""
-    if isinstance(memory, FileMemory):
-        state = memory.state()
-        return None if state is None else msgspec.structs.astuple(state)
+def _known(state: FileState | None) -> tuple[object, ...] | None:
+    """Returns what identifies a file at rest; None for any other."""
+    return None if state is None else msgspec.structs.astuple(state)
+
+
+def _digest(memory: Memory) -> tuple[object, ...] | None:
+    """Returns what identifies bytes that nobody can change; None without reading much."""
     if isinstance(memory, SharedMemory) and memory.readonly and memory.size <= _MAX_DIGESTED_BYTES:
         return (hex_digest_of(memory.view()),)
     return None

@@ -60,6 +60,7 @@ from neurald.service.daemon.notifications import (
     SESSIONS,
     STATUS,
     STOPPING,
+    THREADS,
     WATCHDOG,
     Notifier,
 )
@@ -212,6 +213,7 @@ class Daemon:
                 STATUS: f"serving {device.name} at {self.address}",
                 SANDBOX: self._sandbox.state,
                 SANDBOX_MISSING: ",".join(self._sandbox.missing),
+                THREADS: ",".join(str(each) for server in self._servers for each in server.thread_ids),
             }
         )
         logger.info("%s listens at %s", device.name, self.address)
@@ -304,7 +306,8 @@ class Daemon:
             True if all calls have finished. False if calls were abandoned: their threads still run,
                 and the interpreter cannot exit before they end.
         """
-        self._notifier.send(**{STOPPING: 1})
+        sessions = len(self._server.handler.sessions.all())
+        self._notifier.send(**{STOPPING: 1, SESSIONS: sessions})
         self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         logger.info("stopping; running calls have %g s to finish", self._drain_s)
         is_done = self._server.handler.admission.drain(self._drain_s, self._reports_while_it_drains())

@@ -28,6 +28,8 @@ SESSIONS: Final = "X_NEURALD_SESSIONS"
 SANDBOX: Final = "X_NEURALD_SANDBOX"
 SANDBOX_MISSING: Final = "X_NEURALD_SANDBOX_MISSING"
 HANGING: Final = "X_NEURALD_HANGING"
+#: The ids of threads that live as long as the process serves clients, separated by commas.
+THREADS: Final = "X_NEURALD_THREADS"
 LOST: Final = "X_NEURALD_LOST"
 #: How many processes that compiled models have died.
 HELPER_DEATHS: Final = "X_NEURALD_HELPER_DEATHS"

@@ -19,7 +19,7 @@ from neurald.service.crashes.autopsy import (
     is_stopped,
     memory_kills,
 )
-from neurald.service.daemon.notifications import SANDBOX, SANDBOX_MISSING
+from neurald.service.daemon.notifications import SANDBOX, SANDBOX_MISSING, THREADS
 from neurald.service.daemon.start_signal import BEGIN
 from neurald.service.logs.formatters import split_priority
 from neurald.service.sandbox.sandbox import ALL_PARTS
@@ -31,6 +31,9 @@ _SANDBOX_STATES: Final = ("full", "partial", "off")
 _READ_BYTES: Final = 1 << 16
 #: How often stderr is read after the end of the process: a pipe holds no more.
 _LAST_READS: Final = 16
+#: Makes a pidfd that of one thread, since Linux 6.9, and how many threads of a process are watched.
+_PIDFD_THREAD: Final = os.O_EXCL
+_MAX_THREADS: Final = 4
 #: Time between the signal that writes stack traces to the log and the one that ends any process.
 _TRACEBACK_S: Final = 0.25
 
@@ -44,6 +47,7 @@ class DriverProcess:
         launch: starts it with these descriptors: standard input, standard error, breadcrumbs.
         write: receives what it writes to stderr, line by line, with the level of each line.
         ended: is called once it has ended, or could not be started.
+        ends: is called before that, if it is noticed, when it does not serve any more.
 
     Attributes:
         pid: the id of the process; None before it was started.
@@ -66,10 +70,14 @@ class DriverProcess:
         launch: Callable[[int, int, int], Awaitable[int]],
         write: Callable[[str, int], None],
         ended: Callable[["DriverProcess"], None],
+        ends: Callable[["DriverProcess"], None] = lambda process: None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._write = write
         self._ended = ended
+        self._ends = ends
+        #: Of threads.
+        self._thread_pidfds: list[int] = []
         self._killing: asyncio.TimerHandle | None = None
         self._partial = b""
         self.pid: int | None = None
@@ -137,6 +145,30 @@ class DriverProcess:
         missing = values.get(SANDBOX_MISSING, "")
         self.sandbox_missing = tuple(part for part in ALL_PARTS if part in missing.split(","))
 
+    def watch_threads(self, values: Mapping[str, str]) -> None:
+        """Watches the threads that serve clients, as the process has told; the first end counts.
+
+        A process that is killed gives its memory back before its end can be noticed, which takes
+        tenths of a second with the memory of a GPU. Its threads end at once.
+        """
+        for text in values.get(THREADS, "").split(",")[:_MAX_THREADS]:
+            if text.isascii() and text.isdecimal():
+                # Not with an older kernel, or if it has ended already.
+                with contextlib.suppress(OSError, OverflowError):
+                    pidfd = os.pidfd_open(int(text), _PIDFD_THREAD)
+                    self._thread_pidfds.append(pidfd)
+                    self._loop.add_reader(pidfd, self._thread_ended)
+
+    def _thread_ended(self) -> None:
+        self._forget_threads()
+        self._ends(self)
+
+    def _forget_threads(self) -> None:
+        for pidfd in self._thread_pidfds:
+            self._loop.remove_reader(pidfd)
+            os.close(pidfd)
+        self._thread_pidfds.clear()
+
     @property
     def exit_text(self) -> str:
         """The end of the process, such as "signal SIGKILL"."""
@@ -175,7 +207,7 @@ class DriverProcess:
             self._signal(signal.SIGTERM)
         self.is_stopping = True
         self._stdin.close()
-        self._kill_later(within_s)
+        self.kill_later(within_s)
 
     def abort(self) -> None:
         """Ends a process that hangs. If it still can, it writes the stacks of its threads first."""
@@ -185,7 +217,7 @@ class DriverProcess:
             self.kill()  # it would write nothing
             return
         self._signal(signal.SIGABRT)
-        self._kill_later(_TRACEBACK_S)
+        self.kill_later(_TRACEBACK_S)
 
     def kill(self) -> None:
         """Ends the process and those that it started."""
@@ -197,7 +229,8 @@ class DriverProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def _kill_later(self, within_s: float) -> None:
+    def kill_later(self, within_s: float) -> None:
+        """Ends the process after some time, unless it has ended by itself by then."""
         if self._killing is not None:
             self._killing.cancel()
         self._killing = self._loop.call_later(within_s, self.kill)
@@ -242,6 +275,7 @@ class DriverProcess:
         self._loop.remove_reader(pidfd)
         os.close(pidfd)
         self._pidfd = None
+        self._forget_threads()
         self._finish()
 
     def _finish(self) -> None:

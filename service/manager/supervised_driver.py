@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.spare_process import SpareProcess
 from neurald.service.manager.standby_socket import StandbySocket
 from neurald.service.manager.state import DriverMetrics, DriverState, DriverStatus, PatternStatus
+from neurald.service.manager.timers import NamedTimers
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -90,17 +91,17 @@ class SupervisedDriver:
         self._leaving: set[DriverProcess] = set()
         #: The answer for clients that wait.
         self._answer: asyncio.Future[bytes] | None = None
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers = NamedTimers(self._loop)
         self._resumes_at_s = 0.0
         #: When the running process last had a session.
         self._used_s = 0.0
         self._is_closing = False
         self._starts = self._deaths = self._quarantines = self._refusals = 0
         self._metrics: DriverMetrics | None = None
-        self._abort_reason = ""
-        #: Whether no process is about to be ended because it hangs.
-        self._abort_is_over = asyncio.Event()
-        self._abort_is_over.set()
+        self._end_reason = ""
+        #: Whether no process is about to end, by itself or because it hangs.
+        self._end_is_over = asyncio.Event()
+        self._end_is_over.set()
         #: Whether its last process ended before it was ready.
         self._is_unable = False
         self._last_exit = ""
@@ -153,7 +154,7 @@ class SupervisedDriver:
     async def close(self) -> None:
         """Stops its process, and removes the socket."""
         self._is_closing = True
-        self._cancel_timers()
+        self._timers.cancel_all()
         self._refuse("the service manager stops")
         self._drop_spare()
         if self._process is not None or self._next is not None:
@@ -190,10 +191,10 @@ class SupervisedDriver:
         # It has the settings and the modules of before.
         self._spare.drop()
         self._launcher.configure(self.settings, self.sharing)
-        if self._abort_reason:
+        if self._end_reason:
             return  # its end follows at once
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
-            self._cancel_timer("pause")
+            self._timers.cancel("pause")
             self._enter(DriverState.STOPPED, "an operator restarted it")
             self._start_for_other_hosts()
         elif self._state is DriverState.STOPPED:
@@ -214,18 +215,21 @@ class SupervisedDriver:
             return any(self._leaves(each, values) for each in self._leaving if each.pid == pid)
         if notifications.READY in values and process.ready_s is None:
             process.describe_sandbox(values)
+            process.watch_threads(values)
             self._became_ready(process)
-        if process is not self._process or process.ready_s is None or self._abort_reason:
+        if process is not self._process or process.ready_s is None or self._end_reason:
             return True
         if process.is_stopping:
             return self._leaves(process, values)
         if notifications.STOPPING in values:
             process.is_stopping = True
-            self._cancel_timer("watchdog")
+            self._timers.cancel("watchdog")
+            # A client may have come since the last report.
+            self._sessions = _number(values, notifications.SESSIONS, self._sessions)
             if self._next is None and not self._is_closing:
                 self._run(self._follow(process))
             return True
-        self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
+        self._timers.arm("watchdog", self.settings.watchdog_s, self._is_silent)
         if values.get(notifications.HANGING) == "1":
             # The sessions that have just ended with it were in use.
             self._abort("an execution exceeds its time limit")
@@ -233,14 +237,13 @@ class SupervisedDriver:
         if values.get(notifications.LOST) == "1":
             self._abort("its device is lost")
             return True
-        helpers = values.get(notifications.HELPER_DEATHS, "")
-        if helpers.isdecimal() and int(helpers[:9]) != process.helper_deaths:
+        if _number(values, notifications.HELPER_DEATHS, process.helper_deaths) != process.helper_deaths:
             self._count_helper_deaths(process)
         with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             self._metrics = msgspec.json.decode(values.get(notifications.METRICS, ""), type=DriverMetrics)
-        sessions = values.get(notifications.SESSIONS, "")
-        if sessions.isdecimal():
-            self._sessions_are(int(sessions[:9]))
+        sessions = _number(values, notifications.SESSIONS, -1)
+        if sessions >= 0:
+            self._sessions_are(sessions)
         return True
 
     @property
@@ -276,13 +279,13 @@ class SupervisedDriver:
         if self._is_closing:
             # Connections that end with the process may come back at once.
             return _refusal("the service manager stops")
-        if self._abort_reason and self._process is not None:
-            # It hangs, and its end follows at once.
+        if self._end_reason and self._process is not None:
+            # Its end follows at once.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_MAX_WAIT_S):
-                    await self._abort_is_over.wait()
-            if not self._abort_is_over.is_set():
-                return _refusal(self._abort_reason)
+                    await self._end_is_over.wait()
+            if not self._end_is_over.is_set():
+                return _refusal(self._end_reason)
         if self._state is DriverState.QUARANTINED:
             return self._refusal_of_death(f"{self._reason}; `neurald restart {self.name}` starts it again")
         if self._state is DriverState.BACKOFF:
@@ -303,7 +306,7 @@ class SupervisedDriver:
         return await asyncio.shield(answer)
 
     def _start(self) -> None:
-        self._cancel_timer("pause")
+        self._timers.cancel("pause")
         self._answer = self._loop.create_future()
         self._enter(DriverState.STARTING)
         if not self._launcher.is_current:
@@ -316,7 +319,7 @@ class SupervisedDriver:
 
     def _create_process(self) -> DriverProcess:
         """Starts a process that loads the driver, and then waits."""
-        process = DriverProcess(self._launcher.launch, self._log, self._ended)
+        process = DriverProcess(self._launcher.launch, self._log, self._ended, self._ends)
         self._all_ended.clear()
         return process
 
@@ -328,7 +331,9 @@ class SupervisedDriver:
     def _begun(self, process: DriverProcess, within_s: float) -> DriverProcess:
         """Has a process open the device, within a limit of time; returns the process."""
         self._starts += 1
-        self._arm(_start_timer(process), within_s, lambda: self._start_took_too_long(process, within_s))
+        self._timers.arm(
+            _start_timer(process), within_s, lambda: self._start_took_too_long(process, within_s)
+        )
         process.begin()
         return process
 
@@ -336,12 +341,12 @@ class SupervisedDriver:
         reason = f"it was not ready within {within_s:g} s"
         self._log(reason)
         if process is self._process:
-            self._abort_reason = reason
+            self._end_reason = reason
         process.abort()
 
     def _became_ready(self, process: DriverProcess) -> None:
         process.ready_s = self._loop.time()
-        self._cancel_timer(_start_timer(process))
+        self._timers.cancel(_start_timer(process))
         # Its process has replaced the socket.
         self._standby.close()
         if process is self._next:
@@ -349,12 +354,14 @@ class SupervisedDriver:
             if (before := self._process) is not None:
                 self._leave(before)
             self._process = process
+            self._end_reason = ""
+            self._end_is_over.set()
         self._sessions = 0
         self._used_s = process.ready_s
         self._enter(DriverState.READY)
-        self._arm("watchdog", self.settings.watchdog_s, self._is_silent)
+        self._timers.arm("watchdog", self.settings.watchdog_s, self._is_silent)
         if self.settings.spare:
-            self._arm("spare", _SPARE_AFTER_S, self._prepare_spare)
+            self._timers.arm("spare", _SPARE_AFTER_S, self._prepare_spare)
         self._give(READY_LINE)
 
     def _prepare_spare(self) -> None:
@@ -376,22 +383,30 @@ class SupervisedDriver:
             self._run(self._retire("it had no clients"))
         self._sessions = count
 
-    async def _retire(self, reason: str) -> None:
-        """Listens in place of its process, which then ends when it has drained."""
+    async def _retire(self, reason: str, *, is_needed: bool = False) -> None:
+        """Listens in place of its process, which then ends when it has drained.
+
+        Args:
+            reason: why.
+            is_needed: whether clients may come back soon, so that the spare process stays for them.
+        """
         if self._process is None and self._next is None:
             return
         if self._is_closing:
             await self._stand_in()
         else:
             await self._standby.open()
-        self._cancel_timer("watchdog")
-        self._cancel_timer("spare")
-        self._drop_spare()
+        self._timers.cancel("watchdog")
+        if is_needed:
+            self._timers.arm("spare", _SPARE_KEPT_S, self._drop_spare)
+        else:
+            self._timers.cancel("spare")
+            self._drop_spare()
         process, self._process = self._process, None
         successor, self._next = self._next, None
         for each in (process, successor):
             if each is not None:
-                self._cancel_timer(_start_timer(each))
+                self._timers.cancel(_start_timer(each))
                 self._leave(each)
         self._refuse(reason)
         self._enter(DriverState.DRAINING, reason)
@@ -401,7 +416,7 @@ class SupervisedDriver:
         reason = "somebody told its process to stop"
         try:
             if not self._sessions and not self.settings.listen:
-                await self._retire(reason)
+                await self._retire(reason, is_needed=True)
                 return
             await self._standby.open()
         except OSError as error:
@@ -418,9 +433,9 @@ class SupervisedDriver:
         """Handles a notification of a process that drains, which must not be silent while it does."""
         name = _drain_timer(process)
         if notifications.STOPPING in values:
-            self._cancel_timer(name)  # it begins, or it is done and ends
+            self._timers.cancel(name)  # it begins, or it is done and ends
         elif notifications.WATCHDOG in values:
-            self._arm(name, self.settings.watchdog_s, process.abort)
+            self._timers.arm(name, self.settings.watchdog_s, process.abort)
         return True
 
     def _leave(self, process: DriverProcess) -> None:
@@ -431,18 +446,25 @@ class SupervisedDriver:
         self._abort(f"it was silent for {self.settings.watchdog_s:g} s")
 
     def _abort(self, reason: str) -> None:
-        """Ends a process that hangs; `_ended` sees to the rest.
-
-        Until then its state says that it does not serve, and new clients are refused in its place.
-        """
-        self._cancel_timer("watchdog")
-        self._abort_reason = reason
-        self._abort_is_over.clear()
+        """Ends a process that hangs; `_ended` sees to the rest."""
         self._log(f"{reason}; its process is ended", logging.WARNING)
-        self._enter(DriverState.BACKOFF, reason)
-        self._run(self._stand_in())
+        self._is_ending(reason)
         if self._process is not None:
             self._process.abort()
+
+    def _ends(self, process: DriverProcess) -> None:
+        """Is called when one of its processes does not serve any more, and should end at once."""
+        if process is self._process and not process.is_stopping and not self._end_reason:
+            self._is_ending(_cause(process))
+            process.kill_later(self.settings.watchdog_s)
+
+    def _is_ending(self, reason: str) -> None:
+        """Says that the process does not serve; until its end, new clients wait or are refused."""
+        self._timers.cancel("watchdog")
+        self._end_reason = reason
+        self._end_is_over.clear()
+        self._enter(DriverState.BACKOFF, reason)
+        self._run(self._stand_in())
 
     def _ended(self, process: DriverProcess) -> None:
         """Is called when one of its processes has ended."""
@@ -451,8 +473,8 @@ class SupervisedDriver:
                 self._log(f"there is no spare process: {process.failure}", logging.WARNING)
             self._note_end()
             return
-        self._cancel_timer(_start_timer(process))
-        self._cancel_timer(_drain_timer(process))
+        self._timers.cancel(_start_timer(process))
+        self._timers.cancel(_drain_timer(process))
         self._last_lines = tuple(process.last_lines)
         # Before a successor starts, which must not be given what killed this one.
         self._count_helper_deaths(process)
@@ -469,10 +491,10 @@ class SupervisedDriver:
             self._reason = f"a new process ended before it was ready ({end})"
         else:
             self._process = None
-            self._abort_is_over.set()
+            self._end_is_over.set()
             self._last_exit = process.exit_text
-            cause = self._abort_reason or _cause(process)
-            self._abort_reason = ""
+            cause = self._end_reason or _cause(process)
+            self._end_reason = ""
             self._is_unable = process.ready_s is None
             served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
             said = f": {process.last_lines[-1]}" if self._is_unable and process.last_lines else ""
@@ -503,11 +525,11 @@ class SupervisedDriver:
     def _died(self, reason: str, served_s: float) -> None:
         """Handles a process that ended by itself, or could not be started."""
         self._deaths += 1
-        self._cancel_timer("watchdog")
+        self._timers.cancel("watchdog")
         if self._is_closing:
             return
         # Clients may come back soon.
-        self._arm("spare", _SPARE_KEPT_S, self._drop_spare)
+        self._timers.arm("spare", _SPARE_KEPT_S, self._drop_spare)
         pause_s = self._policy.died(self._loop.time(), served_s)
         if pause_s is None:
             self._enter(
@@ -519,7 +541,7 @@ class SupervisedDriver:
             self._enter(DriverState.BACKOFF, reason)
             # Clients that had sessions come back at once.
             has_clients = self._sessions > 0 or bool(self.settings.listen)
-            self._arm("pause", pause_s, lambda: self._run(self._resume(reason, starts=has_clients)))
+            self._timers.arm("pause", pause_s, lambda: self._run(self._resume(reason, starts=has_clients)))
         self._sessions = 0
         self._give(self._refusal_of_death(self._reason))
         self._run(self._stand_in())
@@ -566,23 +588,6 @@ class SupervisedDriver:
     def _log(self, text: str, level: int = logging.INFO) -> None:
         _LOG.log(level, "%s", text, extra={DRIVER: self.name})
 
-    def _arm(self, name: str, after_s: float, action: Callable[[], object]) -> None:
-        def act() -> None:
-            # A later timer of this name would have cancelled this one.
-            del self._timers[name]
-            action()
-
-        self._cancel_timer(name)
-        self._timers[name] = self._loop.call_later(after_s, act)
-
-    def _cancel_timer(self, name: str) -> None:
-        if (timer := self._timers.pop(name, None)) is not None:
-            timer.cancel()
-
-    def _cancel_timers(self) -> None:
-        for name in tuple(self._timers):
-            self._cancel_timer(name)
-
 
 def _start_timer(process: DriverProcess) -> str:
     """Returns the name of the timer that limits the start of a process."""
@@ -592,6 +597,12 @@ def _start_timer(process: DriverProcess) -> str:
 def _drain_timer(process: DriverProcess) -> str:
     """Returns the name of the timer that limits the silence of a process that drains."""
     return f"drain {id(process)}"
+
+
+def _number(values: Mapping[str, str], name: str, otherwise: int) -> int:
+    """Returns a number that a process has sent, which may be anything."""
+    text = values.get(name, "")
+    return int(text[:9]) if text.isascii() and text.isdecimal() else otherwise
 
 
 def _cause(process: DriverProcess) -> str:

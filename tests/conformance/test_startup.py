@@ -42,7 +42,7 @@ def instant(monkeypatch: pytest.MonkeyPatch) -> None:
 def kernels() -> None:
     """Waits for the kernels of the first tier."""
     library = nd.devices()[0].first_tier_library  # type: ignore[attr-defined]
-    library.codes(None)
+    library.code(None)
     assert library.wait(WAIT_S)
 
 

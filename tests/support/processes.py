@@ -1,5 +1,7 @@
 """The processes that a test has started."""
 
+import os
+import threading
 from pathlib import Path
 
 
@@ -25,3 +27,12 @@ def _command_line(process: int) -> str:
         return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def has_pidfds_of_threads() -> bool:
+    """Returns whether the kernel tells the end of single threads, as Linux does since version 6.9."""
+    try:
+        os.close(os.pidfd_open(threading.get_native_id(), os.O_EXCL))
+    except OSError:
+        return False
+    return True

@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.ir.complex_numbers import operand_shape
 from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.memory.array_copies import copy_arrays
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.hal.accounting.account import charge
-from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.types import Model, Operand, OperandType
@@ -128,7 +129,7 @@ def _constants(
     graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", alignment: int
 ) -> "tuple[dict[Value, BufferLocation], Array]":
     locations: dict[Value, BufferLocation] = {}
-    arrays: list[tuple[int, Array]] = []
+    arrays: list[tuple[int, Value]] = []
     end = 0
     for arguments in uses:
         for argument in arguments:
@@ -136,12 +137,15 @@ def _constants(
             if value.constant is None or value in locations:
                 continue
             locations[value] = BufferLocation(Base.CONSTANTS, end)
-            arrays.append((end, np.ascontiguousarray(value.constant, value.type.dtype)))
+            arrays.append((end, value))
             end += -(-value.size_bytes // alignment) * alignment
     charge(end, "the constants of a step")
     contents = aligned_zeros(end, alignment)
-    for offset, array in arrays:
-        contents[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
+    copy_arrays(
+        (contents[offset : offset + value.size_bytes].view(value.type.dtype).reshape(value.shape), constant)
+        for offset, value in arrays
+        if (constant := value.constant) is not None
+    )
     return locations, contents
 
 

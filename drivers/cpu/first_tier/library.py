@@ -1,8 +1,9 @@
-"""The library of the first tier: its kernels as machine code, compiled once for a machine.
+"""The library of the first tier: its kernels as machine code, which all models of a process share.
 
-The first model of a machine finds no library. It is compiled in the background then, in another
-process, and kept in the cache. Models use it as soon as it is there. Nothing of the compiler is
-imported for that in the process of an application.
+The package has it for most machines (see `built_library`). Elsewhere, the first model of a machine
+finds no library. It is compiled in the background then, in another process, and kept in the cache.
+Models use it as soon as it is there. Nothing of the compiler is imported for that in the process of
+an application.
 """
 
 import contextlib
@@ -12,10 +13,13 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
+from neurald.drivers.cpu.first_tier.built_library import built_library
+from neurald.drivers.cpu.native.image import is_image
+from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.cache.store import CacheLocation
@@ -33,6 +37,9 @@ _LOG = logging.getLogger(__name__)
 
 _MAGIC: Final = b"ncpl0001"
 _NAME: Final = b"first tier"
+
+#: The library in memory, or objects.
+Code: TypeAlias = LoadedCode | tuple[bytes, ...]
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
@@ -61,38 +68,51 @@ class FirstTierLibrary:
         self._leave = leave
         self._compile_apart = compile_apart
         self._lock = forkable_lock()
-        self._codes: tuple[bytes, ...] | None = None
+        self._code: Code | None = None
         #: The process that compiles it; a forked child begins again.
         self._compiling = 0
         self._ready = threading.Event()
 
-    def codes(self, variants: Variants | None) -> tuple[bytes, ...] | None:
+    def code(self, variants: Variants | None) -> Code | None:
         """Returns the code, or begins to compile it and returns None.
 
         Args:
             variants: where it is kept; None to keep it in this process only.
         """
-        if self._codes is not None:
-            return self._codes
+        if self._code is not None:
+            return self._code
         with self._lock:
-            if self._codes is None and variants is not None:
+            if self._code is None:
+                self._load_built()
+            if self._code is None and variants is not None:
                 self._load(variants)
-            if self._codes is None and self._compiling != os.getpid():
+            if self._code is None and self._compiling != os.getpid():
                 self._compiling = os.getpid()
                 self._ready = threading.Event()
                 from neurald.hal.execution.background import worker  # not needed if the cache has it
 
                 if worker.submit(partial(self._compile, variants)) is None:
                     self._compiling = 0
-            return self._codes
+            return self._code
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until what was begun is compiled and kept; returns True if it is."""
+        """Waits until the code is there, and kept if it was compiled; returns True if it is."""
         return self._ready.wait(timeout_s)
 
     def team(self, threads: int) -> Team:
         """Returns the threads that run a model."""
         return Team(process.step_program(self.target), threads)
+
+    def _load_built(self) -> None:
+        built = built_library(self.target)
+        if built is None:
+            return
+        try:
+            self._code = LoadedCode.of_image(built)
+        except (BadData, CompilationFailed) as error:
+            _LOG.warning("the kernels of the first tier in this package cannot be loaded: %s", error)
+        else:
+            self._ready.set()
 
     def _load(self, variants: Variants) -> None:
         artifact = variants.load(_NAME)
@@ -100,11 +120,12 @@ class FirstTierLibrary:
             return
         try:
             stored = read_library(artifact, self.target)
-        except BadData as error:
+            code = _loaded(stored.codes)
+        except (BadData, CompilationFailed) as error:
             _LOG.info("the kernels of the first tier are compiled again: %s", error)
             return
         process.step_program(self.target, stored.step_program)
-        self._codes = stored.codes
+        self._code = code
         self._ready.set()
 
     def _compile(self, variants: Variants | None, cancellation: Cancellation) -> None:
@@ -114,14 +135,14 @@ class FirstTierLibrary:
         artifact = self._compiled(cancellation)
         stored = read_library(artifact, self.target)
         process.step_program(self.target, stored.step_program)
-        self._codes = stored.codes
+        self._code = _loaded(stored.codes)
         if variants is not None:
             variants.store(_NAME, artifact, (time.perf_counter() - started) * 1e3)
         self._ready.set()
 
     def _leave_unfinished(self, leave: Callable[[Keep, CacheLocation], None], shared: SharedCache) -> None:
         """Leaves the library to another process, if this process exits before it is compiled."""
-        if self._codes is None:
+        if self._code is None:
             keep = Keep(parts=shared.parts_of(_NAME), model="kernels of the first tier")
             with contextlib.suppress(Error, OSError):
                 leave(keep, shared.location)
@@ -135,6 +156,11 @@ class FirstTierLibrary:
             except Error as error:
                 _LOG.info("the kernels of the first tier are compiled in this process: %s", error)
         return compile_library(self.target)
+
+
+def _loaded(codes: tuple[bytes, ...]) -> Code:
+    """Loads an image; objects that only LLVM links are loaded by each model."""
+    return LoadedCode.of_image(codes[0]) if len(codes) == 1 and is_image(codes[0]) else codes
 
 
 def compile_library(target: Target) -> Artifact:

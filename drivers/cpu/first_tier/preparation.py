@@ -9,6 +9,7 @@ from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
 from neurald.drivers.cpu.first_tier.binding.binder import Binder
 from neurald.drivers.cpu.first_tier.layout import tiles_of
+from neurald.drivers.cpu.first_tier.library import Code
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.native_segment import NativeSegment
@@ -28,24 +29,22 @@ _LOG = logging.getLogger(__name__)
 _VARIABLES: Final = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
 
 
-def prepare(
-    model: Model, target: Target, codes: Sequence[bytes], team: Team
-) -> CpuPreparedModel | ReferenceModel:
+def prepare(model: Model, target: Target, code: Code, team: Team) -> CpuPreparedModel | ReferenceModel:
     """Prepares a model.
 
     Args:
         model: every operation has a reference.
         target: the target of the code.
-        codes: the code of the library.
+        code: the code of the library.
         team: the threads that run the model.
     """
-    whole = _Bound(model, model.main, target, codes, team)
+    whole = _Bound(model, model.main, target, code, team)
     if whole.is_complete:
         main = model.main
         native = whole.native(range(len(main.operations)), main.inputs, main.outputs)
         return whole_model(native, lambda: ReferenceModel(model))
     # Graphs that control flow refers to.
-    others = [_Bound(model, graph, target, codes, team) for graph in model.referenced]
+    others = [_Bound(model, graph, target, code, team) for graph in model.referenced]
     if not any(each.has_kernels for each in (whole, *others)):
         return ReferenceModel(model)
     return ReferenceModel(model, [each.steps() for each in (whole, *others)])
@@ -58,15 +57,13 @@ class _Bound:
         model: the model.
         graph: one of its graphs.
         target: the target of the code.
-        codes: the code of the library.
+        code: the code of the library.
         team: the threads that run the model.
     """
 
-    def __init__(
-        self, model: Model, graph: Subgraph, target: Target, codes: Sequence[bytes], team: Team
-    ) -> None:
+    def __init__(self, model: Model, graph: Subgraph, target: Target, code: Code, team: Team) -> None:
         self._model, self._graph = model, graph
-        self._target, self._codes, self._team = target, codes, team
+        self._target, self._code, self._team = target, code, team
         self._binder = Binder(model, graph, tiles_of(target))
         self._calls = self._binder.bound()
 
@@ -97,7 +94,7 @@ class _Bound:
             known=self._binder.known,
         )
         executable, constants = assemble(part, self._target.name)
-        return NativeModel(executable, self._codes, constants, self._team)
+        return NativeModel(executable, self._code, constants, self._team)
 
     def steps(self) -> list[Step]:
         """Returns the steps of the graph: on kernels where there are any, else on references."""

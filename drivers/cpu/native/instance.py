@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.string_references import is_string
-from neurald.drivers.compiler.memory.buffer_location import Base, Port
+from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import (
@@ -279,16 +279,8 @@ class Instance:
         step = array.array(_WORD, bytes(_WORD_BYTES * end))
         step.extend(executable.extents)
         begin, _ = step.buffer_info()
-        addresses = {
-            Base.ARENA: self._arena,
-            Base.CONSTANTS: constants,
-            # All copies of the step refer to the extents in this one.
-            Base.EXTENTS: begin + _WORD_BYTES * end,
-            Base.PROGRAM: begin,
-            Base.STRINGS: self.strings.address,
-        }
-        # Members of an enumeration are slow as keys.
-        bases = [addresses[base] for base in sorted(addresses)]
+        # By `Base`. All copies of the step refer to the extents in this one.
+        bases = (self._arena, constants, begin + _WORD_BYTES * end, begin, self.strings.address)
         words = [
             begin + _WORD_BYTES * STEP_WORDS,
             self._count,

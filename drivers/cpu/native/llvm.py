@@ -119,11 +119,18 @@ def _strength_reduction(llvm: Any, *, is_enabled: bool) -> Iterator[None]:
 
 
 class TargetMachine:
-    """Compiles IR for a target."""
+    """Compiles IR for a target.
 
-    def __init__(self, target: Target) -> None:
+    Args:
+        target: the target.
+        triple: LLVM's name of the kind of machine; "" for that of this machine. LLVM must be
+            initialised for others.
+    """
+
+    def __init__(self, target: Target, triple: str = "") -> None:
         llvm = _binding()
-        self._machine = llvm.Target.from_default_triple().create_target_machine(
+        kind = llvm.Target.from_triple(triple) if triple else llvm.Target.from_default_triple()
+        self._machine = kind.create_target_machine(
             cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
         )
 
@@ -164,6 +171,9 @@ class LoadedCode:
             linked from them.
         names: functions that will be called.
 
+    Attributes:
+        addresses: the addresses of these functions.
+
     Raises:
         CompilationFailed: a function is missing or undefined.
         OutOfMemory: there is no memory for the code.
@@ -186,6 +196,16 @@ class LoadedCode:
         else:
             self._loaded = _Library(codes, names)
         self.addresses = self._loaded.addresses
+
+    @staticmethod
+    def of_image(code: bytes) -> "LoadedCode":
+        """Loads an encoded image, of which all functions may be called.
+
+        Raises:
+            BadData: it is damaged.
+            CompilationFailed, OutOfMemory: see the class.
+        """
+        return LoadedCode((code,), tuple(decoded(code).functions))
 
     def keep_forever(self) -> None:
         """Leaves the code in memory when this object is freed."""

@@ -61,7 +61,8 @@ class NativeModel:
 
     Args:
         executable: the step.
-        codes: its code, see `LoadedCode`.
+        codes: its code, see `LoadedCode`; or code that several models share, which their accounts
+            do not pay for.
         constants: contents of its constants, used in place if they are aligned.
         team: the threads that run it.
         origin: a step with the same code and constants, which it shares; None if there is none.
@@ -77,7 +78,7 @@ class NativeModel:
     def __init__(
         self,
         executable: Executable,
-        codes: Sequence[bytes],
+        codes: "Sequence[bytes] | LoadedCode",
         constants: Array | memoryview,
         team: Team,
         origin: "NativeModel | None" = None,
@@ -85,7 +86,7 @@ class NativeModel:
     ) -> None:
         self.executable = executable
         self.opened = opened
-        self.codes = tuple(codes)
+        self.codes = () if isinstance(codes, LoadedCode) else tuple(codes)
         self.team = team
         if origin is None:
             # The code is in memory twice, because the object code is kept beside the loaded code.
@@ -96,7 +97,7 @@ class NativeModel:
             names = dict.fromkeys(executable.calls.functions)
             counts = set(executable.calls.counts)
             names |= {caller_name(count): None for count in counts if count > COMMON_ARGUMENTS}
-            self._code = LoadedCode(self.codes, tuple(names))
+            self._code = codes if isinstance(codes, LoadedCode) else LoadedCode(codes, tuple(names))
         else:
             self._reservation, self.constants = origin._reservation, origin.constants
             self._code = origin._code

@@ -25,6 +25,7 @@ import numpy as np
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, axis, load
 from neurald.drivers.compiler.ir.graph import (
     Compute,
+    Convolution,
     Graph,
     MatrixProduct,
     Node,
@@ -39,6 +40,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.memory.array_copies import copy_arrays
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.hal.records import replace
 
@@ -79,7 +81,7 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
     if precision is Precision.F32:
         return
     kept = {*graph.inputs, *graph.outputs}
-    halves: dict[Value, Value] = {}
+    halves = _converted_factors(graph)
     sums = {node.output for node in graph.nodes if not isinstance(node, Compute)}
 
     def half(value: Value) -> Value:
@@ -135,6 +137,20 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
             assert not isinstance(node, Procedure)  # noqa: S101
             nodes.append(replace(node, input=factor(node.input), weights=factor(node.weights)))
     graph.nodes = nodes
+
+
+def _converted_factors(graph: Graph) -> dict[Value, Value]:
+    """Returns FLOAT16 constants for the factors of products that are FLOAT32 constants."""
+    products = (node for node in graph.nodes if isinstance(node, Convolution | MatrixProduct))
+    factors = dict.fromkeys(value for node in products for value in node.inputs)
+    copies: list[tuple[np.ndarray, np.ndarray]] = []
+    found: dict[Value, Value] = {}
+    for value in factors:
+        if value.constant is not None and value.type is Scalar.FLOAT32:
+            copies.append((np.empty(value.shape, np.float16), value.constant))
+            found[value] = Value(value.shape, Scalar.FLOAT16, copies[-1][0], value.name)
+    copy_arrays(copies)
+    return found
 
 
 def round_stored_only(graph: FusedGraph) -> FusedGraph:

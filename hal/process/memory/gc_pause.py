@@ -2,8 +2,6 @@
 
 import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from neurald.hal.process.fork import forkable_lock
 
@@ -12,8 +10,7 @@ _lock = forkable_lock()
 _state = {"count": 0, "was_enabled": False}
 
 
-@contextmanager
-def paused_gc() -> Iterator[None]:
+class paused_gc:  # noqa: N801 - used like a function
     """Pauses garbage collection during the block.
 
     It would take time, but find few cycles in the objects of a compiler or of modules that are
@@ -21,20 +18,26 @@ def paused_gc() -> Iterator[None]:
 
     Several threads may pause it at once. The last one restores the collector's original state.
     """
-    with _lock:
-        if not _state["count"]:
-            _state["was_enabled"] = gc.isenabled()
-            gc.disable()
-        _state["count"] += 1
-    try:
-        yield
-    finally:
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        with _lock:
+            if not _state["count"]:
+                _state["was_enabled"] = gc.isenabled()
+                gc.disable()
+            _state["count"] += 1
+
+    def __exit__(self, *_: object) -> None:
         with _lock:
             # `_resume_in_child` has reset the count in a forked child.
             if _state["count"]:
                 _state["count"] -= 1
                 if not _state["count"] and _state["was_enabled"]:
                     gc.enable()
+                    # What was put off is not left to whatever creates the next object.
+                    if gc.get_count()[0] > gc.get_threshold()[0]:
+                        gc.collect(0)
 
 
 def _resume_in_child() -> None:

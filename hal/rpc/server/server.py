@@ -195,6 +195,11 @@ class DeviceServer:
         """
         return all(thread.is_alive() for thread in self._serving)
 
+    @property
+    def thread_ids(self) -> tuple[int, ...]:
+        """The kernel's ids of the threads that accept calls and connections."""
+        return tuple(thread.native_id for thread in self._serving if thread.native_id is not None)
+
     def start(self) -> None:
         """Binds the address and serves it.
 

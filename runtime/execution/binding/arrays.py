@@ -1,17 +1,10 @@
 """Arrays as inputs and outputs of runs: conversion, and shapes of outputs."""
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.types import Dimensions, Model, OperandType, as_elements
-
-if TYPE_CHECKING:
-    # Imported on demand: a model that runs in one call of its device needs none of these.
-    pass
-
 
 #: Number of input shape combinations whose output shapes are cached.
 SHAPE_CACHE_SIZE = 256
@@ -28,27 +21,40 @@ def may_have_shape(declared: Dimensions, shape: tuple[int, ...]) -> bool:
     )
 
 
+_InputShapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
 _OutputShapes: TypeAlias = tuple[Dimensions, ...]
 
 
-def output_shapes_of(model: Model) -> Callable[[tuple[tuple[int, ...] | None, ...]], _OutputShapes]:
-    """Returns a function that infers the output shapes from the input shapes, where possible."""
-    graph = model.main
-    declared = tuple(graph.operands[index] for index in model.inputs)
-    results = tuple(graph.operands[index] for index in model.outputs)
-    are_known = all(operand.is_fully_specified for operand in (*declared, *results))
+class OutputShapes:
+    """Infers the shapes of a model's outputs from those of its inputs, where possible."""
 
-    @lru_cache(maxsize=SHAPE_CACHE_SIZE)
-    def output_shapes(inputs: tuple[tuple[int, ...] | None, ...]) -> _OutputShapes:
-        if are_known and inputs == tuple(operand.dimensions for operand in declared):
-            return tuple(operand.dimensions for operand in results)
+    __slots__ = ("_known", "_model")
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._known: dict[_InputShapes, _OutputShapes] = {}
+
+    def __call__(self, inputs: _InputShapes) -> _OutputShapes:
+        """Returns the shapes of the outputs for shapes of the inputs; None for omitted ones."""
+        found = self._known.get(inputs)
+        if found is None:
+            if len(self._known) >= SHAPE_CACHE_SIZE:
+                self._known.clear()
+            found = self._known[inputs] = self._infer(inputs)
+        return found
+
+    def _infer(self, inputs: _InputShapes) -> _OutputShapes:
+        model, graph = self._model, self._model.main
+        declared = [graph.operands[index] for index in model.inputs]
+        results = [graph.operands[index] for index in model.outputs]
+        are_known = all(operand.is_fully_specified for operand in (*declared, *results))
+        if are_known and inputs == tuple([operand.dimensions for operand in declared]):
+            return tuple([operand.dimensions for operand in results])
         from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 
         given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
         shapes = infer_shapes(model, graph, bind_operations(graph), given)
-        return tuple(shapes.get(index, graph.operands[index].dimensions) for index in model.outputs)
-
-    return output_shapes
+        return tuple([shapes.get(index, graph.operands[index].dimensions) for index in model.outputs])
 
 
 def contiguous(value: Any, operand_type: OperandType, position: int) -> Array:

@@ -38,8 +38,17 @@ def stored(directory: Path, content: bytes = CONTENT, graphs: str = "11") -> Pat
 
 
 def data(directory: Path) -> Memory | None:
-    found = Cache(directory).load(PARTS.key(), NEEDED)
+    found = Cache(directory).load(PARTS.key(), NEEDED, is_shared=_kind["is_shared"])
     return found.artifact.data[0] if isinstance(found, Loaded) else None
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["private", "shared"])
+def _memories(request: pytest.FixtureRequest) -> None:
+    """Copies large data to memory of this process, or to memory that another one can map."""
+    _kind["is_shared"] = request.param
+
+
+_kind = {"is_shared": False}
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +69,9 @@ _hashed: list[int] = []
 
 
 def is_believed(memory: Memory | None) -> bool:
-    """Returns whether the large file was not hashed since the last call; its memory is sealed."""
-    assert isinstance(memory, SharedMemory)
+    """Returns whether the large file was not hashed since the last call; nobody can write its memory."""
+    assert memory is not None
+    assert isinstance(memory, SharedMemory) is _kind["is_shared"]
     assert bytes(memory.view()) == CONTENT
     assert memory.readonly
     hashed = max(_hashed, default=0)
@@ -96,15 +106,23 @@ def test_a_file_that_changes_while_it_is_copied_is_not_believed(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = stored(directory) / "data0"
-    sendfile = os.sendfile
+    sendfile, preadv = os.sendfile, os.preadv
 
-    def beside(target: int, source: int, offset: int, count: int) -> int:
+    def write_to(source: int) -> None:
         if os.fstat(source).st_size == len(CONTENT):
             with path.open("r+b") as file:
                 file.write(b"!")
+
+    def send(target: int, source: int, offset: int, count: int) -> int:
+        write_to(source)
         return sendfile(target, source, offset, count)
 
-    monkeypatch.setattr(os, "sendfile", beside)
+    def read(source: int, buffers: list[memoryview], offset: int) -> int:
+        write_to(source)
+        return preadv(source, buffers, offset)
+
+    monkeypatch.setattr(os, "sendfile", send)
+    monkeypatch.setattr(os, "preadv", read)
     assert isinstance(Cache(directory).load(PARTS.key(), NEEDED), Miss)
 
 

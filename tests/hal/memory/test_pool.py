@@ -15,7 +15,16 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, align, anonymous, checked_range
+from neurald.hal.memory.pool import (
+    HostMemory,
+    Memory,
+    SharedMemory,
+    align,
+    anonymous,
+    anonymous_whole,
+    buffer_address,
+    checked_range,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -43,6 +52,18 @@ def test_parts_of_private_memory_stay() -> None:
     private[:] = b"x" * len(private)
     assert b"".join(HostMemory(private).parts()) == b"x" * len(private)
     assert private[:] == b"x" * len(private)
+
+
+@pytest.mark.parametrize("size", [1, 4097, (1 << 20) - 1, 1 << 20, (3 << 20) - 1, 3 << 20, (5 << 20) + 3])
+def test_private_memory_of_any_size_is_zero_and_can_be_filled(size: int) -> None:
+    memory = anonymous_whole(size)
+    assert memory.nbytes == size
+    assert not memory.readonly
+    assert buffer_address(memory) % mmap.PAGESIZE == 0
+    assert memory == bytes(size)
+    content = os.urandom(size)
+    memory[:] = content
+    assert memory == content
 
 
 def test_ranges_are_copied_one_after_the_other() -> None:

@@ -17,6 +17,7 @@ import pytest
 from support.daemon.managed import Managed
 from support.daemon.processes import bare_environment, is_alive, run_command
 from support.models.addition import addition, request
+from support.processes import has_pidfds_of_threads
 from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -388,6 +389,51 @@ def test_a_driver_that_somebody_stops_is_not_started_again_without_clients(manag
     assert (status.starts, status.deaths) == (1, 0)
     assert "told its process to stop" in status.reason
     assert add(connected(managed), 1) == 2
+
+
+def test_the_spare_process_of_a_driver_that_somebody_stops_stays_for_the_next_client(
+    with_spare: Managed,
+) -> None:
+    device = connected(with_spare)
+    process = with_spare.wait_for(DriverState.READY).process
+    assert process is not None
+    spare = _spare_of(with_spare)
+    device.close()
+    wait_until(lambda: with_spare.status().sessions == 0)
+    os.kill(process, signal.SIGTERM)
+    assert with_spare.wait_for(DriverState.STOPPED).spare == spare
+    assert add(connected(with_spare), 1) == 2
+    assert with_spare.starts == [process, spare]
+
+
+def test_a_client_that_has_just_come_counts_when_somebody_stops_the_driver(managed: Managed) -> None:
+    device = connected(managed)
+    process = managed.wait_for(DriverState.READY).process
+    assert process is not None
+    device.close()
+    wait_until(lambda: managed.status().sessions == 0)
+    os.kill(managed.process.pid, signal.SIGSTOP)  # it hears of the client and of the end at once
+    try:
+        device = connected(managed)
+        os.kill(process, signal.SIGTERM)
+    finally:
+        os.kill(managed.process.pid, signal.SIGCONT)
+    # Nobody needs to ask for another process.
+    wait_until(lambda: len(managed.starts) == 2)
+    wait_until(lambda: _added_again(device) == 2)
+
+
+@pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
+def test_a_killed_driver_is_not_ready_before_its_memory_is_given_back(managed: Managed) -> None:
+    assert add(connected(managed), 1) == 2
+    os.kill(managed.starts[0], signal.SIGKILL)
+    wait_until(lambda: "(signal SIGKILL)" in managed.log)
+    line = "BACKOFF: it ended by itself"
+    assert [each.partition(line)[2] for each in managed.log.splitlines() if line in each] == [
+        "",
+        " (signal SIGKILL)",
+    ]
+    assert managed.status().deaths == 1
 
 
 def test_a_hang_up_signal_loads_the_configuration_again(managed: Managed) -> None:

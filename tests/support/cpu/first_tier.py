@@ -6,7 +6,7 @@ import numpy as np
 
 from neurald.drivers.cpu.first_tier.kernels.units import library_units
 from neurald.drivers.cpu.first_tier.preparation import prepare
-from neurald.drivers.cpu.native.llvm import link_image
+from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.object_code import object_codes
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -21,9 +21,10 @@ TARGETS_HERE = sorted(name for name, target in TARGETS.items() if runs_here(targ
 
 
 @cache
-def library(target: str) -> tuple[bytes, ...]:
+def library(target: str) -> LoadedCode:
     """Returns the code of the library."""
-    return link_image(object_codes(library_units(TARGETS[target]), TARGETS[target]))
+    (image,) = link_image(object_codes(library_units(TARGETS[target]), TARGETS[target]))
+    return LoadedCode.of_image(image)
 
 
 def prepared(

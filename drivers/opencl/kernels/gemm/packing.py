@@ -1,4 +1,8 @@
-"""Packs constant weights into the order in which kernels read them, once for each layout."""
+"""Packs constant weights into the order in which kernels read them, once for each layout.
+
+Mostly the packed array is a view of the weights. Only the layouts that kernels use are copied, to
+the memory of all constants.
+"""
 
 from collections.abc import Callable, Hashable
 from weakref import WeakKeyDictionary
@@ -22,7 +26,7 @@ def packed(weights: Value, layout: Hashable, pack: Callable[[np.ndarray], np.nda
     known = _packed.setdefault(weights, {})
     if layout not in known:
         assert weights.constant is not None  # noqa: S101 - callers pack constants
-        array = np.ascontiguousarray(pack(weights.constant))
+        array = pack(weights.constant)
         known[layout] = Value(array.shape, Scalar.of(array.dtype), array, weights.name)
     return known[layout]
 

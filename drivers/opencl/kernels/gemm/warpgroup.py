@@ -313,7 +313,8 @@ def packed_blocks(right: Value) -> Value:
         whole = padded(padded(array, 1, BLOCK, 0), 2, each, 0)
         batches, columns, depth = whole.shape
         # Chunks of 16 bytes as elements.
-        chunks = whole.view(np.complex128).reshape(batches, columns // BLOCK, BLOCK, depth // each, -1)
+        bytes_16 = np.ascontiguousarray(whole).view(np.complex128)
+        chunks = bytes_16.reshape(batches, columns // BLOCK, BLOCK, depth // each, -1)
         row, chunk = np.ogrid[:BLOCK, : chunks.shape[-1]]
         swizzled = chunks.transpose(0, 1, 3, 2, 4)[:, :, :, row, chunk ^ (row & 7)]
         return np.ascontiguousarray(swizzled).view(array.dtype).reshape(whole.shape)

@@ -1,4 +1,4 @@
-"""The kernels of the first tier are compiled once, and kept."""
+"""The kernels of the first tier are in the package, or compiled once and kept."""
 
 import os
 import subprocess
@@ -11,8 +11,13 @@ from support.daemon.forking import in_child
 from support.models.small import add_model
 
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.first_tier import built_library
+from neurald.drivers.cpu.first_tier import library as subject
 from neurald.drivers.cpu.first_tier.library import FirstTierLibrary, read_library, write_library
+from neurald.drivers.cpu.native.image import decoded
+from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.compiling.background import end_processes
 from neurald.hal.device import Artifact, PrepareOptions
@@ -26,13 +31,15 @@ TARGET = TARGETS["generic"]
 _PROGRAM = """
 import sys
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.first_tier import library as subject
 from neurald.hal.compiling import background
 
 background.NICENESS = 0
+subject.built_library = lambda target: None
 library = CpuDevice().first_tier_library
-assert library.codes(None) is None
+assert library.code(None) is None
 assert library.wait(120)
-print(library.codes(None) is not None)
+print(library.code(None) is not None)
 used = ("llvmlite.binding", "neurald.drivers.cpu.emit.vector", "neurald.drivers.cpu.first_tier.kernels.units")
 print({name for name in used if name in sys.modules})
 """
@@ -52,28 +59,57 @@ class Kept:
         self.artifacts[name] = artifact
 
 
+@pytest.fixture
+def none_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hides the libraries of the package."""
+    monkeypatch.setattr(subject, "built_library", lambda target: None)
+
+
+@pytest.mark.skipif(MACHINE != built_library.MACHINE, reason="the package has no library for this machine")
+def test_the_library_of_the_package_is_used_at_once() -> None:
+    device, kept = CpuDevice(), Kept()
+    assert isinstance(device.first_tier_library.code(kept), LoadedCode)
+    assert device.first_tier_library.wait(0)
+    assert not kept.artifacts
+    assert isinstance(device.prepare_first_tier(add_model(), PrepareOptions()), CpuPreparedModel)
+
+
+def test_what_of_the_package_cannot_be_loaded_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "built_library", lambda target: b"no image")
+    library = FirstTierLibrary(TARGET)
+    assert library.code(None) is None
+    assert library.wait(120)
+    assert library.code(None) is not None
+
+
+@pytest.mark.usefixtures("none_built")
 def test_the_library_is_compiled_in_the_background_and_kept() -> None:
     kept = Kept()
     library = FirstTierLibrary(TARGET)
-    assert library.codes(kept) is None
+    assert library.code(kept) is None
     assert library.wait(120)
-    codes = library.codes(kept)
-    assert codes is not None
+    code = library.code(kept)
+    assert isinstance(code, LoadedCode)
     again = FirstTierLibrary(TARGET)
-    assert again.codes(kept) == codes
+    found = again.code(kept)
+    assert isinstance(found, LoadedCode)
+    assert found.addresses.keys() == code.addresses.keys()
     assert again.wait(0)
 
 
+@pytest.mark.usefixtures("none_built")
 def test_an_application_compiles_it_in_another_process() -> None:
     device, kept = CpuDevice(), Kept()
-    assert device.first_tier_library.codes(kept) is None
+    assert device.first_tier_library.code(kept) is None
     assert device.first_tier_library.wait(120)
     end_processes()
-    codes = device.first_tier_library.codes(kept)
-    assert codes is not None
-    assert codes == read_library(kept.artifacts[b"first tier"], device._target).codes
+    code = device.first_tier_library.code(kept)
+    assert isinstance(code, LoadedCode)
+    (image,) = read_library(kept.artifacts[b"first tier"], device._target).codes
+    assert code.addresses.keys() == decoded(image).functions.keys()
 
 
+@pytest.mark.usefixtures("none_built")
 def test_without_another_process_it_is_compiled_in_this_one() -> None:
     calls: list[Cancellation] = []
 
@@ -82,9 +118,9 @@ def test_without_another_process_it_is_compiled_in_this_one() -> None:
         raise OpFailed("no process can start")
 
     library = FirstTierLibrary(TARGET, fail)
-    assert library.codes(None) is None
+    assert library.code(None) is None
     assert library.wait(120)
-    assert library.codes(None) is not None
+    assert library.code(None) is not None
     assert len(calls) == 1
 
 
@@ -97,6 +133,7 @@ def test_the_process_of_an_application_imports_no_compiler_for_it(tmp_path: Path
     assert done.stdout.split() == ["True", "set()"]
 
 
+@pytest.mark.usefixtures("none_built")
 def test_models_use_the_library_as_soon_as_it_is_there() -> None:
     device, options = CpuDevice(), PrepareOptions(variants=Kept())
     assert isinstance(device.prepare_first_tier(add_model(), options), ReferenceModel)
@@ -105,18 +142,20 @@ def test_models_use_the_library_as_soon_as_it_is_there() -> None:
     assert CpuDevice(compiles=False).prepare_first_tier(add_model(), options) is None
 
 
+@pytest.mark.usefixtures("none_built")
 def test_a_forked_child_compiles_it_again() -> None:
     library = FirstTierLibrary(TARGET)
     library._compiling = -1
 
     def check() -> None:
-        assert library.codes(None) is None
+        assert library.code(None) is None
         assert library.wait(60)
-        assert library.codes(None) is not None
+        assert library.code(None) is not None
 
     in_child(check, 80)
 
 
+@pytest.mark.usefixtures("none_built")
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -134,7 +173,7 @@ def test_damaged_files_are_refused(damage: Any, message: str) -> None:
     kept = Kept()
     kept.artifacts[b"first tier"] = artifact
     library = FirstTierLibrary(TARGET)
-    assert library.codes(kept) is None
+    assert library.code(kept) is None
     assert library.wait(120)
     assert kept.artifacts[b"first tier"] is not artifact
 

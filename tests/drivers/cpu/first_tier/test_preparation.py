@@ -11,6 +11,7 @@ from support.opencl.models import request_of
 import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.first_tier import library
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.compiling.background import BackgroundCompiler
@@ -105,7 +106,7 @@ def test_graphs_of_loops_have_kernels() -> None:
     np.testing.assert_array_equal(power, arrays[1] * arrays[2] ** 5)
 
 
-def test_models_with_open_dimensions_are_bound_for_each_size() -> None:
+def test_models_with_open_dimensions_are_bound_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = nd.ModelBuilder()
     given, none = builder.add_operand(FLOAT, (0, 5)), builder.add_operand(nd.OperandType.INT32)
     builder.set_operand_value(none, 0)
@@ -114,6 +115,7 @@ def test_models_with_open_dimensions_are_bound_for_each_size() -> None:
     builder.identify_inputs_and_outputs([given], [output])
     model, device = builder.finish(), CpuDevice()
     # While there is no library, on references.
+    monkeypatch.setattr(library, "built_library", lambda target: None)
     first = device.prepare_first_tier(model, PrepareOptions())
     assert isinstance(first, SpecializingModel)
     for is_ready in (False, True):
@@ -151,7 +153,7 @@ def test_what_is_compiled_in_the_background_has_a_first_tier_for_new_sizes() -> 
     builder.add_operation(nd.OperationType.TANH, [given], [output])
     builder.identify_inputs_and_outputs([given], [output])
     model, device = builder.finish(), CpuDevice()
-    device.first_tier_library.codes(None)
+    device.first_tier_library.code(None)
     assert device.first_tier_library.wait(120)
     compiler = BackgroundCompiler("cpu", device, model)
     prepared = device.prepare_model(model, PrepareOptions(compiler=compiler, cancellation=Cancellation()))

@@ -1,0 +1,54 @@
+"""Copies arrays of megabytes, such as weights, in several threads.
+
+NumPy copies without the GIL. One thread reorders or converts about a gigabyte in a second, which
+would be much of the time in which a large model is prepared.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from neurald.hal.lazy_numpy import Array, np
+
+#: Bytes that one thread copies at a time.
+_PART_BYTES: Final = 4 << 20
+_MAX_THREADS: Final = 8
+
+
+def copy_arrays(copies: "Iterable[tuple[Array, Array]]") -> None:
+    """Copies arrays, with conversion to the target's type, and returns when all are copied.
+
+    Numbers beyond the target's range become infinite.
+
+    Args:
+        copies: targets and sources of the same shape.
+    """
+    parts = [part for target, source in copies for part in _parts(target, source)]
+    count = min(_MAX_THREADS, len(parts), len(os.sched_getaffinity(0)))
+    if count < 2:
+        for target, source in parts:
+            _copy(target, source)
+        return
+    # Imported here, because small models do not need it.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(count, thread_name_prefix="neurald copy") as threads:
+        for _ in threads.map(_copy, *zip(*parts, strict=True)):
+            pass
+
+
+def _parts(target: "Array", source: "Array") -> "Iterator[tuple[Array, Array]]":
+    """Yields parts of both arrays along the first dimension that has several elements."""
+    while target.ndim > 1 and len(target) == 1:
+        target, source = target[0], source[0]
+    if target.ndim == 0 or target.nbytes <= _PART_BYTES:
+        yield target, source
+        return
+    rows = max(1, _PART_BYTES * len(target) // target.nbytes)
+    for start in range(0, len(target), rows):
+        yield target[start : start + rows], source[start : start + rows]
+
+
+def _copy(target: "Array", source: "Array") -> None:
+    with np.errstate(over="ignore"):
+        np.copyto(target, source, casting="unsafe")

@@ -1,0 +1,90 @@
+"""The library of the first tier as machine code, which is a part of this package for x86-64.
+
+A machine that has never run this package would run its first models on references until the library
+is compiled. `scripts/first_tier_library.py` compiles it beforehand, for each target. An index says
+from which sources. Other architectures compile the library. So do all if its sources have changed
+since.
+"""
+
+import logging
+import pkgutil
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.target.target import Target
+from neurald.hal.cache.sources import sources_digest
+from neurald.hal.digests import hex_digest_of
+
+_LOG = logging.getLogger(__name__)
+
+#: Lies beside this module: encodes an `Index`.
+INDEX: Final = "library.index.json"
+MACHINE: Final = "x86_64"
+#: Targets with a file of their own, and those that have the same library as another one.
+TARGETS: Final = ("avx512vnni", "avx512", "avx2", "generic")
+_SAME: Final[Mapping[str, str]] = {"amx": "avx512vnni"}
+#: Limit of the size of a library; each has 0.2 MiB.
+_MAX_BYTES: Final = 4 << 20
+
+
+class BuiltFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A library.
+
+    Attributes:
+        text: the digest of what was compiled.
+        content: the digest of the image.
+    """
+
+    text: str
+    content: str
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about the libraries.
+
+    Attributes:
+        llvm: the version that compiled them.
+        sources: paths, in this package, of what generates and compiles them.
+        digest: of these files.
+        files: the libraries by target.
+    """
+
+    llvm: str
+    sources: tuple[str, ...]
+    digest: str
+    files: dict[str, BuiltFile]
+
+
+def file_of(target: str) -> str:
+    """Returns the name of the file of a target, relative to this module."""
+    return f"library.{target}.image"
+
+
+def text_digest(units: Sequence[Unit]) -> str:
+    """Returns the digest of what is compiled."""
+    return hex_digest_of("\0".join(text for unit in units for text in (unit.name, unit.text)).encode())
+
+
+def built_library(target: Target) -> bytes | None:
+    """Returns the library as an encoded image (see `native.image`); None if it has to be compiled."""
+    name = _SAME.get(target.name, target.name)
+    if target.machine != MACHINE or name not in TARGETS:
+        return None
+    try:
+        index = msgspec.json.decode(pkgutil.get_data(__name__, INDEX) or b"", type=Index)
+        if sources_digest(*index.sources) != index.digest:
+            _LOG.info("the kernels of the first tier are compiled, since their sources were changed")
+            return None
+        inflation = zlib.decompressobj()
+        image = inflation.decompress(pkgutil.get_data(__name__, file_of(name)) or b"", _MAX_BYTES)
+        if hex_digest_of(image) == index.files[name].content:
+            return image
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, OSError, zlib.error) as error:
+        _LOG.info("the kernels of the first tier are compiled, since the package's are damaged: %s", error)
+    else:
+        _LOG.info("the kernels of the first tier are compiled, since the package's are damaged")
+    return None

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Compiles the library of the CPU driver's first tier for x86-64, as files of the package.
+
+It compiles what has other texts than the files, or was compiled by another version of LLVM. With
+--check it compiles everything, and fails if a file is not what its sources give.
+
+Run with the environment's Python: .venv/bin/python scripts/first_tier_library.py
+"""
+
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import msgspec
+
+from neurald.drivers.cpu.first_tier import built_library
+from neurald.drivers.cpu.first_tier.built_library import (
+    INDEX,
+    MACHINE,
+    TARGETS,
+    BuiltFile,
+    Index,
+    file_of,
+    text_digest,
+)
+from neurald.drivers.cpu.first_tier.kernels.units import library_units
+from neurald.drivers.cpu.native.elf_linker import link
+from neurald.drivers.cpu.native.llvm import TargetMachine
+from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.target import target as targets
+from neurald.hal.cache.sources import sources_digest
+from neurald.hal.digests import hex_digest_of
+
+FOLDER = Path(built_library.__file__).resolve().parent
+#: What generates texts and compiles them.
+GENERATORS = ("neurald.drivers.compiler.", "neurald.drivers.cpu.")
+
+
+def sources() -> tuple[str, ...]:
+    """Returns the paths, in the package, of the modules that have generated texts."""
+    found = {
+        module.__name__.removeprefix("neurald.").replace(".", "/") + ".py"
+        for module in list(sys.modules.values())
+        if module.__name__.startswith(GENERATORS) and not hasattr(module, "__path__")
+    }
+    return tuple(sorted(found - {"drivers/cpu/first_tier/built_library.py"}))
+
+
+def compiled(target: str, units: Sequence[Unit]) -> bytes:
+    """Returns the library of a target as an encoded image."""
+    machine = TargetMachine(targets.TARGETS[target], f"{MACHINE}-unknown-linux-gnu")
+    return link([machine.object_code(unit.text) for unit in units]).encoded()
+
+
+def read_index() -> Index:
+    """Returns the index of the files; an empty one if there is none."""
+    try:
+        return msgspec.json.decode((FOLDER / INDEX).read_bytes(), type=Index)
+    except (OSError, msgspec.DecodeError):
+        return Index(llvm="", sources=(), digest="", files={})
+
+
+def is_current(before: Index, version: str, target: str, text: str) -> bool:
+    """Returns True if there is a file that was compiled from this text by this version of LLVM."""
+    known = before.files.get(target)
+    return before.llvm == version and known is not None and known.text == text and _is_intact(target, known)
+
+
+def _is_intact(target: str, known: BuiltFile) -> bool:
+    try:
+        return hex_digest_of(zlib.decompress((FOLDER / file_of(target)).read_bytes())) == known.content
+    except (OSError, zlib.error):
+        return False
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes or checks the files; returns the exit status."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    checks = "--check" in arguments
+    before, version = read_index(), ".".join(map(str, llvm.llvm_version_info))
+    files: dict[str, BuiltFile] = {}
+    for target in TARGETS:
+        units = library_units(targets.TARGETS[target])
+        text = text_digest(units)
+        if not checks and is_current(before, version, target, text):
+            files[target] = before.files[target]
+            continue
+        image = compiled(target, units)
+        files[target] = BuiltFile(text=text, content=hex_digest_of(image))
+        if checks and not is_current(before, version, target, text):
+            return _outdated(FOLDER / file_of(target))
+        if not checks:
+            (FOLDER / file_of(target)).write_bytes(zlib.compress(image, 9))
+    paths = sources()
+    index = Index(llvm=version, sources=paths, digest=sources_digest(*paths), files=files)
+    if not checks:
+        (FOLDER / INDEX).write_bytes(msgspec.json.format(msgspec.json.encode(index), indent=2) + b"\n")
+    elif index != before:
+        return _outdated(FOLDER / INDEX)
+    return 0
+
+
+def _outdated(file: Path) -> int:
+    sys.stderr.write(f"{file} is outdated; run scripts/first_tier_library.py\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
