@@ -109,6 +109,13 @@ static inline int4 neurald_rounded4(const int4 value, const int4 mantissa, const
 static inline int4 neurald_rounded_down4(const int4 value, const int4 mantissa, const int4 exponent) {
   return (int4)((int)(((long)value.x * (long)mantissa.x + (1L << (30 - exponent.x))) >> 32) >> ~exponent.x, (int)(((long)value.y * (long)mantissa.y + (1L << (30 - exponent.y))) >> 32) >> ~exponent.y, (int)(((long)value.z * (long)mantissa.z + (1L << (30 - exponent.z))) >> 32) >> ~exponent.z, (int)(((long)value.w * (long)mantissa.w + (1L << (30 - exponent.w))) >> 32) >> ~exponent.w);
 }
+// A rounded sum of multiples of 8-bit numbers, see `rounded_sum`. Adding 3 * 2^22 converts small
+// integers to floats and back, and rounds to the nearest.
+static inline int4 neurald_rounded_sum4(const int4 first, const int4 second, const float4 a, const float4 b, const float4 addend, const float4 low, const float4 high) {
+  const float4 x = as_float4(first + 0x4B400000) - 12582912.0f, y = as_float4(second + 0x4B400000) - 12582912.0f;
+  const float4 total = fmin(fmax(fma(x, a, fma(y, b, addend)), low), high);
+  return as_int4(total + 12582912.0f) - 0x4B400000;
+}
 static inline float neurald_part_float4(float4 texel, int at) {
   return at & 2 ? (at & 1 ? texel.w : texel.z) : (at & 1 ? texel.y : texel.x);
 }

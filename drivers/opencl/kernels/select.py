@@ -97,7 +97,9 @@ def _candidates(
     if is_large:
         # The estimate of the first ones is good enough. Pipelines pay where groups compute several
         # tiles; the others also gather windows and read matrices that are no constants.
-        pipelines = warpgroup_pipeline.candidates(kernel, product, facts, relaxed=relaxed)
+        pipelines = warpgroup_pipeline.candidates(
+            kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
+        )
         yield from islice(pipelines, _MAX_PIPELINES)
         yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MAX_WARPGROUPS)
     tensor_cores = tensor_core.candidates(

@@ -315,7 +315,9 @@ def _names(tiling: FusedBlockTiling, values: KernelArguments, sums: AccumulatorL
     vector = f"{memory_type(kind)}4" if is_integer else "float4"
     is_half = kind is Scalar.FLOAT16
     put = (
-        "*(__local uint2 *)to = neurald_halves_of_float4(value);" if is_half else f"*(__local {vector} *)to = value;"
+        "*(__local uint2 *)to = neurald_halves_of_float4(value);"
+        if is_half
+        else f"*(__local {vector} *)to = value;"
     )
     return {
         **tiling.patch.names,

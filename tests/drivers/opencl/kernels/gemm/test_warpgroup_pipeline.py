@@ -136,6 +136,34 @@ def test_groups_compute_several_tiles(tiling: int) -> None:
     assert status == 0
 
 
+@pytest.mark.skipif(
+    FACTS is None or not has_instruction(), reason="warps wait for no others, which C cannot stand for"
+)
+@pytest.mark.parametrize("split", [2, 3, 4, 6])
+def test_groups_share_the_depth(split: int) -> None:
+    """Each share of a tile is computed by another group, and their sums are stored once."""
+    builder = GraphBuilder()
+    left, right = (
+        builder.input(300, 24 * 64, type=Scalar.FLOAT16),
+        builder.weights(260, 24 * 64, type=Scalar.FLOAT16),
+    )
+    graph = builder.finish(builder.matrix_product(left, right))
+    given = random_array(np.random.default_rng(split), left.shape, left.type)
+    (expected,) = evaluate(graph, [given])
+    (kernel,) = fuse(graph).kernels
+    product = gemm_view(kernel)
+    assert product is not None
+    case = Case(kernels=(kernel,), arrays={left: given}, expected=expected, label="shares")
+    with patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0):
+        found = warpgroup_pipeline.candidates(kernel, product, facts(132), relaxed=False, has_workspace=True)
+        shared = [each for each in found if each.label.endswith(f"split by {split}")]
+    assert len(shared) == _TILINGS
+    for source in shared[split % 2 :: 2]:
+        result, status = run(source, case)
+        np.testing.assert_allclose(result, expected, rtol=2e-3, atol=5e-2, err_msg=source.label)
+        assert status == 0
+
+
 def test_tiles_and_registers_fit_a_compute_unit() -> None:
     for tiling in warpgroup_pipeline._TILINGS:
         copying, multiplying = warpgroup_pipeline._REGISTERS[tiling.sharing * tiling.teams]
