@@ -167,8 +167,8 @@ def _applied(expression: Apply, operands: list[_Floats]) -> _Floats | None:
     if any(number is None for number in numbers[1:]):
         return None
     if op is Op.SHIFT_LEFT:
-        return operands[0] * 2.0 ** float(numbers[1] or 0)
-    return operands[0] * float(numbers[1] or 0) * 2.0 ** (float(numbers[2] or 0) - 31)
+        return operands[0] * np.float64(2.0 ** float(numbers[1] or 0))
+    return operands[0] * np.float64(float(numbers[1] or 0) * 2.0 ** (float(numbers[2] or 0) - 31))
 
 
 def _moved(coefficients: _Floats) -> Iterator[tuple[tuple[np.float32, np.float32], np.float32]]:

@@ -6,7 +6,8 @@
 //: times 64 rows of a warpgroup. SHARING: warpgroups that share a tile. TEAMS: tiles that are under way
 //: together. MULTIPLYING: work-items that multiply. BLOCK_BYTES: of 64 columns in a step. SLAB: columns
 //: of 16 rows that a warp stores at a time. SLAB_PITCH: accumulators between rows in its part of local
-//: memory; SLABS_AT: where these parts begin. VALUE: the type of four elements.
+//: memory; SLABS_AT: where these parts begin. PARTS: 2 if the right matrix has remainders, or 1.
+//: VALUE: the type of four elements.
 
 //: [function]
 //: The whole function, and those that it calls.
@@ -30,11 +31,7 @@ static inline void ${KERNEL}_await(const uint counter, const uint phase) {
 static inline void ${KERNEL}_meet() {
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
-static inline void ${KERNEL}_run($T (*sums)[$COUNT], const uint full, const uint empty, const uint left, const uint right, const uint stage, const uint phase, const uint lane, const uint next) {
-  asm volatile($INSTRUCTIONS
-               : $OPERANDS
-               : "r"(full), "r"(empty), "r"(left), "r"(right), "r"(stage), "r"(phase), "r"(lane), "r"(next) : "memory");
-}
+$RUNNING
 $TOTAL
 $FUNCTION {
   const uint steps_at = (uint)(ulong)scratch, full = steps_at + $STAGES * $STEP, empty = full + $STAGES * 8, turns = empty + $STAGES * 8;
@@ -67,9 +64,10 @@ $FUNCTION {
       for (int step = 0; step < $steps; ++step) {
         ${KERNEL}_await(empty + stage * 8, phase);
         if (item == 0) {
-          ${KERNEL}_expect(full + stage * 8, blocks * $BLOCK_BYTES);
-          for (int i = 0; i < blocks; ++i)
-            ${KERNEL}_fetch(steps_at + stage * $STEP + $BM * $BYTES + i * $BLOCK_BYTES, right + i * $block_pitch, full + stage * 8);
+          ${KERNEL}_expect(full + stage * 8, $PARTS * blocks * $BLOCK_BYTES);
+          for (int part = 0; part < $PARTS; ++part)
+            for (int i = 0; i < blocks; ++i)
+              ${KERNEL}_fetch(steps_at + stage * $STEP + $BM * $BYTES + (part * ($BN / 64) + i) * $BLOCK_BYTES, right + (part * $column_blocks + i) * $block_pitch, full + stage * 8);
         }
         const int seen = (share * $steps + step) * $BYTES + chunk * 16 < $depth * $SIZE ? count : 0;
 #pragma unroll
@@ -98,7 +96,7 @@ $FUNCTION {
       // Teams multiply in turn: the phase of a counter only differs from that of the use before.
       if ($TEAMS > 1) ${KERNEL}_await(turns + team * 8, turn);
       turn ^= 1;
-      ${KERNEL}_run(sums, full, empty, left, steps_at + $BM * $BYTES, position % $STAGES, position / $STAGES & 1, lane, turns + (team + 1) % $TEAMS * 8);
+$RUN
       position += $TEAMS * $steps;
 $HAND_ON
 #define NEURALD_PLACE(block, behind) \
@@ -193,3 +191,41 @@ static inline ${T}4 ${KERNEL}_total(__global const ${T}4 *from) {
       const bool is_last = *before == $SPLIT - 1;
       ${KERNEL}_meet();
       if (!is_last) continue;
+
+//: [running]
+//: Function that multiplies all steps of a tile.
+static inline void ${KERNEL}_run($T (*sums)[$COUNT], const uint full, const uint empty, const uint left, const uint right, const uint stage, const uint phase, const uint lane, const uint next) {
+  asm volatile($INSTRUCTIONS
+               : $OPERANDS
+               : "r"(full), "r"(empty), "r"(left), "r"(right), "r"(stage), "r"(phase), "r"(lane), "r"(next) : "memory");
+}
+
+//: [run]
+//: Calls that function.
+      ${KERNEL}_run(sums, full, empty, left, steps_at + $BM * $BYTES, position % $STAGES, position / $STAGES & 1, lane, turns + (team + 1) % $TEAMS * 8);
+
+//: [running_remainders]
+//: Function that multiplies a step, see warpgroup_remainders.py.
+static inline void ${KERNEL}_step(float *sums, float *rests, const uint full, const uint empty, const uint left, const uint right, const uint phase, const uint lane) {
+  asm volatile($INSTRUCTIONS
+               : $OPERANDS
+               : "r"(full), "r"(empty), "r"(left), "r"(right), "r"(phase), "r"(lane) : "memory");
+}
+
+//: [run_remainders]
+//: Multiplies all steps of a tile; products with a remainder count only if the others are finite.
+      float rests[$COUNT];
+#pragma unroll
+      for (int j = 0; j < $COUNT; ++j) sums[0][j] = rests[j] = 0;
+      const uint own = left + (lid / 32 % 4 * 16 + (lane >> 2)) * $BYTES + ((lane >> 2) << 4) + (lane & 3) * 4;
+#pragma unroll 1
+      for (int step = position; step < position + $steps; ++step) {
+        const uint stage = step % $STAGES;
+        float found[$COUNT];
+        ${KERNEL}_step(found, rests, full + stage * 8, empty + stage * 8, own + stage * $STEP, steps_at + $BM * $BYTES + stage * $STEP, step / $STAGES & 1, lane);
+#pragma unroll
+        for (int j = 0; j < $COUNT; ++j) sums[0][j] += found[j];
+      }
+#pragma unroll
+      for (int j = 0; j < $COUNT; ++j)
+        if (isfinite(sums[0][j])) sums[0][j] += rests[j];

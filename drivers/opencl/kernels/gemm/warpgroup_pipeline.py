@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
@@ -35,6 +36,7 @@ from neurald.drivers.opencl.kernels.gemm.warpgroup import (
     packed_blocks,
     storing,
 )
+from neurald.drivers.opencl.kernels.gemm.warpgroup_remainders import split, step_lines
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.retargeting import HIDDEN
 from neurald.hal.records import replace
@@ -63,6 +65,7 @@ class PipelineTiling:
         stages: the number of steps in local memory.
         slab: the number of columns that a warp stores at a time.
         split: the number of tiles that share the depth of one; they may belong to different groups.
+        parts: 2 if FLOAT32 are split into sums of two TF32, or 1.
     """
 
     columns: int
@@ -72,6 +75,7 @@ class PipelineTiling:
     stages: int
     slab: int = 32
     split: int = 1
+    parts: int = 1
 
     @property
     def rows(self) -> int:
@@ -86,7 +90,7 @@ class PipelineTiling:
     @property
     def step_bytes(self) -> int:
         """Bytes of a step of both matrices."""
-        return (self.rows + self.columns) * STEP_BYTES
+        return (self.rows + self.parts * self.columns) * STEP_BYTES
 
     @property
     def slab_pitch(self) -> int:
@@ -118,6 +122,12 @@ _TILINGS = (
     PipelineTiling(columns=128, blocks=2, teams=2, stages=5, slab=64),
     PipelineTiling(columns=128, teams=2, stages=8),
 )
+#: Each accumulator takes three registers there.
+_SPLIT_TILINGS = (
+    PipelineTiling(columns=128, sharing=2, stages=4, parts=2),
+    PipelineTiling(columns=64, sharing=3, stages=4, slab=32, parts=2),
+    PipelineTiling(columns=64, sharing=2, stages=6, parts=2),
+)
 
 
 def candidates(
@@ -128,13 +138,18 @@ def candidates(
     There are none where `warpgroup` has none, for windows of images, and unless the right matrix is
     a constant, which is packed in blocks.
     """
-    right = by_column(product) if fits(product, facts, relaxed=relaxed) else None
+    right = by_column(product) if fits(product, facts) else None
     if right is None or right.constant is None or product.is_windowed:
         return
+    is_exact = product.left.type is Scalar.FLOAT32 and not relaxed
     if product.left_zero:
         kernel = corrected(kernel, product, right)
     splits = _SPLITS if has_workspace else (1,)
-    tilings = [replace(each, split=split) for each in _TILINGS for split in splits]
+    tilings = [
+        replace(each, split=number)
+        for each in (_SPLIT_TILINGS if is_exact else _TILINGS)
+        for number in splits
+    ]
     fitting = [each for each in tilings if each.split == 1 or _is_worth(each, product, facts)]
     for tiling in sorted(fitting, key=lambda each: _cost(each, product, facts)):
         yield _source(kernel, product, right, tiling, facts)
@@ -160,7 +175,8 @@ def _cost(tiling: PipelineTiling, product: GemmView, facts: DeviceFacts) -> floa
     each = math.ceil(tiling.tiles(product) * product.batches * tiling.split / facts.compute_units)
     steps = _steps(product) // tiling.split
     elements = tiling.rows * tiling.columns
-    multiplying = steps * max(elements * STEP_BYTES / 4096, tiling.step_bytes / UNIT_BYTES)
+    products = 1 if tiling.parts == 1 else 3
+    multiplying = steps * max(products * elements * STEP_BYTES / 4096, tiling.step_bytes / UNIT_BYTES)
     storing = 1500 + elements / 12
     if tiling.split > 1:
         # Accumulators go through memory.
@@ -174,7 +190,8 @@ def _cost(tiling: PipelineTiling, product: GemmView, facts: DeviceFacts) -> floa
 def _source(
     kernel: Kernel, product: GemmView, right: Value, tiling: PipelineTiling, facts: DeviceFacts
 ) -> Source:
-    operands = [product.left, packed_blocks(right)]
+    has_remainders = tiling.parts > 1
+    operands = [product.left, packed_blocks(split(right) if has_remainders else right)]
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
     size = product.left.type.size_bytes
     blocks, steps = math.ceil(product.columns / BLOCK), _steps(product) // tiling.split
@@ -204,7 +221,8 @@ def _source(
         "SLABS_AT": tiling.slabs_at,
         "LEFT": memory_type(product.left.type),
         "RIGHT": memory_type(right.type),
-        "BASE": "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}",
+        "BASE": "0" if right.shape[0] == 1 else f"batch * {tiling.parts * blocks * block_pitch}",
+        "PARTS": tiling.parts,
         "SHARE": share_text(product, split=tiling.split, number="number"),
         "SPLIT": tiling.split,
         "ZEROS": WORKSPACE_ZEROS,
@@ -213,8 +231,14 @@ def _source(
         "TOTAL": _TEMPLATES["total"] if is_split else "",
         "FEWER": f"{HIDDEN} setmaxnreg.dec.sync.aligned.u32 {fewer};",
         "MORE": f"{HIDDEN} setmaxnreg.inc.sync.aligned.u32 {more};",
-        "INSTRUCTIONS": _instructions(product, tiling, steps),
+        "INSTRUCTIONS": _strings(
+            step_lines(columns=tiling.columns, right_bytes=tiling.columns * STEP_BYTES)
+            if has_remainders
+            else _instructions(product, tiling, steps)
+        ),
         "OPERANDS": _operands(product, tiling),
+        "RUNNING": _TEMPLATES["running_remainders" if has_remainders else "running"],
+        "RUN": _TEMPLATES["run_remainders" if has_remainders else "run"],
         "STORING": _statements(tiling),
         **stored,
     }
@@ -245,7 +269,7 @@ def _source(
         workspace_bytes=WORKSPACE_ZEROS + items * tiling.rows * tiling.columns * 4 if is_split else 0,
         has_barriers=True,
         is_retargeted=True,
-        label=f"warpgroups, pipeline, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages, {way}",
+        label=f"warpgroups, pipeline, {'3xTF32, ' if has_remainders else ''}tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages, {way}",
         operations=kernel.operations,
     )
 
@@ -259,8 +283,13 @@ def _statements(tiling: PipelineTiling) -> str:
     )
 
 
-def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
-    """Returns C strings with the instructions that multiply all steps of a tile.
+def _strings(lines: list[str]) -> str:
+    """Returns lines of PTX as strings of C."""
+    return "\n               ".join(f'"{line}\\n"' for line in lines)
+
+
+def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> list[str]:
+    """Returns the instructions that multiply all steps of a tile.
 
     The operands are, in this order:
 
@@ -332,7 +361,7 @@ def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
         "@says mbarrier.arrive.shared.b64 _, [before];",
         "}",
     ]
-    return "\n               ".join(f'"{line}\\n"' for line in lines)
+    return lines
 
 
 def _description(name: str, address: str) -> list[str]:
@@ -347,9 +376,12 @@ def _description(name: str, address: str) -> list[str]:
 
 
 def _operands(product: GemmView, tiling: PipelineTiling) -> str:
-    hold = "r" if product.is_integer else "f"
+    hold, numbers = "r" if product.is_integer else "f", range(tiling.columns // 2)
+    if tiling.parts > 1:
+        return ", ".join(
+            [f'"=&f"(sums[{number}])' for number in numbers]
+            + [f'"+f"(rests[{number}])' for number in numbers]
+        )
     return ", ".join(
-        f'"=&{hold}"(sums[{block}][{number}])'
-        for block in range(tiling.blocks)
-        for number in range(tiling.columns // 2)
+        f'"=&{hold}"(sums[{block}][{number}])' for block in range(tiling.blocks) for number in numbers
     )

@@ -180,5 +180,5 @@ def test_windows_and_matrices_that_are_no_constants_have_no_candidates() -> None
     graph = builder.finish(builder.matrix_product(left, right))
     product = gemm_view(fuse(graph).kernels[0])
     assert product is not None
-    assert warpgroup.fits(product, facts(132), relaxed=False)
+    assert warpgroup.fits(product, facts(132))
     assert not list(warpgroup_pipeline.candidates(fuse(graph).kernels[0], product, facts(132), relaxed=False))
