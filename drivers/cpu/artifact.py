@@ -19,6 +19,7 @@ from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import OperandType
+from neurald.hal.records import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
@@ -93,7 +94,7 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
         opened = _decoded_open(stored.opened)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
     constants = artifact.data[0].view()
     sets_lengths = opened is not None and bool(opened.sizings)

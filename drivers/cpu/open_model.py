@@ -21,6 +21,7 @@ from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
+from neurald.hal.records import DECODE_ERRORS
 
 _MAGIC = b"ncpo0001"
 
@@ -103,7 +104,7 @@ def read_open_artifact(artifact: Artifact) -> OpenArtifact:
         raise BadData("these cache files are damaged or not from a model with open dimensions")
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"these cache files are not from a model with open dimensions: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
     check_executable(stored.opened.template, constants.nbytes)

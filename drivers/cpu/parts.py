@@ -20,6 +20,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.records import DECODE_ERRORS
 
 _MAGIC = b"nprt0002"
 
@@ -100,7 +101,7 @@ def read_parts(
         raise BadData("these cache files are damaged or not from a model in parts")
     try:
         stored = msgspec.msgpack.decode(memory[start:], type=_Stored)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"these cache files are not from a model in parts: {error}") from None
     graphs = (model.main, *model.referenced)
     if len(stored) != len(graphs):

@@ -17,6 +17,7 @@ from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUs
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.records import DECODE_ERRORS
 
 _MAGIC = b"nopencl2"
 #: Checksum after the magic number: damaged offsets would let kernels access memory outside their
@@ -60,7 +61,7 @@ def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
         raise BadData("these cache files are damaged: their checksum is wrong")
     try:
         stored = msgspec.msgpack.decode(body, type=_Stored)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"these cache files are not from the OpenCL driver: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
     _require_places(stored.executable, constants.nbytes)

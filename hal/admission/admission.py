@@ -343,7 +343,7 @@ class Admission:
         with self._idle:
             self._is_draining = True
             self.gate.close()
-            while self.calls and time.monotonic() < end and not is_forced():
+            while self._has_calls() and time.monotonic() < end and not is_forced():
                 self._idle.wait(_DRAIN_POLL_S)
             # A client that wants its results reads them at once.
             end = min(end, time.monotonic() + _LAST_WAIT_S)
@@ -351,8 +351,11 @@ class Admission:
                 self._idle.wait(_DRAIN_POLL_S)
             return not self._has_work()
 
+    def _has_calls(self) -> bool:
+        return self.calls > 0 or not self.gate.is_empty
+
     def _has_work(self) -> bool:
-        return self.calls > 0 or any(
+        return self._has_calls() or any(
             session.has_unread or session.is_opening for session in self._sessions.all()
         )
 

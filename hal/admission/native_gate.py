@@ -5,6 +5,8 @@ The same users that share the device's other executions by their weights share t
 
 import ctypes
 import os
+import threading
+import time
 from collections.abc import Hashable, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
@@ -12,6 +14,10 @@ from weakref import WeakValueDictionary
 from neurald.hal.execution.native_serving import FACTOR_SHIFT, GATE, GATE_BYTES, SHARE, SHARE_BYTES
 
 _NS_PER_S: Final = 1e9
+#: How long a number that this process has written may take until all threads see it, and how long a
+#: thread may hold the lock of a gate while it waits for a processor.
+_VISIBLE_S: Final = 1e-4
+_MAX_LOCKED_S: Final = 1.0
 
 
 class NativeShare:
@@ -48,13 +54,15 @@ class NativeGate:
         self._memory = (ctypes.c_char * GATE_BYTES)()
         #: The address for native code.
         self.address: Final = ctypes.addressof(self._memory)
-        self._closed, self._running, self._waiting = map(self._number, ("CLOSED", "RUNNING", "WAITING"))
+        self._locked, self._closed = map(self._number, ("LOCK", "CLOSED"))
+        self._running, self._waiting = map(self._number, ("RUNNING", "WAITING"))
         self._executions, self._busy, self._queued = map(self._sum, ("EXECUTIONS", "BUSY", "QUEUED"))
         self._number("LIMIT").value = limit
         cores = cores or len(os.sched_getaffinity(0))
         # The clients of those who poll need processors, too.
         self._number("SPIN_LIMIT").value = max(1, cores // 2)
         self._users: WeakValueDictionary[Hashable, NativeShare] = WeakValueDictionary()
+        self._users_lock = threading.Lock()
 
     def _number(self, name: str) -> ctypes.c_int32:
         return ctypes.c_int32.from_buffer(self._memory, GATE[name])
@@ -91,9 +99,26 @@ class NativeGate:
         """Lets no further execution run; they are left to Python."""
         self._closed.value = 1
 
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing runs or waits, and nothing will. The gate is closed.
+
+        Numbers that are read while native code changes them may miss an execution: one that found
+        the gate open and is not counted yet, or one that has waited and is about to run. Native
+        code holds the gate's lock meanwhile. Once it was free, only the last execution may have
+        been missed.
+        """
+        end_s = time.monotonic() + _MAX_LOCKED_S
+        while not self.running and not self.waiting:
+            time.sleep(_VISIBLE_S)
+            if not self._locked.value or time.monotonic() > end_s:
+                return not self.running and not self.waiting
+        return False
+
     def share_of(self, user: Hashable) -> NativeShare:
         """Returns the share of a user, which all of its clients use."""
-        share = self._users.get(user)
-        if share is None:
-            share = self._users.setdefault(user, NativeShare(self._weights.get(user, 1.0)))
-        return share
+        with self._users_lock:
+            share = self._users.get(user)
+            if share is None:
+                share = self._users[user] = NativeShare(self._weights.get(user, 1.0))
+            return share

@@ -22,6 +22,7 @@ from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.wire.model import decode_model, encode_model
 
 logger = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ def read_seal(seal: bytes) -> Seal:
     """
     try:
         return msgspec.msgpack.decode(seal[MAC_BYTES:], type=Seal)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         raise BadData(f"the {len(seal)} bytes are not the seal of an artifact") from None
 
 

@@ -16,6 +16,7 @@ from neurald.hal.cache.file import open_directory, read_bytes, replace_file
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
 from neurald.hal.digests import are_equal
 from neurald.hal.errors import Error
+from neurald.hal.records import DECODE_ERRORS
 
 CONSTANTS = "constants"
 
@@ -84,7 +85,7 @@ class ConstantDigests:
             if not are_equal(code, authentication_code(self._secret, _PURPOSE, content)):
                 return {}
             answers = dict(msgspec.msgpack.decode(content, type=list[tuple[bytes, str]]))
-        except (OSError, Error, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except (OSError, Error, *DECODE_ERRORS):
             return {}
         if before is not None and before == self._identity():
             if len(_known) >= _MAX_KNOWN:

@@ -62,9 +62,9 @@ class CacheDirectory:
         make_directory(self.path)
         self._check()
 
-    def open(self, name: str) -> int:
-        """Opens the directory of an entry; returns a descriptor. Errors are those of `open_directory`."""
-        return open_directory(f"{self.path}/{name}")
+    def entry(self, name: str) -> str:
+        """Returns the path of an entry, which need not exist."""
+        return f"{self.path}/{name}"
 
     def exists(self, name: str) -> bool:
         """Returns True if anything of that name exists."""

@@ -3,10 +3,12 @@
     head                the installation's authentication code, the manifest, and the memories of
                         the artifact and its seal, except for large data
     data0, data1, …     `Artifact.data` of at least 64 KiB, in files of their own
-    witness             attestations of large data files (`neurald.hal.cache.file_attestation`)
+    witness             attestations of large data files (`neurald.hal.cache.file_attestation`), once
+                        those in the manifest no longer hold
 
 The manifest holds digests of all other content, the sizes of the memories, and the key of the
-entry. So any change, exchange, truncation or relocation is detected before use.
+entry. So any change, exchange, truncation or relocation is detected before use. It also attests
+the states in which large data files were written.
 
 Both are copied to memory that nobody else can change, and verified there. Large data for the
 process of a driver are copied to shared memory, which it maps.
@@ -16,11 +18,20 @@ import contextlib
 import os
 import struct
 from collections import Counter
+from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 from msgspec import Struct
 
-from neurald.hal.cache.file import Fingerprint, copy_verified, open_file, read_whole, write_file
+from neurald.hal.cache.file import (
+    Fingerprint,
+    copy_verified,
+    open_directory,
+    open_file,
+    read_whole,
+    write_file,
+)
 from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
@@ -30,8 +41,9 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align
 from neurald.hal.model.types import Model, byte_size
+from neurald.hal.records import DECODE_ERRORS
 
-FORMAT = 4
+FORMAT = 5
 HEAD = "head"
 
 _PURPOSE = b"cache entry"
@@ -92,6 +104,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
         model, data, seal: sizes of the artifact's memories and of its seal, in bytes.
         content: digest of everything behind the manifest in the head, in hexadecimal.
         large: fingerprints of the data that have files of their own.
+        states: attested states of these files; None for one that has none.
         origin: of the artifact.
     """
 
@@ -103,6 +116,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     seal: int
     content: str
     large: tuple[Fingerprint, ...]
+    states: tuple[FileState | None, ...]
     origin: Origin
 
     @property
@@ -113,8 +127,18 @@ class Manifest(Struct, frozen=True, kw_only=True):
     @property
     def files(self) -> dict[str, Fingerprint]:
         """The fingerprints of the data that have files of their own, by name."""
-        names = [f"data{index}" for index, size in enumerate(self.data) if size >= _LARGE_BYTES]
-        return dict(zip(names, self.large, strict=True))
+        return dict(zip(_names(self.data), self.large, strict=True))
+
+    @property
+    def attested(self) -> dict[str, FileState]:
+        """The attested states of these files."""
+        states = zip(_names(self.data), self.states, strict=True)
+        return {name: state for name, state in states if state is not None}
+
+
+def _names(sizes: Iterable[int]) -> list[str]:
+    """Returns the names of the files of large data, for the sizes of all data."""
+    return [f"data{index}" for index, size in enumerate(sizes) if size >= _LARGE_BYTES]
 
 
 def write_entry(
@@ -145,15 +169,18 @@ def write_entry(
         else:
             large.append(write_file(directory, f"data{index}", memory))
     _append(content, HostMemory(artifact.seal))
+    sizes = tuple([memory.size for memory in artifact.data])
+    states = states_of_new_files(directory, _names(sizes)) if large else {}
     manifest = Manifest(
         format=FORMAT,
         key=parts.key().hex(),
         parts=parts,
         model=tuple([memory.size for memory in artifact.model]),
-        data=tuple([memory.size for memory in artifact.data]),
+        data=sizes,
         seal=len(artifact.seal),
         content=hex_digest_of(memoryview(content)),
         large=tuple(large),
+        states=tuple(map(states.get, _names(sizes))),
         origin=origin,
     )
     encoded = msgspec.msgpack.encode(manifest)
@@ -161,11 +188,6 @@ def write_entry(
         raise BadData(f"the manifest has {len(encoded)} bytes; at most {_MAX_MANIFEST_BYTES} are allowed")
     head = _START.pack(authentication_code(secret, _PURPOSE, encoded), len(encoded)) + encoded
     write_file(directory, HEAD, HostMemory(head + bytes(-len(head) % ALIGNMENT) + content))
-    if large:
-        files = manifest.files
-        write_attestations(
-            directory, secret, manifest.key, files, states_of_new_files(directory, list(files))
-        )
     return manifest
 
 
@@ -176,11 +198,11 @@ def _append(content: bytearray, memory: Memory) -> None:
     content += bytes(-len(content) % ALIGNMENT)
 
 
-def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
+def read_manifest(path: str, secret: bytes, key: str) -> Manifest:
     """Reads and verifies the manifest of an entry.
 
     Args:
-        directory: descriptor of the entry's directory.
+        path: of the entry's directory.
         secret: of the installation.
         key: the required key of the entry, in hexadecimal.
 
@@ -188,7 +210,7 @@ def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
         BadData: it is damaged, or of another installation, version or key.
         OutOfMemory, OSError: it cannot be read.
     """
-    descriptor, status = open_file(directory, HEAD)
+    descriptor, status = open_file(None, f"{path}/{HEAD}")
     try:
         head = read_whole(descriptor, min(status.st_size, _MANIFEST_END)).view()
     finally:
@@ -206,7 +228,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
         raise BadData(_DAMAGED)
     try:
         manifest = msgspec.msgpack.decode(encoded, type=Manifest)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         raise BadData("its manifest is of another version of neurald") from None
     if manifest.format != FORMAT:
         raise BadData(f"its format is {manifest.format}; {FORMAT} is expected")
@@ -220,7 +242,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
 
 
 def read_entry(
-    directory: int,
+    path: str,
     secret: bytes,
     key: str,
     needed: CacheFilesNeeded | None = None,
@@ -230,10 +252,11 @@ def read_entry(
 ) -> tuple[Manifest, Artifact]:
     """Reads an entry, and notes its use.
 
-    The head is in memory that nobody else can change. Attested large data are not hashed.
+    The head is in memory that nobody else can change. Attested large data are not hashed. If
+    another entry takes the place of this one meanwhile, its data do not match.
 
     Args:
-        directory: descriptor of the entry's directory.
+        path: of the entry's directory.
         secret: of the installation.
         key: the required key of the entry, in hexadecimal.
         needed: the memories that the device needs; None for any.
@@ -245,7 +268,7 @@ def read_entry(
             numbers of memories.
         OutOfMemory, OSError: a file cannot be read.
     """
-    descriptor, status = open_file(directory, HEAD)
+    descriptor, status = open_file(None, f"{path}/{HEAD}")
     try:
         head = read_whole(descriptor, min(status.st_size, _FIRST_BYTES)).view()
         manifest, start = _manifest(head, secret, key)
@@ -274,7 +297,11 @@ def read_entry(
     model = tuple([HostMemory(take(size)) for size in manifest.model])
     files: dict[str, Memory] = {}
     if manifest.large:
-        files = _copied(directory, manifest, secret, is_shared=is_shared, is_thorough=is_thorough)
+        directory = open_directory(path)
+        try:
+            files = _copied(directory, manifest, secret, is_shared=is_shared, is_thorough=is_thorough)
+        finally:
+            os.close(directory)
     data = tuple(
         [files.get(f"data{index}") or HostMemory(take(size)) for index, size in enumerate(manifest.data)]
     )
@@ -296,13 +323,25 @@ def _copied(
 ) -> dict[str, Memory]:
     """Copies the large data of an entry, and verifies them; by name."""
     files = manifest.files
-    known = {} if is_thorough else read_attestations(directory, secret, manifest.key, files)
+    written = {} if is_thorough else manifest.attested
+    later: dict[str, FileState] | None = {} if is_thorough else None
+
+    def is_attested(name: str, state: FileState) -> bool:
+        nonlocal later
+        if state == written.get(name):
+            return True
+        if later is None:
+            later = read_attestations(directory, secret, manifest.key, files)
+        return state == later.get(name)
+
     learned: dict[str, FileState] = {}
     found: dict[str, Memory] = {}
     for name, expected in files.items():
-        found[name], state = copy_verified(directory, name, expected, known.get(name), is_shared=is_shared)
+        found[name], state = copy_verified(
+            directory, name, expected, partial(is_attested, name), is_shared=is_shared
+        )
         if state is not None:
             learned[name] = state
     if learned and not is_thorough:
-        write_attestations(directory, secret, manifest.key, files, known | learned)
+        write_attestations(directory, secret, manifest.key, files, (later or {}) | learned)
     return found

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -48,8 +49,12 @@ def open_directory(path: Path | str) -> int:
     return descriptor
 
 
-def open_file(directory: int, name: str) -> tuple[int, os.stat_result]:
+def open_file(directory: int | None, name: str) -> tuple[int, os.stat_result]:
     """Opens a regular file of this user; returns the descriptor and the status.
+
+    Args:
+        directory: descriptor of its directory; None if the name is a path.
+        name: of the file.
 
     Raises:
         BadData: it is not a regular file of this user.
@@ -86,24 +91,29 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
 
 
 def copy_verified(
-    directory: int, name: str, expected: Fingerprint, known: FileState | None, *, is_shared: bool
+    directory: int,
+    name: str,
+    expected: Fingerprint,
+    is_attested: Callable[[FileState], bool],
+    *,
+    is_shared: bool,
 ) -> tuple[Memory, FileState | None]:
     """Copies a file to memory that nobody else can change, and verifies the content of the copy.
 
     A mapped file could be overwritten or truncated while it is used. So it is copied even if it is
-    in a state in which its content was verified before; then the copy is not hashed.
+    in a state in which it is known to have the content; then the copy is not hashed.
 
     Args:
         directory: descriptor of its directory.
         name: of the file.
         expected: its content.
-        known: a state in which it had that content; None if none is known.
+        is_attested: returns whether it is known to have that content in a state.
         is_shared: whether another process is to map the memory, which is then sealed. Memory of
             this process alone takes half of the time.
 
     Returns:
         The memory; and the state of the file, if that state proves the content from now on and is
-            not the known one, else None.
+            not attested, else None.
 
     Raises:
         BadData: the content is not the expected one, or it is not a regular file of this user.
@@ -116,14 +126,14 @@ def copy_verified(
         before = FileState.of(status)
         copy = _sealed_copy if is_shared else read_whole
         memory = copy(descriptor, status.st_size)
-        is_same = before is not None and before == FileState.of(os.fstat(descriptor))
+        state = before if before == FileState.of(os.fstat(descriptor)) else None
     finally:
         os.close(descriptor)
-    if is_same and before == known:
+    if state is not None and is_attested(state):
         return memory, None
     if Fingerprint.of(memory.view()) != expected:
         raise BadData(f"{name} has changed since it was written")
-    return memory, before if is_same and before is not None and before.is_at_rest else None
+    return memory, state if state is not None and state.is_at_rest else None
 
 
 def read_whole(descriptor: int, size: int) -> Memory:

@@ -2,8 +2,9 @@
 
 A process that has verified or written a file records its state (`neurald.hal.memory.mapped_file`).
 While the file is in that state, it holds the verified content. The attestations are authenticated
-with the installation's secret, and name the entry and the content. They are not part of an entry:
-without them, or after a boot, its files are hashed again.
+with the installation's secret, and name the entry and the content. Those of the files of a new
+entry are in its manifest. After a boot, or in a copy of the entry, the files are hashed again, and
+the new attestations are in a file of their own, which an entry need not have.
 
 This applies only to files that affect values. Files that affect what is executed are always hashed.
 """
@@ -20,6 +21,7 @@ from neurald.hal.cache.secret import MAC_BYTES, authentication_code
 from neurald.hal.digests import are_equal
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
+from neurald.hal.records import DECODE_ERRORS
 
 ATTESTATIONS = "witness"
 
@@ -61,7 +63,7 @@ def read_attestations(
         if not are_equal(code, authentication_code(secret, _PURPOSE, content)):
             return {}
         found = msgspec.msgpack.decode(content, type=_Attestations)
-    except (OSError, BadData, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (OSError, BadData, *DECODE_ERRORS):
         return {}
     if found.key != key:
         return {}

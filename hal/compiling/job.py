@@ -25,6 +25,7 @@ from neurald.hal.cache.store import CacheLocation
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.packet import receive_packet, rights
 
 #: The head of a packet: its kind, the number of memories from this packet on, and the size of the
@@ -283,5 +284,5 @@ def _wait_readable(connection: socket.socket) -> None:
 def _decoded(data: bytes | memoryview, kind: type[_T]) -> _T:
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"a message of a compilation is not a valid {kind.__name__}: {error}") from None

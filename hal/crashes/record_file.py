@@ -17,6 +17,7 @@ import msgspec
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.process.private_directory import make_directory
+from neurald.hal.records import DECODE_ERRORS
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ class RecordFile(Generic[_Entry]):
                 entry.check()
         except FileNotFoundError:
             return ()
-        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError, BadData) as error:
+        except (OSError, BadData, *DECODE_ERRORS) as error:
             logger.warning("%s: %s: %s", self._loss, self._path, error)
             return ()
         return entries[:_MAX_ENTRIES]

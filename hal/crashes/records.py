@@ -156,21 +156,53 @@ class CrashRecords:
 
         def changed(entries: dict[tuple[str, str, str], CrashEntry]) -> tuple[CrashEntry, ...]:
             for key, suspect in found.items():
-                before = entries.pop(key, None)
-                entries[key] = CrashEntry(
-                    driver=driver,
-                    version=version,
-                    pattern=suspect.pattern,
-                    deaths=1 if before is None else before.deaths + 1,
-                    is_certain=len(found) == 1 or (before is not None and before.is_certain),
-                    phase=suspect.phase.text,
-                    cause=cause[:MAX_TEXT],
-                    at=self._clock(),
-                    narrowing="" if before is None else before.narrowing,
-                )
+                self._count(entries, key, suspect, cause, is_certain=len(found) == 1)
             return tuple(entries[key] for key in found)
 
         return self._file.change(changed) if found else ()
+
+    def helpers_died(self, deaths: Sequence[tuple[str, str, CrashSuspect, str]]) -> tuple[CrashEntry, ...]:
+        """Records deaths of processes that compiled one model each; returns the entries of the models.
+
+        Args:
+            deaths: the driver, its version, the model, and how the process ended.
+
+        Raises:
+            BadState: the file cannot be written.
+        """
+
+        def changed(entries: dict[tuple[str, str, str], CrashEntry]) -> tuple[CrashEntry, ...]:
+            keys = {}
+            for driver, version, suspect, cause in deaths:
+                key = driver, recorded_version(version), suspect.pattern.digest
+                self._count(entries, key, suspect, cause, is_certain=True)
+                keys[key] = True
+            return tuple(entries[key] for key in keys)
+
+        return self._file.change(changed)
+
+    def _count(
+        self,
+        entries: dict[tuple[str, str, str], CrashEntry],
+        key: tuple[str, str, str],
+        suspect: CrashSuspect,
+        cause: str,
+        *,
+        is_certain: bool,
+    ) -> None:
+        """Counts a death in the entry of a suspect."""
+        before = entries.pop(key, None)
+        entries[key] = CrashEntry(
+            driver=key[0],
+            version=key[1],
+            pattern=suspect.pattern,
+            deaths=1 if before is None else before.deaths + 1,
+            is_certain=is_certain or (before is not None and before.is_certain),
+            phase=suspect.phase.text,
+            cause=cause[:MAX_TEXT],
+            at=self._clock(),
+            narrowing="" if before is None else before.narrowing,
+        )
 
     def narrow(
         self, entry: CrashEntry, pattern: CrashPattern, narrowing: str, *, is_certain: bool = True

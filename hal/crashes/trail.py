@@ -28,6 +28,7 @@ from neurald.hal.crashes.breadcrumbs import (
     CrumbRecord,
 )
 from neurald.hal.errors import BadData
+from neurald.hal.records import DECODE_ERRORS
 
 _MAX_TEXT: Final = 200
 
@@ -156,7 +157,7 @@ def _record(descriptor: int, number: int, generation: int) -> CrumbRecord | None
     try:
         record = msgspec.msgpack.decode(content, type=CrumbRecord)
         record.pattern.check()
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, BadData):
+    except (BadData, *DECODE_ERRORS):
         return None
     texts = (record.model, record.step)
     return record if all(len(text) <= _MAX_TEXT and text.isprintable() for text in texts) else None

@@ -22,6 +22,7 @@ from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model
+from neurald.hal.records import DECODE_ERRORS
 
 #: Outlines of larger models do not fit into a record.
 _MAX_GRAPHS_BYTES = 60_000
@@ -82,7 +83,7 @@ class CrashWatch:
             return NO_CRUMB
         try:
             decoded = msgspec.msgpack.decode(pattern, type=CrashPattern)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             raise BadData(f"the artifact has no valid pattern of operations: {error}") from None
         decoded.check()
         return self.breadcrumbs.record(CrumbRecord(pattern=decoded, model=cache_key.hex()))

@@ -68,7 +68,7 @@ def machine_user() -> int | None:
     """
     directory = machine_directory()
     try:
-        status = directory.lstat()
+        status = os.lstat(directory)
         os.close(open_private(directory.parent, may_be_link=True))
     except (OSError, BadState):
         return None

@@ -18,6 +18,7 @@ from neurald.hal.device import Device
 from neurald.hal.digests import hex_digest_of
 from neurald.hal.errors import BadData, Error
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.costs.table import Average, CostBook, CostTable, DeviceLink
 from neurald.runtime.costs.work import OperationKind
 from neurald.runtime.devices import kept_file
@@ -109,7 +110,7 @@ def seed_costs(device: Device, content: bytes) -> None:
         table = _table(msgspec.json.decode(content, type=_Content))
         table.check()
         name = identity(device)
-    except (Error, msgspec.MsgspecError, RecursionError, ValueError):
+    except (Error, ValueError, *DECODE_ERRORS):
         return
     with _lock:
         book = _books.get(name)
@@ -176,7 +177,7 @@ def _load(name: str) -> CostTable | None:
                 continue
             table = _table(content)
             table.check()
-        except (BadData, msgspec.MsgspecError, RecursionError, ValueError):
+        except (BadData, ValueError, *DECODE_ERRORS):
             continue
         return table
     return None

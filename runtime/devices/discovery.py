@@ -34,7 +34,9 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
     found = (*registry.running_daemons(), *_remote_addresses())
     on_demand = on_demand_connections()
     measure_soon(on_demand)
-    addresses = dict.fromkeys((*found, *(each.address for each in on_demand), *connected_addresses()))
+    addresses = dict.fromkeys((*found, *[each.address for each in on_demand], *connected_addresses()))
+    if not addresses:
+        return (cpu_device(),)
     asked = [
         daemon for daemon in map(connection_to, addresses) if not daemon.is_backing_off and not daemon.is_new
     ]

@@ -22,6 +22,7 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import autostart_settings
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.registry import default_drivers
 from neurald.runtime.devices import kept_file
 
@@ -83,7 +84,7 @@ def _installed(key: str) -> tuple[str, ...]:
     for content in kept_file.contents(_FILE):
         try:
             kept = msgspec.json.decode(content, type=_Kept)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             continue
         if kept.key == key:
             return tuple(kept.drivers)

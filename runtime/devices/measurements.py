@@ -22,6 +22,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, FeatureLevel, OperandType
 from neurald.hal.process.address import Address
+from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.devices import kept_file
 
 _FORMAT: Final = f"1 {__version__}"
@@ -114,7 +115,7 @@ def load(address: Address) -> Measurement | Failure | None:
                 continue
             if content.device is not None:
                 return _measurement(content.device)
-        except (BadData, msgspec.MsgspecError, RecursionError, ValueError, TypeError, KeyError):
+        except (BadData, ValueError, TypeError, KeyError, *DECODE_ERRORS):
             continue
         if content.failure and content.boot == _boot():
             age_s = time.time() - content.failed_at_s

@@ -17,6 +17,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.costs.store import identity
 from neurald.runtime.devices import kept_file
 
@@ -80,7 +81,7 @@ def _load() -> dict[str, Decision]:
     for data in kept_file.contents(_FILE):
         try:
             content = msgspec.json.decode(data, type=_Content)
-        except (msgspec.MsgspecError, RecursionError, ValueError):
+        except (ValueError, *DECODE_ERRORS):
             continue
         if content.format == _FORMAT and all(
             each.reason.isprintable() for each in content.decisions.values()

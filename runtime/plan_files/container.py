@@ -27,6 +27,7 @@ from neurald.hal.digests import digest_of, hex_digest_of
 from neurald.hal.errors import BadData, Error
 from neurald.hal.memory.mapped_file import FileMemory, FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, align
+from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.plan_files.keys import KEY_BYTES, SIGNATURE_BYTES, SigningKey, is_signed
 
 MAGIC: Final = b"NRLDPLAN"
@@ -125,7 +126,7 @@ class Container:
         self._known = known
         try:
             found = msgspec.json.decode(table, type=_Table)
-        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        except (ValueError, *DECODE_ERRORS) as error:
             raise BadData(f"{path}: its table of contents is not valid: {error}") from None
         self._table_end = _TABLE_AT + len(table)
         self._start = align(self._table_end)

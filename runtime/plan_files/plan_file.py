@@ -27,6 +27,7 @@ from neurald.hal.errors import BadData, BadState
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.types import Preference, Priority
+from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.costs.store import export_costs, seed_costs
@@ -249,7 +250,7 @@ def load_plan(
     try:
         content = msgspec.json.decode(container.content, type=_Content)
         preference, priority = Preference[content.preference], Priority[content.priority]
-    except (msgspec.DecodeError, RecursionError, ValueError, KeyError) as error:
+    except (ValueError, KeyError, *DECODE_ERRORS) as error:
         raise BadData(f"{name}: it was made by another version of neurald: {error}") from None
     # Everything is read and verified now, since the file may be replaced later.
     parts = container.read_all()

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 
 from neurald.hal.errors import (
@@ -45,6 +44,7 @@ from neurald.hal.lanes.packets import (
 from neurald.hal.lanes.repeats import RepeatedRuns
 from neurald.hal.lanes.socket_end import receive, send
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.client.reach import require_trusted
 from neurald.hal.rpc.transport.ring_end import WAKE
 
@@ -132,7 +132,7 @@ class ClientLane:
             raise MissedDeadlineTransient(
                 f"the served model has not answered within {timeout_s:g} s"
             ) from None
-        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except (OSError, *DECODE_ERRORS) as error:
             raise DeadObject(f"the process of the model is gone: {error}") from None
         except _Broken as error:
             raise DeadObject(f"the process of the model broke the rules: {error}") from None
@@ -367,7 +367,7 @@ def _open(path: Path, wanted: OpenRequest) -> tuple[Opened, socket.socket]:
     end = None if descriptor is None else socket.socket(fileno=descriptor)
     try:
         answer = decode_opened(packet)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         if end is not None:
             end.close()
         raise UnavailableDevice(f"the service at {path} is of another version: {error}") from None

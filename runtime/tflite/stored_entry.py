@@ -6,6 +6,7 @@ import msgspec
 
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
+from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.tflite.stored_model import restored_model, stored_model
 
 
@@ -55,7 +56,7 @@ def restored_entry(content: bytes | memoryview, file: Memory, added: Memory) -> 
     """
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
-    except (msgspec.DecodeError, RecursionError, ValueError):
+    except (ValueError, *DECODE_ERRORS):
         return None
     model = restored_model(stored.model, file, added)
     if model is None:

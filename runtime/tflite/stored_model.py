@@ -27,7 +27,7 @@ from neurald.hal.model.types import (
     StateVariable,
     Subgraph,
 )
-from neurald.hal.records import replace
+from neurald.hal.records import DECODE_ERRORS, replace
 from neurald.runtime.model.branches import model_of
 from neurald.runtime.model.feature_level_slice import levels_of, remember_levels
 
@@ -104,7 +104,7 @@ def restored_model(content: bytes | memoryview, file: Memory, added: Memory) -> 
     """
     try:
         converted = msgspec.msgpack.decode(content, type=_Converted)
-    except (msgspec.DecodeError, RecursionError, ValueError):
+    except (ValueError, *DECODE_ERRORS):
         return None
     model = Model(
         main=converted.main,

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,7 +45,7 @@ def read_run(path: Path) -> dict[str, Any]:
         raise BadData(f"{path} is larger than {_MAX_BYTES} bytes")
     try:
         document = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"{path} is not a document of `neurald benchmark --json`: {error}") from None
     latencies_of(document, str(path))
     found: dict[str, Any] = document

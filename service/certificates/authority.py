@@ -23,6 +23,7 @@ import msgspec
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.process.private_directory import make_directory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.certificate import read_file, require_cryptography
 from neurald.hal.rpc.transport.tls_files import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, REVOKED_FILE
 
@@ -302,7 +303,7 @@ class Authority:
             return msgspec.json.decode(
                 read_file(path, "the record of certificates"), type=tuple[IssuedCertificate, ...]
             )
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             raise BadState(f"the record of certificates {path} is not valid: {error}") from None
 
     def _write_record(self, record: Sequence[IssuedCertificate]) -> None:

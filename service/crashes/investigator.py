@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +19,7 @@ from neurald.hal.crashes.records import CrashEntry, CrashRecords, CrashSuspect
 from neurald.hal.crashes.trail import HelperDeath, read_trail, read_version
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.orphans import ORPHANS
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.autopsy import DriverEnd, describe_end, suspects
 from neurald.service.crashes.trial import TrialJob, TrialReport
 from neurald.service.logs.formatters import DRIVER
@@ -29,6 +30,8 @@ _LOG: Final = logging.getLogger(__name__)
 #: How many outlines of models are kept, and of how many bytes a report may be.
 _MAX_OUTLINES: Final = 64
 _MAX_REPORT_BYTES: Final = 1 << 20
+#: How many deaths of helpers may wait for being recorded: a hostile driver may claim any number.
+_MAX_HELPER_DEATHS: Final = 256
 #: Time beyond that of the search itself in which a sacrificial process must have ended.
 _SLACK_S: Final = 30.0
 
@@ -69,6 +72,23 @@ class _Case:
     hangs: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HelperCase:
+    """The death of a helper that is not recorded yet.
+
+    Attributes:
+        driver: whose helper it was.
+        version: of the driver.
+        suspect: what it compiled.
+        cause: how it ended.
+    """
+
+    driver: CrashedDriver
+    version: str
+    suspect: CrashSuspect
+    cause: str
+
+
 class CrashInvestigator:
     """Records deaths, and investigates one refused pattern after another. Used in one event loop.
 
@@ -85,6 +105,8 @@ class CrashInvestigator:
         self._cases: asyncio.Queue[_Case] = asyncio.Queue()
         self._waiting: set[tuple[str, str, str]] = set()
         self._worker: asyncio.Task[None] | None = None
+        self._helper_cases: deque[_HelperCase] = deque(maxlen=_MAX_HELPER_DEATHS)
+        self._recorder: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def entries(self, driver: str) -> tuple[CrashEntry, ...]:
@@ -113,14 +135,44 @@ class CrashInvestigator:
         self._record(driver, trail.version, suspects(end, trail), cause, hangs=end.was_aborted)
 
     def helpers_died(self, driver: CrashedDriver, deaths: tuple[HelperDeath, ...], breadcrumbs: int) -> None:
-        """Records the deaths of processes that compiled models for a driver's process."""
+        """Records the deaths of processes that compiled models for a driver's process.
+
+        They are written soon, by a thread: a driver can claim them at any rate, and each write
+        waits for the disk.
+        """
         version = read_version(breadcrumbs)
         for death in deaths:
             pattern = death.record.pattern
             self._keep(driver, pattern.digest, death.record.outline)
             suspect = CrashSuspect(pattern=pattern, phase=CrashPhase.COMPILE)
             cause = describe_end(-death.signal) if death.signal else "an early end"
-            self._record(driver, version, (suspect,), cause, hangs=False)
+            self._helper_cases.append(
+                _HelperCase(driver=driver, version=version, suspect=suspect, cause=cause)
+            )
+        if self._helper_cases and (self._recorder is None or self._recorder.done()):
+            self._recorder = asyncio.get_running_loop().create_task(self._record_helpers())
+
+    async def _record_helpers(self) -> None:
+        while self._helper_cases:
+            cases = list(self._helper_cases)
+            self._helper_cases.clear()
+            drivers = {each.driver.driver: each.driver for each in cases}
+            for entry in await asyncio.to_thread(self._write_helpers, cases):
+                self._report(drivers[entry.driver], entry, hangs=False)
+
+    def _write_helpers(self, cases: Sequence[_HelperCase]) -> tuple[CrashEntry, ...]:
+        """Records deaths of helpers. Called in another thread, which uses nothing but the records."""
+        deaths = [(each.driver.driver, each.version, each.suspect, each.cause) for each in cases]
+        try:
+            return () if self._records is None else self._records.helpers_died(deaths)
+        except BadState as error:
+            _log(cases[0].driver, f"what killed its helpers is not recorded: {error}")
+            return ()
+
+    async def recorded(self) -> None:
+        """Waits until all deaths that are known are recorded."""
+        if self._recorder is not None:
+            await self._recorder
 
     async def close(self) -> None:
         """Ends the search; none begins from now on."""
@@ -158,15 +210,19 @@ class CrashInvestigator:
         for entry in entries:
             if len(keys) > 1:
                 self._beside.setdefault(entry.key, set()).update(keys - {entry.key})
-            times = "once" if entry.deaths == 1 else f"{entry.deaths} times"
-            doubt = "" if entry.is_certain else " or another model"
-            refused = "; it is no longer given to it" if entry.is_refused else ""
-            _log(
-                driver,
-                f"{entry.pattern.text} ({entry.pattern.digest}){doubt} killed it {times}, "
-                f"by {cause} while {entry.phase}{refused}",
-            )
-            self._investigate(driver, entry, hangs=hangs)
+            self._report(driver, entry, hangs=hangs)
+
+    def _report(self, driver: CrashedDriver, entry: CrashEntry, *, hangs: bool) -> None:
+        """Logs what killed a driver, and has it investigated if it is refused."""
+        times = "once" if entry.deaths == 1 else f"{entry.deaths} times"
+        doubt = "" if entry.is_certain else " or another model"
+        refused = "; it is no longer given to it" if entry.is_refused else ""
+        _log(
+            driver,
+            f"{entry.pattern.text} ({entry.pattern.digest}){doubt} killed it {times}, "
+            f"by {entry.cause} while {entry.phase}{refused}",
+        )
+        self._investigate(driver, entry, hangs=hangs)
 
     def _investigate(self, driver: CrashedDriver, entry: CrashEntry, *, hangs: bool) -> None:
         outline = self._outlines.get((driver.driver, entry.pattern.digest), b"")
@@ -226,7 +282,7 @@ class CrashInvestigator:
             ORPHANS.ended(process.pid)
         try:
             report = msgspec.msgpack.decode(output[:_MAX_REPORT_BYTES], type=TrialReport)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             return TrialReport(problem="the sacrificial process ended without a report")
         if report.pattern is not None:
             report.pattern.check()

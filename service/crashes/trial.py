@@ -43,7 +43,7 @@ from neurald.hal.model.types import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.process.parent import die_with
-from neurald.hal.records import replace
+from neurald.hal.records import DECODE_ERRORS, replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.wire.model import decode_model
 from neurald.hal.validation.model_rules import validate_model
@@ -195,7 +195,7 @@ def model_of(outline: bytes, extensions: Sequence[Extension] = ()) -> Model:
     """
     try:
         found = msgspec.msgpack.decode(outline, type=ModelOutline)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"the outline of the model is not valid: {error}") from None
     if sum(found.pools) > _MAX_POOL_BYTES or min(found.pools, default=1) < 1:
         raise BadData(f"the model has constants of {sum(found.pools)} bytes, which is too much for a trial")

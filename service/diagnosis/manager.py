@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from neurald.hal.errors import BadData, Error
+from neurald.hal.model.types import counted
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.autostart import autostart_settings
 from neurald.hal.process.runtime_directory import runtime_directory
@@ -28,7 +29,7 @@ def examine_manager() -> Iterator[Finding]:
         return
     yield Finding(
         subject="service manager",
-        found=f"process {found.process} supervises {len(found.drivers)} drivers in {found.directory}",
+        found=f"process {found.process} supervises {counted(len(found.drivers), 'driver')} in {found.directory}",
     )
     for each in found.drivers:
         yield from _driver(each)

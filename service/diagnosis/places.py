@@ -11,7 +11,9 @@ from neurald.hal.cache.store import Cache, default_directory, max_bytes_from_env
 from neurald.hal.errors import BadState
 from neurald.hal.process.private_directory import open_private
 from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
+from neurald.hal.process.user_directories import cache_directory
 from neurald.service.diagnosis.finding import Finding, Severity
+from neurald.service.sandbox.writable_paths import require_protected
 
 _MIB: Final = 1 << 20
 #: A disk with less free space fills up soon.
@@ -25,6 +27,20 @@ def examine_places() -> Iterator[Finding]:
         yield from _machine()
     yield _secret()
     yield _cache()
+    yield from _unprotected()
+
+
+def _unprotected() -> Iterator[Finding]:
+    """Yields a problem if drivers could change what they must not."""
+    try:
+        require_protected([cache_directory(), runtime_directory()])
+    except BadState as error:
+        yield Finding(
+            subject="places of drivers",
+            found=_text(error),
+            severity=Severity.PROBLEM,
+            advice="until then no driver starts, unless without a sandbox",
+        )
 
 
 def _runtime() -> Finding:

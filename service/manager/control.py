@@ -15,6 +15,7 @@ from neurald.hal.errors import BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.peer import peer_of
 from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.client.reach import require_running, require_trusted
 from neurald.service.manager.state import ManagerStatus
 
@@ -162,5 +163,5 @@ def _ask(request: Request, kind: type[_Reply], *, system: bool) -> _Reply:
         ) from None
     try:
         return msgspec.json.decode(reply, type=kind)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadState(f"the service manager at {path} is of another version: {error}") from None

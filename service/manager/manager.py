@@ -15,12 +15,14 @@ import msgspec
 
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.errors import BadState, Error
+from neurald.hal.model.types import counted
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.peer import CREDENTIALS
 from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon.admitted_users import group_number
 from neurald.service.daemon.notifications import (
@@ -162,7 +164,7 @@ class Manager:
                 if self._service is not None:
                     await self._service.start()
                 ready(str(self._directory))
-                notifier.send(**{READY: 1, STATUS: f"supervising {len(self._drivers)} drivers"})
+                notifier.send(**{READY: 1, STATUS: f"supervising {counted(len(self._drivers), 'driver')}"})
                 self._busy_s = asyncio.get_running_loop().time()
                 self._end_when_idle()
                 await self._stops.wait()
@@ -172,6 +174,7 @@ class Manager:
                     await self._service.stop()
                 await self._investigator.close()
                 await asyncio.gather(*(self._remove(name) for name in tuple(self._drivers)))
+                await self._investigator.recorded()
                 await self._end_orphans()
         notifier.close()
 
@@ -388,7 +391,7 @@ class Manager:
     def _answer(self, line: bytes, *, may_control: bool) -> msgspec.Struct:
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             return Done(f"the request is not understood: {error}")
         if isinstance(request, StatusRequest):
             return self.status() if may_control else _for_clients(self.status())

@@ -16,6 +16,7 @@ from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.address import Address
 from neurald.hal.process.peer import Peer
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
@@ -37,6 +38,8 @@ _MAX_WAIT_S: Final = 0.5
 #: the first of their work, and is kept so long after the driver has ended.
 _SPARE_AFTER_S: Final = 0.1
 _SPARE_KEPT_S: Final = 60.0
+#: How often deaths of a driver's helpers are read at most.
+_HELPERS_S: Final = 0.25
 #: Time after the drain time in which a process that stops must have ended.
 _STOP_SLACK_S: Final = 5.0
 
@@ -238,8 +241,8 @@ class SupervisedDriver:
             self._abort("its device is lost")
             return True
         if _number(values, notifications.HELPER_DEATHS, process.helper_deaths) != process.helper_deaths:
-            self._count_helper_deaths(process)
-        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            self._helpers_died(process)
+        with contextlib.suppress(*DECODE_ERRORS):
             self._metrics = msgspec.json.decode(values.get(notifications.METRICS, ""), type=DriverMetrics)
         sessions = _number(values, notifications.SESSIONS, -1)
         if sessions >= 0:
@@ -505,6 +508,12 @@ class SupervisedDriver:
         is_over = self._process is None and self._next is None and not self._leaving
         if is_over and self._spare.is_gone and self._launcher.is_gone:
             self._all_ended.set()
+
+    def _helpers_died(self, process: DriverProcess) -> None:
+        """Reads what killed helpers, and not again for a while: a driver may claim it at any rate."""
+        if "helpers" not in self._timers and process is self._process:
+            self._count_helper_deaths(process)
+            self._timers.arm("helpers", _HELPERS_S, lambda: None)
 
     def _count_helper_deaths(self, process: DriverProcess) -> None:
         process.helper_deaths, deaths = read_helper_deaths(process.breadcrumbs, process.helper_deaths)

@@ -19,7 +19,7 @@ from neurald.service.sandbox.no_new_privs import set_no_new_privs
 from neurald.service.sandbox.readable_paths import listable_paths, readable_paths
 from neurald.service.sandbox.rlimits import limit_resources
 from neurald.service.sandbox.temporary_directory import TemporaryDirectory
-from neurald.service.sandbox.writable_paths import make_writable_paths
+from neurald.service.sandbox.writable_paths import make_writable_paths, require_protected
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,8 @@ def enter(
             restricted.
 
     Raises:
-        BadState: a part is missing and `mode` is FULL, or the kernel refuses.
+        BadState: a part is missing and `mode` is FULL, the kernel refuses, or what the driver may write
+            to contains what it must not change.
     """
     if mode is SandboxMode.OFF:
         return Sandbox(mode=mode)
@@ -126,7 +127,8 @@ def enter(
         )
     if not parts:
         return sandbox
-    paths = make_writable_paths(addresses[0])
+    writable = [*make_writable_paths(addresses[0]), *writable]
+    require_protected(writable)
     ports = tuple(address.port for address in addresses if address.path is None)
     sandbox.temporary = TemporaryDirectory()
     try:
@@ -136,7 +138,7 @@ def enter(
             own = sandbox.temporary.path
             landlock.restrict(
                 version,
-                [*paths, *writable, own],
+                [*writable, own],
                 [*readable_paths(), *readable],
                 ports,
                 listable=listable_paths(),

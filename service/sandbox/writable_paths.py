@@ -8,16 +8,16 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from neurald.hal.cache.secret import installation_secret
 from neurald.hal.crashes.records import crash_directory
-from neurald.hal.errors import Error
+from neurald.hal.errors import BadState, Error
 from neurald.hal.process.address import Address
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.runtime_directory import runtime_directory
-from neurald.hal.process.user_directories import cache_directory
+from neurald.hal.process.user_directories import cache_directory, configuration_directory, state_directory
 
 #: For each vendor's runtime, the variable that names its cache directory, and the default, which is
 #: below the user's cache directory or home.
@@ -69,6 +69,25 @@ def make_writable_paths(address: Address) -> list[Path]:
             make_directory(directory)
     devices = [Path(device) for device in _DEVICES]
     return [*directories, *devices, *Path("/dev").glob(_NUMBERED_DEVICES)]
+
+
+def require_protected(writable: Iterable[Path]) -> None:
+    """Raises an error if a driver could change what is kept about drivers, or settings.
+
+    Args:
+        writable: the paths that the driver may write to.
+
+    Raises:
+        BadState: it could; the message says which directory to move.
+    """
+    protected = {"XDG_STATE_HOME": state_directory(), "XDG_CONFIG_HOME": configuration_directory()}
+    for path in writable:
+        for variable, directory in protected.items():
+            if directory.is_absolute() and directory.resolve().is_relative_to(path.resolve()):
+                raise BadState(
+                    f"the driver may write to {path} and so could change {directory}, where neurald keeps what "
+                    f"drivers must not change: let {variable} name another directory, which is not in {path}"
+                )
 
 
 def vendor_caches(cache: Path) -> Iterator[Path]:

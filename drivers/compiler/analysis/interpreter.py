@@ -436,12 +436,18 @@ def _convert(x: Array, kind: Scalar) -> Array:
     return (x != 0) if kind is Scalar.BOOL else x.astype(kind.dtype)
 
 
+def _floor_quotient(dividend: Array, divisor: Array) -> Array:
+    if dividend.dtype.kind != "f":
+        return dividend // divisor
+    return np.floor(dividend.astype(np.float64) / divisor.astype(np.float64))
+
+
 _FUNCTIONS: dict[Op, Any] = {
     Op.ADD: np.add,
     Op.SUBTRACT: np.subtract,
     Op.MULTIPLY: np.multiply,
     Op.DIVIDE: np.divide,
-    Op.FLOOR_DIVIDE: np.floor_divide,
+    Op.FLOOR_DIVIDE: _floor_quotient,
     Op.MODULO: np.mod,
     Op.TRUNCATE_DIVIDE: lambda a, b: a // b + ((a % b != 0) & ((a < 0) != (b < 0))),
     Op.MINIMUM: np.minimum,

@@ -21,7 +21,8 @@ class Op(Enum):
     MULTIPLY = auto()
     #: Floats only.
     DIVIDE = auto()
-    #: Integers only. Rounds towards minus infinity; the divisor is not 0.
+    #: Rounds towards minus infinity; a divisor of integers is not 0. The quotient of floats is that
+    #: of doubles, which only reaches an integer if the exact one does.
     FLOOR_DIVIDE = auto()
     #: Remainder of FLOOR_DIVIDE, with the sign of the divisor. Also exact for floats: C's `fmod`,
     #: plus the divisor if the remainder is not 0 and its sign differs from the divisor's.

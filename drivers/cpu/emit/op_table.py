@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.op import Number, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math import angles, vector_math
 from neurald.drivers.cpu.emit.math.conversion import converted
-from neurald.drivers.cpu.emit.math.division import divide, float_remainder
+from neurald.drivers.cpu.emit.math.division import divide, float_remainder, floor_quotient
 from neurald.drivers.cpu.emit.math.fixed_point import fixed_point
 from neurald.drivers.cpu.emit.math.integers import is_signed, resized
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float, round_away, rounded
@@ -209,8 +209,7 @@ def _division(v: Vector, expression: Apply, element: str, values: list[str]) -> 
     if kind.is_float and expression.op is Op.MODULO:
         return float_remainder(v, element, values[0], values[1])
     if kind.is_float:
-        quotient = v.binary("fdiv", element, values[0], values[1])
-        return rounded(v, element, quotient, "trunc" if expression.op is Op.TRUNCATE_DIVIDE else "floor")
+        return floor_quotient(v, element, values[0], values[1])
     dividend, divisor = expression.arguments
     is_whole = kind is Scalar.INDEX and dividend.low >= 0 and divisor.low > 0
     known = None

@@ -18,6 +18,7 @@ from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.digests import hex_digest_of
+from neurald.hal.records import DECODE_ERRORS
 
 _LOG = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ def built_library(target: Target) -> bytes | None:
         image = inflation.decompress(pkgutil.get_data(__name__, file_of(name)) or b"", _MAX_BYTES)
         if hex_digest_of(image) == index.files[name].content:
             return image
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, OSError, zlib.error) as error:
+    except (KeyError, OSError, zlib.error, *DECODE_ERRORS) as error:
         _LOG.info("the kernels of the first tier are compiled, since the package's are damaged: %s", error)
     else:
         _LOG.info("the kernels of the first tier are compiled, since the package's are damaged")

@@ -31,6 +31,7 @@ from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData, Cancelled, Error
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.sync.cancellation import Cancellation
 
 _LOG = logging.getLogger(__name__)
@@ -200,7 +201,7 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
         raise BadData("the cache file is damaged or no library of the CPU driver")
     try:
         stored = msgspec.msgpack.decode(content, type=_Stored)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"the cache file is no library of the CPU driver: {error}") from None
     if stored.target != target.name:
         raise BadData(f"the library is for {stored.target}; {target.name} is expected")

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from neurald.hal.errors import BadData, OutOfMemory
+from neurald.hal.records import DECODE_ERRORS
 
 _MAGIC = b"nimg0001"
 _ADDRESS_BYTES = 8
@@ -63,7 +64,7 @@ def decoded(code: bytes) -> Image:
         raise BadData("not a code image")
     try:
         image = msgspec.msgpack.decode(memoryview(code)[len(_MAGIC) :], type=Image)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise BadData(f"not a code image: {error}") from None
     size = len(image.content)
     if not 0 <= image.code_bytes <= size or image.code_bytes % mmap.PAGESIZE:

@@ -174,11 +174,14 @@ class Instance:
         self._has_ports = has_ports
         self._limits = NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS
         self._array_functions: dict[ArgumentBinding, ArrayFunction] = {}
-        #: For `run_arrays`, if the caller has none.
-        self.cancellation: Final = Cancellation()
 
     # What describes arrays of NumPy is created for the first run, so that a model is ready without
     # it.
+
+    @cached_property
+    def cancellation(self) -> Cancellation:
+        """For `run_arrays`, if the caller has none."""
+        return Cancellation()
 
     @cached_property
     def _program(self) -> tuple[Instruction, ...]:

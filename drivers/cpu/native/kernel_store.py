@@ -17,6 +17,7 @@ from neurald.drivers.cpu.target.target import Target
 from neurald.hal.device import Artifact, Variants
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.records import DECODE_ERRORS
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ def _read(artifact: Artifact) -> dict[str, _KeptKernel]:
         return {}
     try:
         return msgspec.msgpack.decode(content, type=dict[str, _KeptKernel])
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         _LOG.info("a pack of kernels cannot be read; they are compiled again: %s", error)
         return {}
 

@@ -15,6 +15,7 @@ import msgspec
 
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.hal.errors import BadData
+from neurald.hal.records import DECODE_ERRORS
 
 #: The type of the offsets: signed, with 64 bits.
 _OFFSET: Final = "q"
@@ -125,7 +126,7 @@ class KernelCalls(msgspec.Struct, frozen=True, array_like=True):
         """
         try:
             found = msgspec.msgpack.decode(self.details, type=_Details)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             raise BadData(f"the details of the kernels are damaged: {error}") from None
         if {len(found.messages), len(found.labels), len(found.operations)} != {len(self)}:
             raise BadData("the details are not those of the kernels")

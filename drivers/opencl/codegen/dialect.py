@@ -287,7 +287,9 @@ def _extreme(kind: Scalar, first: str, second: str, *, is_minimum: bool) -> str:
 def _floor(expression: Apply, first: str, second: str) -> str:
     kind, is_division = expression.type, expression.op is Op.FLOOR_DIVIDE
     if kind.is_float:
-        return f"floor({first} / {second})" if is_division else f"neurald_floor_mod_float({first}, {second})"
+        if is_division and kind is Scalar.FLOAT64:
+            return f"floor({first} / {second})"
+        return f"neurald_floor_{'div' if is_division else 'mod'}_float({first}, {second})"
     is_unsigned = kind.value.startswith("u")
     if kind is Scalar.INDEX:
         divisor = expression.arguments[1]

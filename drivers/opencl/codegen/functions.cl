@@ -52,6 +52,12 @@ static inline float neurald_floor_mod_float(float a, float b) {
   float r = fmod(a, b);
   return r != 0.0f && ((r < 0.0f) != (b < 0.0f)) ? r + b : r;
 }
+// Devices need no doubles: where the rounded quotient may reach an integer that the exact one does
+// not reach, the remainder shows which case it is.
+static inline float neurald_floor_div_float(float a, float b) {
+  const float rest = neurald_floor_mod_float(a, b);
+  return fabs(rest) < fabs(b) ? rint((a - rest) / b) : floor(a / b);
+}
 static inline long neurald_power(long a, long b) {
   long result = 1;
   for (; b > 0; b >>= 1) {

@@ -35,6 +35,7 @@ from neurald.hal.model.types import (
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.user_directories import cache_directory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.registry import create_device
 
 _LOG = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ def _path(device: Device, cpu: Device) -> Path:
 def _read(path: Path) -> _Figures | None:
     try:
         figures = msgspec.json.decode(path.read_bytes(), type=_Figures)
-    except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (OSError, *DECODE_ERRORS):
         return None
     is_sound = all(0 < getattr(figures, name) <= _USELESS for name in _Figures.__struct_fields__)
     return figures if is_sound else None

@@ -19,6 +19,7 @@ import msgspec
 from neurald.drivers.compiler.support.kernel_file import file_content
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.runtime.executable import KernelCall
+from neurald.hal.records import DECODE_ERRORS
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Choices:
             return cls(decoded(file_content(__name__, file), name))
         except FileNotFoundError:
             return cls({})
-        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        except (ValueError, *DECODE_ERRORS) as error:
             _LOG.warning("%s is ignored: %s", file, error)
             return cls({})
 

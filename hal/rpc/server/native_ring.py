@@ -59,6 +59,7 @@ class NativeRing:
         activity: the slot of the thread.
         gate: of the daemon.
         user, client: shares of the session's user, and of the session.
+        tells_times: whether completions tell how long executions took.
     """
 
     def __init__(
@@ -71,6 +72,8 @@ class NativeRing:
         gate: NativeGate,
         user: NativeShare,
         client: NativeShare,
+        *,
+        tells_times: bool = False,
     ) -> None:
         self._serve: Any = _Serve(functions[SERVE_RING])
         self._withdraw_call: Any = _Withdraw(functions[WITHDRAW_CALL])
@@ -96,6 +99,7 @@ class NativeRing:
             ("CLIENT", client.address),
             ("CANCELLATION", cancellation.address),
             ("ACTIVITY", activity.address),
+            ("TELLS", int(tells_times)),
         ):
             self._set(STATE[name], value)
         self._number("FD").value = connection.fileno()

@@ -10,6 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from neurald.hal.records import DECODE_ERRORS
+
 #: The header of W3C's trace context.
 TRACE_KEY: Final = "traceparent"
 #: Of the trailing metadata.
@@ -75,7 +77,7 @@ def times_from(metadata: Iterable[tuple[str, str | bytes]] | None) -> CallTimes 
         if key == TIMES_KEY and isinstance(value, bytes) and len(value) <= _MAX_BYTES:
             try:
                 times = msgspec.msgpack.decode(value, type=CallTimes)
-            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            except DECODE_ERRORS:
                 return None
             return times if _is_possible(times) else None
     return None

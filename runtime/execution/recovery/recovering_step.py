@@ -37,6 +37,7 @@ from neurald.hal.execution.direct_calls import (
     array_function,
     short_execution,
 )
+from neurald.hal.execution.native_serving import NativeCall, native_call
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory, SharedMemory
@@ -54,6 +55,7 @@ from neurald.runtime.execution.recovery.device_use import use_of
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.fast_paths import FastPaths
+from neurald.runtime.execution.recovery.first_tier_paths import FirstTierPaths
 from neurald.runtime.execution.recovery.slow_device import SlowDevice
 from neurald.runtime.execution.recovery.stand_in import StandIn
 from neurald.runtime.execution.recovery.step_health import StepHealth
@@ -343,8 +345,12 @@ class RecoveringStep:
         return verification.end(captured, request, options, result, seconds, begun)
 
     def note_time(self, seconds: float) -> None:
-        """Notes the time of a run by a function from `create_array_function`, which refines costs."""
-        self._times.add(seconds)
+        """Notes the time of a run by a function from `create_array_function`, which refines costs.
+
+        Times of the first tier say nothing about the device.
+        """
+        if self._first is None:
+            self._times.add(seconds)
 
     def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
         """Returns a context manager that notes a call for the execution's receipt, if it wants one."""
@@ -412,6 +418,9 @@ class RecoveringStep:
             The function, or None if the device has no fast path. Its errors are not recorded; the
                 caller calls `execute` after one.
         """
+        first = self._first_tier_paths()
+        if first is not None:
+            return first.repeating(request)
         return self._fast_paths.repeating(reusable_execution(self.usable(), request))
 
     def create_short_execution(self, request: Request) -> ShortExecution | None:
@@ -419,7 +428,14 @@ class RecoveringStep:
 
         See `CallsDirectly.create_short_execution`.
         """
+        first = self._first_tier_paths()
+        if first is not None:
+            return first.short(request)
         return self._fast_paths.short(short_execution(self.usable(), request))
+
+    def create_native_call(self, request: Request) -> NativeCall | None:
+        """Returns what native code runs to repeat a successful request, whose times nobody notes."""
+        return None if self._fast_paths.are_watched else native_call(self.usable(), request)
 
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
@@ -428,7 +444,26 @@ class RecoveringStep:
 
         See `CallsDirectly.create_array_function`.
         """
+        first = self._first_tier_paths()
+        if first is not None:
+            return first.on_arrays(shapes, variables)
         return self._fast_paths.on_arrays(array_function(self.usable(), shapes, variables))
+
+    def _first_tier_paths(self) -> FirstTierPaths | None:
+        """Returns the fast paths of the first tier, while it runs in place of the CPU device's code.
+
+        Runs in place of another device's are counted, so that they take the regular path.
+        """
+        first = self._first
+        if first is None or self._step.device is not cpu_device():
+            return None
+
+        def is_open() -> bool:
+            if self.on_first_tier is not None:
+                self.on_first_tier()
+            return self._first is first
+
+        return FirstTierPaths(first, is_open)
 
     def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
         """Records that an execution on a prepared model returned by `usable` failed.

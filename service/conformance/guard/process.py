@@ -14,6 +14,7 @@ import msgspec
 
 import neurald
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.conformance.guard.fault_handler import RECORD, Fault
 from neurald.service.conformance.guard.fault_report import ProcessEnd
 from neurald.service.conformance.guard.message import GuardedCase, Message, Ran, Ready, Stage
@@ -87,7 +88,7 @@ class GuardProcess:
         deadline_s = time.monotonic() + _START_LIMIT_S
         try:
             ready = self._receive(deadline_s)
-        except (_Ended, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except (_Ended, *DECODE_ERRORS):
             end = self._end(None, was_late=time.monotonic() >= deadline_s)
             raise UnavailableDevice(f"the process ended with status {end.status}: {end.last_line}") from None
         if not isinstance(ready, Ready) or ready.error:
@@ -105,7 +106,7 @@ class GuardProcess:
             while not isinstance(message := self._receive(deadline_s), Ran):
                 stage = message if isinstance(message, Stage) else stage
                 deadline_s = time.monotonic() + case.limit_s + _EXTRA_S
-        except (_Ended, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except (_Ended, *DECODE_ERRORS):
             return self._end(stage, was_late=time.monotonic() >= deadline_s)
         return message
 

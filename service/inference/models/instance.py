@@ -192,6 +192,7 @@ class ModelInstance:
         """Ends the run of a request, if nobody waits for any other of the same run."""
         for lane, batch in self._busy.items():
             if job in batch.jobs and all(each.is_over for each in batch.jobs) and self._worker is not None:
+                lane.cancel()
                 self._worker.cancel(lane.number, lane.run_number)
 
     async def close(self) -> None:

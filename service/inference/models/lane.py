@@ -6,13 +6,12 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from neurald.hal.errors import Error
 from neurald.hal.lanes import socket_end
 from neurald.hal.lanes.packets import Answer, Arena, RunFailure, TensorAt, decode_answer, encode
 from neurald.hal.lanes.repeats import RepeatedRuns
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.ring_end import WAKE
 
 _MIN_ARENA_BYTES: Final = 1 << 18
@@ -84,6 +83,10 @@ class ServedLane:
         self._runs.begin(inputs, results_at, wanted)
         self._done = done
 
+    def cancel(self) -> None:
+        """See `RepeatedRuns.cancel`."""
+        self._runs.cancel()
+
     def close(self) -> None:
         """Closes this end."""
         if self._end.fileno() >= 0:
@@ -115,7 +118,7 @@ class ServedLane:
             memory = self._memory(answer, received)
         except BlockingIOError:
             return
-        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError, Error):
+        except (OSError, Error, *DECODE_ERRORS):
             self._fail()
             return
         finally:

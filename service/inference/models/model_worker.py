@@ -15,6 +15,7 @@ import msgspec
 from neurald.hal.errors import DeadObject, Error, OpFailed, ResultCode, error_for
 from neurald.hal.lanes import socket_end
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.autopsy import describe_end
 from neurald.service.inference.worker.orders import (
     Cancel,
@@ -247,7 +248,7 @@ class ModelWorker:
             report = decode_report(packet)
         except BlockingIOError:
             return
-        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except (OSError, *DECODE_ERRORS):
             # A worker that breaks the rules is of no use.
             self._loop.remove_reader(self._control.fileno())
             self.kill()

@@ -12,6 +12,7 @@ import msgspec
 from google.protobuf import json_format, text_format
 
 from neurald.hal.lanes.opening import TensorDescription
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.protocol.element_types import config_type
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.messages import POOL, ModelConfig
@@ -99,7 +100,7 @@ def parse_config_json(name: str, text: str) -> Any:
             max_recursion_depth=_MAX_DEPTH,
         )
         given = msgspec.json.decode(text)
-    except (json_format.ParseError, msgspec.DecodeError, RecursionError, ValueError) as error:
+    except (json_format.ParseError, ValueError, *DECODE_ERRORS) as error:
         raise ServiceError(Status.INVALID, f"the configuration of {name} is not valid: {error}") from None
     if not isinstance(given, dict):
         raise ServiceError(Status.INVALID, f"the configuration of {name} is not a JSON object")

@@ -11,12 +11,11 @@ import socket
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from neurald.hal.errors import BadState, ResultCode
 from neurald.hal.lanes.opening import Opened, OpenRequest, Refused, decode_open_model, encode_opening
 from neurald.hal.lanes.socket_end import receive, send
 from neurald.hal.process.peer import peer_of
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.protocol.errors import ServiceError, Status
 
@@ -105,7 +104,7 @@ class LaneListener:
             send(connection, encode_opening(answer), None if lane is None else lane.fileno())
         except BlockingIOError:
             return
-        except (OSError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except (OSError, *DECODE_ERRORS):
             self._drop(connection)
         finally:
             if lane is not None:

@@ -12,8 +12,10 @@ from typing import Final
 import msgspec
 
 from neurald.hal.errors import BadState
+from neurald.hal.model.types import counted
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.orphans import ORPHANS
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import notice
 from neurald.service.manager.restart_policy import RestartPolicy
@@ -125,7 +127,7 @@ class SupervisedFrontEnd:
     def _told(self, line: bytes) -> None:
         try:
             self._status = msgspec.json.decode(line, type=ServiceStatus)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             logger.error("the execution service says what is not understood: %s", error)
             return
         if self._status.is_ready and not self._was_ready:
@@ -133,5 +135,5 @@ class SupervisedFrontEnd:
                 f"{protocol.upper()} at {address}" for protocol, address in self._status.addresses.items()
             )
             served = sum(each.is_ready for each in self._status.models)
-            notice(f"serving {served} models over {places}")
+            notice(f"serving {counted(served, 'model')} over {places}")
         self._was_ready = self._status.is_ready

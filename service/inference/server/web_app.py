@@ -23,6 +23,7 @@ import msgspec
 
 from neurald.hal.errors import Error
 from neurald.hal.process.address import Address
+from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.explain.html import page_policy, render_page
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.protocol.errors import ServiceError
@@ -159,7 +160,7 @@ class WebApp:
         try:
             async with asyncio.timeout(_BODY_S):
                 given = msgspec.json.decode(await _body(receive), type=dict[str, str])
-        except (msgspec.DecodeError, RecursionError, TimeoutError, ValueError):
+        except (TimeoutError, ValueError, *DECODE_ERRORS):
             return _problem(400, "a token is expected")
         if not self._token or not hmac.compare_digest(given.get("token", "").encode(), self._token.encode()):
             return _problem(401, "this is not the token of the service")

@@ -18,6 +18,7 @@ from neurald.hal.sync.deadline import deadline_in
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.devices.on_demand import OnDemandDevice
 from neurald.runtime.function.tensor_info import TensorInfo, inputs_of, outputs_of
+from neurald.service.inference.worker.native_lanes import NativeLanes
 from neurald.service.inference.worker.orders import (
     LoadOrder,
     ModelDescription,
@@ -46,6 +47,7 @@ class LoadedModel:
         name: of the model.
         compilation: the compiled model.
         description: what the front end tells clients.
+        native_lanes: what lanes share that native code serves.
 
     Raises:
         BadData: the file is not a valid model, cannot be served, or its warm-up does not fit it.
@@ -56,6 +58,7 @@ class LoadedModel:
         self.name = order.name
         #: Why a driver takes no work, although its session exists; empty if it does.
         self._hanging = ""
+        self.native_lanes = NativeLanes()
         content = _mapped(descriptor)
         model = nd.load_tflite(content, order.signature or None)
         singles = outputs_of(model)

@@ -12,13 +12,12 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.process.address import Address
 from neurald.hal.process.parent import die_with
 from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.worker.orders import (
     MAX_CONTROL_BYTES,
     Cancel,
@@ -105,7 +104,7 @@ class Worker:
                 return
             try:
                 self._obey(packet, descriptor)
-            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            except DECODE_ERRORS as error:
                 logger.error("an order of the front end is not understood: %s", error)
 
     def _obey(self, packet: bytes, descriptor: int | None) -> None:

@@ -2,6 +2,9 @@
 
 import ctypes
 import gc
+import sys
+import threading
+import time
 
 import pytest
 
@@ -27,6 +30,63 @@ def test_clients_of_a_user_have_one_share() -> None:
     assert gate.share_of("other") is not share
     assert factor(share) == (1 << FACTOR_SHIFT) // 2
     assert share.used_s == 0
+
+
+def test_clients_of_a_user_that_come_at_the_same_time_have_one_share() -> None:
+    gate = NativeGate(2, {})
+    begin = threading.Barrier(8)
+    found: list[NativeShare] = []
+
+    def come() -> None:
+        for user in range(200):
+            begin.wait()
+            found.append(gate.share_of(user))
+
+    threads = [threading.Thread(target=come) for _ in range(8)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert len(set(map(id, found))) == 200
+
+
+def test_an_execution_that_found_the_gate_open_is_not_missed() -> None:
+    gate = NativeGate(2, {})
+    lock, running = gate._number("LOCK"), gate._number("RUNNING")
+    lock.value = 1  # native code has seen that the gate is open
+    gate.close()
+    seen: list[bool] = []
+    asking = threading.Thread(target=lambda: seen.append(gate.is_empty))
+    asking.start()
+    time.sleep(0.05)
+    assert not seen
+    running.value = 1
+    lock.value = 0
+    asking.join()
+    assert seen == [False]
+    running.value = 0
+    assert gate.is_empty
+
+
+def test_one_that_has_waited_and_is_about_to_run_is_not_missed() -> None:
+    gate = NativeGate(1, {})
+    gate.close()
+    lock, running, waiting = map(gate._number, ("LOCK", "RUNNING", "WAITING"))
+    waiting.value = 1
+    assert not gate.is_empty
+    lock.value, waiting.value = 2, 0
+    seen: list[bool] = []
+    asking = threading.Thread(target=lambda: seen.append(gate.is_empty))
+    asking.start()
+    time.sleep(0.05)
+    running.value, lock.value = 1, 0
+    asking.join()
+    assert seen == [False]
 
 
 def test_shares_of_users_who_are_gone_are_forgotten() -> None:

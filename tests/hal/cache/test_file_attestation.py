@@ -37,6 +37,18 @@ def stored(directory: Path, content: bytes = CONTENT, graphs: str = "11") -> Pat
     return directory / parts.key().hex()
 
 
+def noted(directory: Path, content: bytes = CONTENT, graphs: str = "11") -> Path:
+    """Stores an entry whose file was touched and then read, so that its new state is noted."""
+    entry = stored(directory, content, graphs)
+    assert not (entry / ATTESTATIONS).exists()
+    (entry / "data0").touch()
+    time.sleep(0.05)
+    assert isinstance(Cache(directory).load(bytes.fromhex(entry.name), NEEDED), Loaded)
+    assert (entry / ATTESTATIONS).exists()
+    _hashed.clear()
+    return entry
+
+
 def data(directory: Path) -> Memory | None:
     found = Cache(directory).load(PARTS.key(), NEEDED, is_shared=_kind["is_shared"])
     return found.artifact.data[0] if isinstance(found, Loaded) else None
@@ -91,7 +103,7 @@ def test_what_was_just_stored_is_not_hashed_again(directory: Path) -> None:
 def test_what_happens_to_the_file_afterwards_changes_nothing(directory: Path, is_known: bool) -> None:
     entry = stored(directory)
     if not is_known:
-        (entry / ATTESTATIONS).unlink()
+        (entry / "data0").touch()
     memory = data(directory)
     assert is_believed(memory) is is_known
     with (entry / "data0").open("r+b") as file:
@@ -176,8 +188,7 @@ def test_after_a_boot_files_are_read_once(directory: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("position", range(0, 300, 7))
 def test_notes_of_others_are_not_believed(directory: Path, position: int) -> None:
-    entry = stored(directory)
-    path = entry / ATTESTATIONS
+    path = noted(directory) / ATTESTATIONS
     content = bytearray(path.read_bytes())
     content[position % len(content)] ^= 1
     path.write_bytes(content)
@@ -185,7 +196,7 @@ def test_notes_of_others_are_not_believed(directory: Path, position: int) -> Non
 
 
 def test_notes_of_another_entry_or_content_say_nothing(directory: Path) -> None:
-    entry, other = stored(directory), stored(directory, bytes(len(CONTENT)), "33")
+    entry, other = noted(directory), noted(directory, bytes(len(CONTENT)), "33")
     shutil.copyfile(other / ATTESTATIONS, entry / ATTESTATIONS)
     assert not is_believed(data(directory))
     # The file itself from there, as it is: what is noted of it is not what the manifest says.
@@ -213,7 +224,7 @@ def test_a_removed_entry_stays_in_use(directory: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_used(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = stored(directory)
-    (entry / ATTESTATIONS).unlink()
+    (entry / "data0").touch()
     time.sleep(0.05)
 
     def full(*_: object) -> None:

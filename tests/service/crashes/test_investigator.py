@@ -6,6 +6,7 @@ import dataclasses
 import mmap
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,6 +156,7 @@ def test_deaths_of_helpers_and_of_others(memory: int, records: CrashRecords) -> 
         found.helper_died(crumb, signal.SIGSEGV, "SIGSEGV")
         _, deaths = read_helper_deaths(memory, 0)
         investigator.helpers_died(DRIVER, deaths, memory)
+        await investigator.recorded()
         with at_work(found, chain(ADD)):
             investigator.process_died(DRIVER, DriverEnd(status=-signal.SIGKILL), memory)
         await investigator.close()
@@ -162,6 +164,41 @@ def test_deaths_of_helpers_and_of_others(memory: int, records: CrashRecords) -> 
     asyncio.run(die())
     (entry,) = records.entries()
     assert (entry.deaths, entry.phase, entry.cause) == (1, "compiling it", "signal SIGSEGV")
+
+
+def test_deaths_of_helpers_do_not_keep_the_event_loop_waiting_for_the_disk(
+    memory: int, records: CrashRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = watch(memory)
+    crumbs = [found.crumb(chain(ADD), b"one"), found.crumb(chain(MUL), b"other")]
+    may_write, written = threading.Event(), list[int]()
+
+    def fsync(descriptor: int) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        assert may_write.wait(60)
+        written.append(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    async def die() -> None:
+        investigator = CrashInvestigator(records)
+        known = 0
+        for number in range(300):
+            found.helper_died(crumbs[number % 2], signal.SIGSEGV, "SIGSEGV")
+            known, deaths = read_helper_deaths(memory, known)
+            investigator.helpers_died(DRIVER, deaths, memory)
+            await asyncio.sleep(0)
+        assert records.entries() == ()
+        may_write.set()
+        await investigator.recorded()
+        await investigator.close()
+
+    asyncio.run(die())
+    # What comes while the disk is busy is written together, and not without limit.
+    assert len(written) == 2
+    deaths = [each.deaths for each in records.entries()]
+    assert len(deaths) == 2
+    assert 256 <= sum(deaths) <= 258
 
 
 def test_records_that_cannot_be_written_change_nothing_else(

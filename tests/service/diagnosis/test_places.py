@@ -32,6 +32,15 @@ def test_what_does_not_exist_yet_can_be_made(places: Path) -> None:
     assert not list(places.iterdir()), "a diagnosis makes nothing"
 
 
+def test_settings_that_drivers_could_change_are_a_problem(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(places / "cache"))
+    finding = found("places of drivers")
+    assert finding.severity is Severity.PROBLEM
+    assert "let XDG_CONFIG_HOME name another directory" in finding.found
+
+
 def test_a_directory_of_others_is_a_problem(places: Path) -> None:
     (places / "run" / "neurald").mkdir(parents=True)
     (places / "run").chmod(0o777)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.daemon.processes import python_path
+from support.daemon.processes import python_path, run_command
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadState
@@ -21,7 +21,7 @@ from neurald.service.sandbox.capabilities import KEPT
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.readable_paths import readable_paths
 from neurald.service.sandbox.sandbox import ALL_PARTS, Sandbox, enter
-from neurald.service.sandbox.writable_paths import make_writable_paths
+from neurald.service.sandbox.writable_paths import make_writable_paths, require_protected
 
 needs_all = pytest.mark.skipif(
     landlock.version() < 6 or not seccomp.is_available(), reason="this kernel has not all of the sandbox"
@@ -210,6 +210,35 @@ def test_places_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         place.is_absolute() for place in make_writable_paths(Address.parse(f"unix://{tmp_path}/run/d.sock"))
     )
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("variable", ["XDG_STATE_HOME", "XDG_CONFIG_HOME"])
+@pytest.mark.parametrize("place", ["cache", "cache/neurald/deeper", "link", "named/state", "neurald/run"])
+def test_what_drivers_must_not_change_is_not_where_they_write(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, place: str
+) -> None:
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name.removeprefix("XDG_").partition("_")[0].lower()))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "link").symlink_to(tmp_path / "cache")
+    writable = [*make_writable_paths(Address.parse("127.0.0.1:0")), tmp_path / "named"]
+    require_protected(writable)
+    monkeypatch.setenv(variable, str(tmp_path / place))
+    with pytest.raises(BadState, match=f"let {variable} name another directory"):
+        require_protected(writable)
+
+
+def test_a_daemon_does_not_start_if_a_driver_could_change_what_it_must_not(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": python_path(),
+        **dict.fromkeys(("XDG_CACHE_HOME", "XDG_STATE_HOME"), str(tmp_path)),
+    }
+    done = run_command(
+        ["driver", "sample-all", "--listen", f"unix://{tmp_path}/run/d.sock"], environment, timeout_s=60
+    )
+    assert done.returncode == 1
+    assert "let XDG_STATE_HOME name another directory" in " ".join(done.stderr.split())
 
 
 def test_a_vendors_cache_is_where_its_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

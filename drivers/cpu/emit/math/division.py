@@ -65,6 +65,16 @@ def _unsafe(v: Vector, element: str, dividend: str, divisor: str, *, is_signed: 
     return wide if element == "i32" else v.cast("trunc", "i32", wide, element)
 
 
+def floor_quotient(v: Vector, element: str, dividend: str, divisor: str) -> str:
+    """Computes the floored quotient of floats, or of doubles."""
+    first, second = (
+        v.cast("fpext", element, each, "double") if element == "float" else each
+        for each in (dividend, divisor)
+    )
+    whole = rounded(v, "double", v.binary("fdiv", "double", first, second), "floor")
+    return v.cast("fptrunc", "double", whole, "float") if element == "float" else whole
+
+
 def float_remainder(v: Vector, element: str, dividend: str, divisor: str) -> str:
     """Computes the remainder of a floored quotient, with the divisor's sign.
 
@@ -89,16 +99,30 @@ def _float_rest(v: Vector, x: str, y: str) -> str:
     Each step takes so few bits of the quotient that its product with the divisor is exact.
     """
     rest, wide = (v.cast("fpext", "float", each, "double") for each in (x, y))
-    zero = v.number("double", 0.0)
-    steps = -(-_FLOAT_QUOTIENT_BITS // _QUOTIENT_BITS)
-    for step in reversed(range(steps)):
-        part = v.binary("fmul", "double", wide, v.number("double", 2.0 ** (step * _QUOTIENT_BITS)))
-        quotient = rounded(v, "double", v.binary("fdiv", "double", rest, part), "trunc")
-        rest = v.binary("fsub", "double", rest, v.binary("fmul", "double", quotient, part))
-        # The quotient may have been rounded up to the next integer.
-        corrected = v.binary("fadd", "double", rest, part)
-        rest = v.select(v.compare("olt", "double", rest, zero), "double", corrected, rest)
-    return v.cast("fptrunc", "double", rest, "float")
+    limit = _scaled(v, wide, _QUOTIENT_BITS)
+    iterations = v.code.value(f"zext i1 {v.any_lane(v.compare('oge', 'double', rest, limit))} to i64")
+    # A loop of at most one iteration acts as a branch, since quotients are rarely so large.
+    with v.code.loop("0", iterations, [(v.type("double"), rest)], may_be_empty=True) as loop:
+        (left,) = loop.carried
+        steps = -(-_FLOAT_QUOTIENT_BITS // _QUOTIENT_BITS)
+        for step in reversed(range(1, steps)):
+            left = _step(v, left, _scaled(v, wide, step * _QUOTIENT_BITS))
+        loop.results = [left]
+    return v.cast("fptrunc", "double", _step(v, loop.results[0], wide), "float")
+
+
+def _scaled(v: Vector, value: str, bits: int) -> str:
+    return v.binary("fmul", "double", value, v.number("double", 2.0**bits))
+
+
+def _step(v: Vector, rest: str, part: str) -> str:
+    """Returns the remainder of positive doubles whose quotient has few bits."""
+    quotient = rounded(v, "double", v.binary("fdiv", "double", rest, part), "trunc")
+    rest = v.binary("fsub", "double", rest, v.binary("fmul", "double", quotient, part))
+    # The quotient may have been rounded up to the next integer.
+    corrected = v.binary("fadd", "double", rest, part)
+    is_below = v.compare("olt", "double", rest, v.number("double", 0.0))
+    return v.select(is_below, "double", corrected, rest)
 
 
 def _double_rest(v: Vector, x: str, y: str) -> str:

@@ -75,16 +75,28 @@ class _SumWriter:
         if not isinstance(self._inner, Extent) and self._inner == 1:
             self._scan(start)
             return
+        widths = [_VECTORS * self._lanes]
+        widths += [self._lanes, 1] if isinstance(self._inner, Extent) else []
         begin = 0
-        for width in (_VECTORS * self._lanes, self._lanes, 1):
+        for width in widths:
             count = (self._inner - begin) // width
             if not isinstance(count, Extent) and not count:
                 continue
             end = begin + count * width
             with self._code.loop(str(begin), str(end), step=width, may_be_empty=True) as loop:
                 column = multiple(self._code, loop.index, self.size)
-                self._add_rows(total(self._code, start, column), width)
+                self._add_rows(total(self._code, start, column), [width])
             begin = end
+        if not isinstance(begin, Extent) and begin < self._inner:
+            self._add_rows(total(self._code, start, str(begin * self.size)), self._parts(self._inner - begin))
+
+    def _parts(self, columns: int) -> list[int]:
+        """Divides columns into vectors and powers of two."""
+        parts = [self._lanes] * (columns // self._lanes)
+        width = self._lanes
+        while width := width // 2:
+            parts += [width] if columns & width else []
+        return parts
 
     def _kind(self, lanes: int) -> str:
         return self._type if lanes == 1 else f"<{lanes} x {self._type}>"
@@ -112,14 +124,19 @@ class _SumWriter:
             number = self._code.value(f"sub i64 {self._length - width}, {number}")
         return multiple(self._code, number, step)
 
-    def _add_rows(self, start: str, lanes: int) -> None:
+    def _add_rows(self, start: str, widths: Sequence[int]) -> None:
+        """Writes the sums of neighbouring columns, of which each vector has so many."""
         code = self._code
-        first = [(self._kind(lanes), self._first(lanes))]
+        first = [(self._kind(lanes), self._first(lanes)) for lanes in widths]
         with code.loop("0", str(self._length), first, may_be_empty=True) as loop:
-            at = total(code, start, self._place(loop.index, self._inner * self.size))
-            after = self._sum(loop.carried[0], self._load(at, lanes), lanes)
-            self._store(loop.carried[0] if self._algorithm.is_exclusive else after, at, lanes)
-            loop.results = [after]
+            row = total(code, start, self._place(loop.index, self._inner * self.size))
+            column = 0
+            for before, lanes in zip(loop.carried, widths, strict=True):
+                at = total(code, row, str(column * self.size)) if column else row
+                after = self._sum(before, self._load(at, lanes), lanes)
+                self._store(before if self._algorithm.is_exclusive else after, at, lanes)
+                loop.results.append(after)
+                column += lanes
 
     def _scan(self, start: str) -> None:
         code, lanes = self._code, self._lanes

@@ -117,11 +117,16 @@ def test_floats(kind: str, target: Target) -> None:
 
 
 @_TARGETS
-def test_remainders_of_floats_are_exact(target: Target) -> None:
+def test_floored_quotients_and_remainders_of_floats_are_exact(target: Target) -> None:
     first, second = _pairs("float32")
     bits = _RANDOM.integers(0, 1 << 32, (2, 2000), dtype=np.uint64).astype(np.uint32).view(np.float32)
     first, second = np.concatenate([first, bits[0]]), np.concatenate([second, bits[1]])
-    _check([_of(Op.MODULO)], [first, second], target)
+    # Half of them are beside whole multiples of the divisor, which only a few bits tell apart.
+    with np.errstate(all="ignore"):
+        near = second * _RANDOM.integers(-3000, 3000, second.size).astype(np.float32)
+    near = np.nextafter(near, _RANDOM.choice([-np.inf, np.inf, 0], near.size), dtype=np.float32)
+    first, second = np.concatenate([first, near]), np.concatenate([second, second])
+    _check([_of(Op.FLOOR_DIVIDE), _of(Op.MODULO)], [first, second], target)
 
 
 @_TARGETS

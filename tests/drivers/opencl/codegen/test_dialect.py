@@ -32,6 +32,7 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _FLOAT_PAIRS = [Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE, Op.MINIMUM, Op.MAXIMUM, Op.ATAN2, Op.MODULO]
+_FLOAT_PAIRS += [Op.FLOOR_DIVIDE]
 _FLOAT_FUNCTIONS = [
     Op.NEGATE,
     Op.ABSOLUTE,

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +24,10 @@ from neurald.hal.compiling import background
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.model.types import Request
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import optimization
+from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
 
 #: Longer than any compilation of these tests takes.
 WAIT_S = 120.0
@@ -146,16 +149,77 @@ def test_threads_see_only_right_results_while_code_is_replaced(held: threading.E
     assert failures == []
 
 
-def test_runs_take_the_fastest_way_after_the_replacement(held: threading.Event) -> None:
+@pytest.fixture
+def kernels() -> None:
+    """Waits for the kernels of the first tier."""
+    library = cpu_device().first_tier_library  # type: ignore[attr-defined]
+    library.code(None)
+    assert library.wait(WAIT_S)
+
+
+@pytest.fixture
+def regular(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """Returns the requests that take the regular path from now on."""
+    found: list[Request] = []
+    execute = RecoveringStep.execute
+
+    def noted(self: RecoveringStep, request: Request, *arguments: Any) -> Any:
+        found.append(request)
+        return execute(self, request, *arguments)
+
+    monkeypatch.setattr(RecoveringStep, "execute", noted)
+    return found
+
+
+@pytest.mark.usefixtures("kernels")
+def test_runs_take_the_fastest_way_before_and_after_the_replacement(
+    held: threading.Event, regular: list[Request]
+) -> None:
     compilation = started(add_model())
     for _ in range(3):
-        compilation.run(ones(), ones())
-    assert compilation._array_runs.latest is None
+        np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+    first = compilation._array_runs.latest
+    assert first is not None
     held.set()
     assert compilation.wait_until_optimized(WAIT_S)
+    assert first(ones(), ones()) is None
     for _ in range(3):
         np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
-    assert compilation._array_runs.latest is not None
+    assert compilation._array_runs.latest is not first
+    regular.clear()
+    np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+    assert not regular
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("model", [add_model(), add_model((300, 300), operations=40), accumulator()])
+def test_executions_repeat_on_the_first_tier(
+    held: threading.Event, regular: list[Request], model: nd.Model
+) -> None:
+    compilation = started(model)
+    operands = [model.main.operands[index].dimensions or () for index in model.inputs]
+    execution, inputs = (
+        nd.Execution(compilation, reusable=True),
+        [np.ones(each, np.float32) for each in operands],
+    )
+    output = np.zeros(model.main.operands[model.outputs[0]].dimensions or (), np.float32)
+    for number, each in enumerate(inputs):
+        execution.set_input(number, each)
+    execution.set_output(0, output)
+    total, sum_of_ones = 10.0, 1.0 + len(model.main.operations)
+    for number in range(12):
+        if number == 4:
+            regular.clear()
+        if number == 8:
+            # The first run takes the regular path again.
+            assert not regular
+            held.set()
+            assert compilation.wait_until_optimized(WAIT_S)
+        output[...] = -1
+        execution.compute()
+        total += 1
+        assert (output == (total if model.state else sum_of_ones)).all()
+    assert regular
 
 
 def test_variables_keep_their_values(held: threading.Event) -> None:
@@ -194,8 +258,8 @@ def test_the_first_tier_of_another_device_is_the_cpu(monkeypatch: pytest.MonkeyP
     (counted,) = compilation.recovery.substitutions
     assert "has not compiled it yet" in counted.reason
     recovering = compilation.recovery.step(compilation.plan.steps[0])
-    end_s = time.monotonic() + WAIT_S
-    while isinstance(recovering._first, ReferenceModel) and time.monotonic() < end_s:
+    first, end_s = recovering._first, time.monotonic() + WAIT_S
+    while recovering._first is first and time.monotonic() < end_s:
         time.sleep(0.01)
     assert isinstance(recovering._first, CpuPreparedModel), "the CPU device compiles it meanwhile"
     np.testing.assert_array_equal(compilation.run(*given)[0], expected)

@@ -128,14 +128,7 @@ def _squared_difference(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _floor_quotient(first: Expression, second: Expression) -> Expression:
-    if not first.type.is_float:
-        return floor_divide(first, second)
-    # The rounded quotient may reach an integer that the exact one does not reach;
-    # the remainder shows which case it is.
-    left = first % second
-    whole = apply(Op.ROUND_EVEN, (first - left) / second)
-    is_known = apply(Op.ABSOLUTE, left) < apply(Op.ABSOLUTE, second)
-    return select(is_known, whole, apply(Op.FLOOR, first / second))
+    return first // second if first.type.is_float else floor_divide(first, second)
 
 
 def _remainder(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -17,6 +17,7 @@ RULES = [
 ]
 #: Rows shorter than a vector, of whole vectors and longer; neighbours of several vectors and none.
 SHAPES = [(3, 1, 1), (2, 15, 1), (2, 16, 1), (2, 100, 1), (1, 7, 64), (2, 5, 3), (2, 40, 101), (1, 1, 9)]
+SHAPES += [(2, 9, 15), (1, 5, 77)]
 
 
 def _case(rule: RunningSum, values: Array) -> Case:
