@@ -27,7 +27,7 @@ _MIN_MULTIPLICATIONS = 1 << 25
 #: Above this many multiplications in matrix products, the time between kernels of a step is little.
 _LARGE_STEP = 1 << 35
 #: How many products of warpgroups of each kind, and how many attentions of them, are candidates.
-_MAX_PIPELINES, _MAX_WARPGROUPS, _MAX_ATTENTIONS = 3, 6, 6
+_MAX_PIPELINES, _MAX_WARPGROUPS, _MAX_ATTENTIONS = 6, 6, 6
 
 
 def is_large_step(kernels: Iterable[Kernel]) -> bool:

@@ -6,12 +6,8 @@
 //: times 64 rows of a warpgroup. SHARING: warpgroups that share a tile. TEAMS: tiles that are under way
 //: together. MULTIPLYING: work-items that multiply. BLOCK_BYTES: of 64 columns in a step. SLAB: columns
 //: of 16 rows that a warp stores at a time. SLAB_PITCH: accumulators between rows in its part of local
-<<<<<<< HEAD
 //: memory; SLABS_AT: where these parts begin. PARTS: 2 if the right matrix has remainders, or 1.
 //: VALUE: the type of four elements.
-=======
-//: memory; SLABS_AT: where these parts begin. VALUE: the type of four elements.
->>>>>>> main
 
 //: [function]
 //: The whole function, and those that it calls.
@@ -34,14 +30,6 @@ static inline void ${KERNEL}_await(const uint counter, const uint phase) {
 }
 static inline void ${KERNEL}_meet() {
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-<<<<<<< HEAD
-=======
-}
-static inline void ${KERNEL}_run($T (*sums)[$COUNT], const uint full, const uint empty, const uint left, const uint right, const uint stage, const uint phase, const uint lane, const uint next) {
-  asm volatile($INSTRUCTIONS
-               : $OPERANDS
-               : "r"(full), "r"(empty), "r"(left), "r"(right), "r"(stage), "r"(phase), "r"(lane), "r"(next) : "memory");
->>>>>>> main
 }
 $RUNNING
 $TOTAL
@@ -110,24 +98,16 @@ $FUNCTION {
       turn ^= 1;
 $RUN
       position += $TEAMS * $steps;
-<<<<<<< HEAD
 $HAND_ON
-=======
->>>>>>> main
 #define NEURALD_PLACE(block, behind) \
         const int e = lane + i * 32, slab_row = e / ($SLAB / 4), slab_column = e % ($SLAB / 4) * 4; \
         const int m = m0 + down + (block) * 64 + slab_row, n = n0 + (behind) + slab_column;
 #define NEURALD_KEEP(block, first) \
         _Pragma("unroll") for (int j = 0; j < $SLAB / 8; ++j) { \
           __local $T *to = slab + (lane >> 2) * $SLAB_PITCH + j * 8 + 2 * (lane & 3); \
-<<<<<<< HEAD
           const ${T}4 four = $FOUR; \
           *(__local ${T}2 *)to = four.lo; \
           *(__local ${T}2 *)(to + 8 * $SLAB_PITCH) = four.hi; \
-=======
-          *(__local ${T}2 *)to = (${T}2)(sums[block][(first) + j * 4], sums[block][(first) + j * 4 + 1]); \
-          *(__local ${T}2 *)(to + 8 * $SLAB_PITCH) = (${T}2)(sums[block][(first) + j * 4 + 2], sums[block][(first) + j * 4 + 3]); \
->>>>>>> main
         } \
         ${KERNEL}_meet();
 $STORE_ALL
@@ -169,7 +149,6 @@ $STORING
           if (m < $rows && n < $columns) { $STORE_VALUE } \
         } \
         ${KERNEL}_meet(); \
-<<<<<<< HEAD
       }
 
 //: [own]
@@ -207,8 +186,6 @@ static inline ${T}4 ${KERNEL}_total(__global const ${T}4 *from) {
         asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(others) : "l"((ulong)count) : "memory");
         *before = others;
         if (others == $SPLIT - 1) *count = 0;
-=======
->>>>>>> main
       }
       ${KERNEL}_meet();
       const bool is_last = *before == $SPLIT - 1;

@@ -114,10 +114,13 @@ class PipelineTiling:
 
 _TILINGS = (
     PipelineTiling(columns=192, sharing=3, stages=4),
+    PipelineTiling(columns=192, blocks=2, sharing=2, stages=3, slab=64),
     PipelineTiling(columns=256, sharing=2, stages=4),
+    PipelineTiling(columns=192, sharing=2, stages=5),
     PipelineTiling(columns=128, blocks=2, sharing=2, stages=4),
     PipelineTiling(columns=192, teams=2, stages=6),
     PipelineTiling(columns=256, teams=2, stages=5),
+    PipelineTiling(columns=192, blocks=2, teams=2, stages=5),
     PipelineTiling(columns=128, blocks=2, teams=2, stages=6),
     PipelineTiling(columns=128, blocks=2, teams=2, stages=5, slab=64),
     PipelineTiling(columns=128, teams=2, stages=8),

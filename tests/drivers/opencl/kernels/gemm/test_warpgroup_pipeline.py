@@ -149,15 +149,16 @@ def test_numbers_that_must_not_be_rounded_are_split(batches: int, tiling: int) -
     (kernel,) = fuse(graph).kernels
     (weights,) = (each.constant for each in kernel.inputs if each.constant is not None)
     expected = np.matmul(given.astype(np.float64), weights.astype(np.float64).swapaxes(1, 2))
-    given[0, 1, 2], given[0, 3, 4] = np.inf, np.nan
-    with np.errstate(invalid="ignore"):
-        expected[0, [1, 3]] = np.matmul(given[0, [1, 3]], weights[0].T)
+    if has_instruction():
+        # Emulated, remainders are added in any case.
+        given[0, 1, 2], given[0, 3, 4] = np.inf, np.nan
+        with np.errstate(invalid="ignore"):
+            expected[0, [1, 3]] = np.matmul(given[0, [1, 3]], weights[0].T)
     case = Case(kernels=(kernel,), arrays={left: given}, expected=expected, label="split")
-    source = sources_of(case, 132, 2)[tiling]
+    source = sources_of(case, 132, 3)[tiling]
     assert "3xTF32" in source.label
     result, status = run(source, case)
     assert status == 0
-    assert np.isinf(result[0, 1]).any()
     np.testing.assert_allclose(result, expected, rtol=4e-6, atol=1e-4, err_msg=source.label)
 
 
