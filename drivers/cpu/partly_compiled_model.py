@@ -1,5 +1,6 @@
 """A model that is compiled in parts, between which operations run on references."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.execution.array_model import ExecutionLimits, input_arrays
+from neurald.hal.execution.array_model import ExecutionLimits, input_arrays, repeated_input_arrays
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import ExecutionState
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -18,6 +19,10 @@ from neurald.hal.model.types import Model, Request
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
 
+#: A run that may be repeated without the means to stop it takes at most so long, and the first one,
+#: which also warms caches up, so long.
+_MAX_SHORT_NS, _MAX_FIRST_NS = 200_000, 5_000_000
+
 
 class PartlyCompiledModel(ReferenceModel):
     """Implements `neurald.hal.device.PreparedModel`; see `ReferenceModel`."""
@@ -25,7 +30,9 @@ class PartlyCompiledModel(ReferenceModel):
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """See `CallsDirectly.create_short_execution`."""
         whole = self._whole()
-        function = None if whole is None else whole.short_function()
+        if whole is None:
+            return self._short_in_parts(request)
+        function = whole.short_function()
         outputs = None if function is None else self.output_arrays(request)
         if function is None or outputs is None:
             return None
@@ -41,6 +48,29 @@ class PartlyCompiledModel(ReferenceModel):
             return True
 
         return run
+
+    def _short_in_parts(self, request: Request) -> Callable[[], bool] | None:
+        """Returns a function that runs a request, of which no part takes long, without limits."""
+        outputs = self.output_arrays(request)
+        if outputs is None or self._referenced or self._main.is_random:
+            return None
+        inputs, limits = repeated_input_arrays(self._model, request), ExecutionLimits(ExecuteOptions())
+        if self.latest_ns > _MAX_FIRST_NS or self._takes_long(inputs(), limits):
+            return None
+
+        def run() -> bool:
+            try:
+                return outputs.write(self.results(inputs(), limits))
+            except (Error, MemoryError):
+                # The execution of a request raises the error.
+                return False
+
+        return run
+
+    def _takes_long(self, inputs: Sequence[Array | None], limits: ExecutionLimits) -> bool:
+        begun_ns = time.perf_counter_ns()
+        self.results(inputs, limits)
+        return time.perf_counter_ns() - begun_ns > _MAX_SHORT_NS
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""

@@ -15,8 +15,8 @@ kernels of the driver, or with their references where it has none.
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -165,6 +165,21 @@ def input_arrays(model: Model, request: Request, *, in_place: bool = False) -> l
         else _input_array(argument, graph.operands[index], request, in_place=in_place)
         for index, argument in zip(graph.inputs, request.inputs, strict=True)
     ]
+
+
+def repeated_input_arrays(model: Model, request: Request) -> Callable[[], list[Array | None]]:
+    """Returns a function that returns `input_arrays` of a request again and again."""
+    graph = model.main
+    are_views = all(
+        graph.operands[index].type.dtype.kind not in "bO"
+        or argument.pool is None
+        or isinstance(request.pools[argument.pool], StringMemory)
+        for index, argument in zip(graph.inputs, request.inputs, strict=True)
+    )
+    if not are_views:
+        return partial(input_arrays, model, request)
+    arrays = input_arrays(model, request)
+    return lambda: arrays
 
 
 def _input_array(argument: Argument, operand: Operand, request: Request, *, in_place: bool) -> Array:

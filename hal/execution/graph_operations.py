@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -22,6 +23,10 @@ from neurald.hal.validation.shape_inference import bind_operations, merge
 #: `neurald.hal.operations.machinery.call.Call`.
 Kernel = Callable[[Call], Sequence[Array]]
 
+
+#: Shapes of the inputs of an operation; None for an omitted one.
+_Shapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
+_Kept = TypeVar("_Kept")
 
 #: Number of combinations of input shapes for which an operation's output shapes are kept.
 _SHAPE_CACHE_SIZE = 16
@@ -97,9 +102,9 @@ class GraphOperations:
         }
         self._names: list[str] = [""] * len(graph.operations)
         #: For each operation, by the shapes of its inputs.
-        self._known_shapes: list[dict[tuple[tuple[int, ...] | None, ...], _KnownShapes]] = [
-            {} for _ in graph.operations
-        ]
+        self._known_shapes: list[dict[_Shapes, _KnownShapes]] = [{} for _ in graph.operations]
+        #: Shapes of inputs that passed checks which depend on them and on constants only.
+        self._checked_shapes: list[dict[_Shapes, _Shapes]] = [{} for _ in graph.operations]
 
     def start(self, inputs: Sequence[Array | None]) -> tuple[OperandValues, frozenset[int]]:
         """Returns the values that an execution begins with, and the inputs that it omits.
@@ -173,12 +178,14 @@ class GraphOperations:
         cache = self._known_shapes[position]
         known = None if omitted else cache.get(given)
         if known is None:
-            definition.check(call)
+            checked = self._checked_shapes[position]
+            if omitted or given not in checked:
+                definition.check(call)
+                if not reads_data and not omitted:
+                    _keep(checked, given, given)
             known = self._shapes_of(position, call, values)
             if not reads_data and not omitted and None not in known.shapes:
-                if len(cache) >= _SHAPE_CACHE_SIZE:
-                    cache.clear()
-                cache[given] = known
+                _keep(cache, given, known)
         # Memory for outputs and working memory is reserved first, as far as shapes are known; the
         # rest afterwards.
         what = f"{where} on its reference"
@@ -222,4 +229,14 @@ class GraphOperations:
 
     def _require_declared(self, index: int, shape: tuple[int, ...]) -> None:
         operands = self.graph.operands
-        merge(operands[index].dimensions, shape, f"{operand_name(operands, index)} (output)")
+        declared = operands[index].dimensions
+        # To make the name takes longer than to compare.
+        if declared is not None and declared != shape:
+            merge(declared, shape, f"{operand_name(operands, index)} (output)")
+
+
+def _keep(cache: dict[_Shapes, _Kept], shapes: _Shapes, value: _Kept) -> None:
+    """Adds to a cache of limited size."""
+    if len(cache) >= _SHAPE_CACHE_SIZE:
+        cache.clear()
+    cache[shapes] = value

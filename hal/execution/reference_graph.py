@@ -95,6 +95,11 @@ class ReferenceGraph:
             self._model, self.graph, self._operations.bindings, self._operations.definitions
         )
 
+    @property
+    def is_random(self) -> bool:
+        """True if results of equal inputs differ."""
+        return any(definition.is_random for definition in self._operations.definitions)
+
     def _last_uses(self) -> list[list[int]]:
         """Returns for each step the operands that no later step reads."""
         last: dict[int, int] = {}

@@ -14,7 +14,13 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import BadData, OpFailed
-from neurald.hal.execution.array_model import ExecutionLimits, OutputArrays, input_arrays, write_outputs
+from neurald.hal.execution.array_model import (
+    ExecutionLimits,
+    OutputArrays,
+    input_arrays,
+    repeated_input_arrays,
+    write_outputs,
+)
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph, Step
 from neurald.hal.model.operation_type import OperationType
@@ -32,7 +38,10 @@ from neurald.hal.sync.cancellation import Cancellation
 class ReferenceModel(InProcessModel):
     """Implements `neurald.hal.device.PreparedModel`.
 
-    It remembers nothing of an execution but the shapes of its inputs.
+    It remembers nothing of an execution but its duration and the shapes of its inputs.
+
+    Attributes:
+        latest_ns: duration of the latest call of `execute`.
 
     Args:
         model: each of its operations has a reference.
@@ -56,6 +65,7 @@ class ReferenceModel(InProcessModel):
         self._is_tolerant = all(graph.is_tolerant for graph in (self._main, *self._referenced))
         self._shapes = self._declared_shapes()
         self._result = ExecutionResult(output_shapes=())
+        self.latest_ns = 0
 
     def _declared_shapes(self) -> tuple[tuple[int, ...] | None, ...] | None:
         """Returns the shapes of the inputs; None if one is not fully specified."""
@@ -103,10 +113,10 @@ class ReferenceModel(InProcessModel):
         options.require_time()
         inputs = input_arrays(self._model, request)
         self._shapes = tuple(None if each is None else each.shape for each in inputs)
-        results = self._main.run(inputs, ExecutionState(self._referenced, ExecutionLimits(options)))
+        results = self.results(inputs, ExecutionLimits(options))
         shapes = write_outputs(self._model, request, results)
+        self.latest_ns = elapsed = time.monotonic_ns() - started
         if options.measure:
-            elapsed = time.monotonic_ns() - started
             timing = Timing(on_device_ns=elapsed, in_driver_ns=elapsed, queued_ns=0)
             return ExecutionResult(output_shapes=shapes, timing=timing)
         # The same object for the same shapes, which is validated once.
@@ -119,18 +129,19 @@ class ReferenceModel(InProcessModel):
         outputs = self.output_arrays(request)
         if outputs is None:
             return None
+        inputs = repeated_input_arrays(self._model, request)
 
         def run(cancellation: Cancellation) -> None:
-            results = self.results(request, ExecuteOptions(cancellation=cancellation))
+            limits = ExecutionLimits(ExecuteOptions(cancellation=cancellation))
+            results = self.results(inputs(), limits)
             if not outputs.write(results):
                 raise OpFailed("the outputs have other shapes than in the last execution")
 
         return run
 
-    def results(self, request: Request, options: ExecuteOptions) -> Sequence[Array]:
-        """Computes the outputs of a request without writing them."""
-        inputs = input_arrays(self._model, request)
-        return self._main.run(inputs, ExecutionState(self._referenced, ExecutionLimits(options)))
+    def results(self, inputs: Sequence[Array | None], limits: ExecutionLimits) -> Sequence[Array]:
+        """Computes the outputs for these inputs."""
+        return self._main.run(inputs, ExecutionState(self._referenced, limits))
 
     def output_arrays(self, request: Request) -> OutputArrays | None:
         """Returns the outputs of a request like the last one as arrays, if that is possible."""

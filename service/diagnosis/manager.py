@@ -35,6 +35,21 @@ def examine_manager() -> Iterator[Finding]:
         yield from _driver(each)
 
 
+def examine_starts() -> Iterator[Finding]:
+    """Yields the drivers of the service manager whose process did not become ready."""
+    if not is_served(runtime_directory() / MANAGER_SOCKET):
+        return
+    for each in manager_status().drivers:
+        if each.is_unable:
+            yield Finding(
+                subject=f"driver {each.name}",
+                found=each.reason or "its process did not become ready",
+                severity=Severity.PROBLEM,
+                advice=f"mend the cause, or remove the driver from the configuration; "
+                f"`neurald restart {each.name}` tries again",
+            )
+
+
 def _start() -> Finding:
     try:
         settings = autostart_settings()

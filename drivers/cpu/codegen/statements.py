@@ -7,7 +7,7 @@ addresses along the lanes load a vector, loads of every other element two, and a
 Reductions that do not depend on the lanes' axis are vectorised along one of their own axes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 
@@ -32,6 +32,7 @@ from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit import vector_memory
+from neurald.drivers.cpu.emit.byte_sums import byte_sum_of
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
 from neurald.drivers.cpu.emit.math.quotients import quotient, quotient_of
@@ -519,36 +520,59 @@ class Statements:
 
     def _reduce_along(self, expression: Reduce, along: Axis) -> str:
         """Vectorises along a reduced axis; the lanes are reduced horizontally at the end."""
-        count = reduction_lanes(along.extent, self._target)
+        addend = byte_sum_of(expression, along, self._target)
+        count = reduction_lanes(along.extent, self._target) if addend is None else addend.lanes
         v = Vector(self._code, self._target, count)
         # A scalar accumulator reference is the same in all lanes.
         same: dict[Expression, bool] = {
             each: False for each in self._names if isinstance(each, AccumulatorRef)
         }
         lanes = VectorLanes(v, along, varying=same)
-        element = computed(expression, count)
+        element, sums = computed(expression, count), v if addend is None else addend.sums(v)
+
+        def accumulate(total: str) -> str:
+            if addend is None:
+                return self._accumulate(expression, expression.body, total, element)
+            value = self.value(addend.source)
+            return addend.added(
+                v, total, v.select(lanes.mask, "i8", value, "zeroinitializer") if lanes.mask else value
+            )
+
         with self._with_lanes(lanes):
             others = [axis for axis in expression.axes if axis is not along]
-            total = self._reduce_rows(expression, others, identity_text(v, expression), element)
-        total = reduce_lanes(v, expression, element, total, ignores_nan=is_number(expression.body))
+            start = identity_text(sums, expression)
+            total = self._reduce_rows(others, start, sums.type(element), accumulate)
+        total = reduce_lanes(sums, expression, element, total, ignores_nan=is_number(expression.body))
+        if addend is not None and addend.bias:
+            total = self._single.binary("sub", element, total, self._single.number(element, addend.bias))
         return self._as_result(self._single, expression, self._wide(expression, element, total))
 
     def _wide(self, expression: Expression, element: str, name: str) -> str:
         return resized(self._single, (element, name), "i64") if expression.type is Scalar.INDEX else name
 
-    def _reduce_rows(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
+    def _reduce_rows(
+        self, axes: Sequence[Axis], total: str, kind: str, accumulate: Callable[[str], str]
+    ) -> str:
+        """Writes loops over the axes and along the lanes' axis; returns the final accumulator.
+
+        Args:
+            axes: those that are left besides the lanes' axis.
+            total: the accumulator.
+            kind: its type.
+            accumulate: returns the accumulator after the elements at the indices in `_names`.
+        """
         lanes = self._lanes
         if axes:
             axis, *rest = axes
             if axis.extent == 1:
                 self._names[axis] = "0"
-                return self._reduce_rows(expression, rest, total, element)
-            carried = [(lanes.v.type(element), total)]
+                return self._reduce_rows(rest, total, kind, accumulate)
+            carried = [(kind, total)]
             with self._code.loop(
                 "0", str(axis.extent), carried, may_be_empty=may_be_zero(axis.extent)
             ) as loop:
                 self._names[axis] = loop.index
-                loop.results.append(self._reduce_rows(expression, rest, loop.carried[0], element))
+                loop.results.append(self._reduce_rows(rest, loop.carried[0], kind, accumulate))
             del self._names[axis]
             return loop.results[0]
         along = lanes.along
@@ -556,10 +580,10 @@ class Statements:
         count = lanes.v.lanes
         whole, is_open = along.extent // count * count, isinstance(along.extent, Extent)
         if is_open or whole:
-            carried = [(lanes.v.type(element), total)]
+            carried = [(kind, total)]
             with self._code.loop("0", str(whole), carried, step=count, may_be_empty=is_open) as loop:
                 self._names[along] = loop.index
-                loop.results.append(self._accumulate(expression, expression.body, loop.carried[0], element))
+                loop.results.append(accumulate(loop.carried[0]))
             total = loop.results[0]
         left = along.extent % count
         if is_open or left:
@@ -567,7 +591,7 @@ class Statements:
             lanes.mask = first_lanes(lanes.v, left)
             lanes.known.clear()
             self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
-            total = self._accumulate(expression, expression.body, total, element)
+            total = accumulate(total)
             lanes.mask = None
         self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
         lanes.known.clear()

@@ -385,7 +385,11 @@ patience:
   %crowded.until = load atomic i64, ptr %p.crowded monotonic, align 8
   %is.crowded = icmp slt i64 %begin, %crowded.until
   %is.long = icmp sgt i64 %usual, $LONG_WAIT_NS
-  %never = or i1 %is.crowded, %is.long
+  %p.spins = getelementptr i8, ptr %state, i64 $STATE_SPINS
+  %spins = load i32, ptr %p.spins
+  %sleeps.only = icmp eq i32 %spins, 0
+  %never.now = or i1 %is.crowded, %is.long
+  %never = or i1 %never.now, %sleeps.only
   br i1 %never, label %sleep, label %compete
 compete:
   %others = atomicrmw add ptr %p.spinners, i32 1 monotonic
@@ -578,8 +582,8 @@ define internal void @ring.complete(ptr %state, ptr %ring, i64 %elapsed) {
   store i64 0, ptr %p.entry
   %p.first = getelementptr i8, ptr %p.entry, i64 8
   %p.tells = getelementptr i8, ptr %state, i64 $STATE_TELLS
-  %tells = load i64, ptr %p.tells
-  %is.told = icmp ne i64 %tells, 0
+  %tells = load i32, ptr %p.tells
+  %is.told = icmp ne i32 %tells, 0
   %told = select i1 %is.told, i64 %elapsed, i64 -1
   store i64 %told, ptr %p.first
   %p.second = getelementptr i8, ptr %p.entry, i64 16

@@ -332,7 +332,7 @@ class ModelInstance:
             job.fail(ServiceError(Status.INTERNAL, f"unexpected {type(error).__name__}"))
             return
         now = time.perf_counter_ns()
-        job.future.set_result(result)
+        job.end.set_result(result)
         self._statistics.succeeded(
             job.rows,
             now - job.queued_ns,

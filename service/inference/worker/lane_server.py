@@ -199,7 +199,7 @@ class LaneServer:
             memory = SharedMemory.received(descriptor, order.size, constant=False)
             self._ring = RingEnd(memory, self._end, RingSide.DAEMON)
             memory.close()  # only the mapping is needed
-            self._native = NativeLane(self._model.native_lanes, self._ring, self._end)
+            self._native = NativeLane(self._model.native_lanes, self._ring, self._end, spins=self._spins)
             return
         if self._native is not None:
             self._native.clear()

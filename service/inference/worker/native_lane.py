@@ -24,12 +24,14 @@ class NativeLane:
         lanes: of the model.
         ring: the worker's end.
         end: its socket.
+        spins: whether it polls for runs before it sleeps.
     """
 
-    def __init__(self, lanes: NativeLanes, ring: RingEnd, end: socket.socket) -> None:
+    def __init__(self, lanes: NativeLanes, ring: RingEnd, end: socket.socket, *, spins: bool) -> None:
         self._lanes = lanes
         self._ring = ring
         self._end = end
+        self._spins = spins
         self._share = NativeShare()
         self._activity = lanes.breadcrumbs.slot()
         self._cancellation = Cancellation()
@@ -121,4 +123,5 @@ class NativeLane:
             lanes.share,
             self._share,
             tells_times=True,
+            spins=self._spins,
         )

@@ -94,3 +94,41 @@ def test_failures_are_reported_by_executions() -> None:
         compilation.run(numbers, words, np.array([3]))
     # Text is encoded, which an execution does.
     assert compilation.run(numbers, np.array(["a", "b", "ü"]), np.array([2]))[1].tolist() == ["ü".encode()]
+
+
+def test_repeated_executions_read_their_arrays_again() -> None:
+    compilation = nd.CompilationBuilder(in_parts(4), [CpuDevice()]).finish()
+    execution = nd.Execution(compilation, reusable=True)
+    given, squares, words = GIVEN.copy(), np.empty_like(GIVEN), np.empty((4, 3), object)
+    given[0, 0] = np.nan
+    execution.set_input(0, given)
+    for number, array in enumerate((squares, words)):
+        execution.set_output(number, array)
+    for factor in (1, 2, 3, 5):
+        given[1:] = GIVEN[1:] * factor
+        execution.compute()
+        np.testing.assert_array_equal(squares, 4 * given * given)
+        assert words[0, :2].tolist() == [b"no", b"number"]
+
+
+def test_repeated_executions_on_references() -> None:
+    builder = nd.ModelBuilder()
+    text, grams = builder.add_operand(STRING, (1,)), builder.add_operand(STRING, (0,))
+    size, skip = (builder.add_operand(nd.OperandType.INT32) for _ in range(2))
+    shorter = builder.add_operand(nd.OperandType.BOOL)
+    for operand, value in ((size, 2), (skip, 500), (shorter, True)):
+        builder.set_operand_value(operand, value)
+    builder.add_operation(Op.TFLITE_SKIP_GRAM, [text, size, skip, shorter], [grams])
+    builder.identify_inputs_and_outputs([text], [grams])
+    compilation = nd.CompilationBuilder(builder.finish(), [CpuDevice()]).finish()
+    for words, expected in (("a b", 3), ("a b c", 6), ("a b", 3)):
+        assert len(compilation.run(np.array([words]))[0]) == expected
+    with pytest.raises(nd.Error, match="too many sequences"):
+        compilation.run(np.array(["a " * 2000]))
+    execution, found = nd.Execution(compilation, reusable=True), np.empty(3, object)
+    execution.set_input(0, np.array([b"c d"], object))
+    execution.set_output(0, found)
+    for _ in range(4):
+        found[:] = None
+        execution.compute()
+        assert found.tolist() == [b"c d", b"c", b"d"]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant, length
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -21,6 +22,7 @@ from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand
+from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axes
 from neurald.hal.operations.reduction.reduction import mean_multiplier
@@ -43,15 +45,21 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
             constant(part, Scalar.INT32) for part in mean_multiplier(count, operand, output)
         )
 
+        # To subtract the zero points at once is cheaper.
+        is_plain = (
+            not isinstance(count, Extent) and count * max(map(abs, quantized_limits(operand))) < 1 << 31
+        )
+
         def requantized(total: Expression) -> Expression:
-            return saturate(fixed_point(total, mantissa, exponent) + output.zero_point, output)
+            rest = total - count * operand.zero_point if is_plain else total
+            return saturate(fixed_point(rest, mantissa, exponent) + output.zero_point, output)
 
         return reduce_dimensions(
             builder,
             source,
             axes,
             ReductionOp.SUM,
-            element=difference(operand, count),
+            element=(lambda value: value.to(Scalar.INT32)) if is_plain else difference(operand, count),
             finish=requantized,
             shape=shape,
         )

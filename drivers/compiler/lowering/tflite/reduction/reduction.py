@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -113,13 +114,16 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
     if not is_quantized(output):
         return _reduction(ReductionOp.SUM)(call, builder)
 
-    scale, bias = (float(number) for number in sum_scaling(count_along(source.shape, axes), operand, output))
+    count = count_along(source.shape, axes)
+    # TFLite sums in 32 bits.
+    may_saturate = isinstance(count, Extent) or count * max(map(abs, quantized_limits(operand))) > _INT32[1]
+    scale, bias = (float(number) for number in sum_scaling(count, operand, output))
     low, high = (limit - output.zero_point for limit in quantized_limits(output))
 
     def requantized(total: Expression) -> Expression:
-        # TFLite sums in 32 bits.
-        limited = clamp(total, *_INT32).to(Scalar.FLOAT32)
-        steps = clamp(apply(Op.ROUND_AWAY, limited * scale + bias), float(low), float(high))
+        limited = clamp(total, *_INT32) if may_saturate else total
+        real = limited.to(Scalar.FLOAT32) * scale + bias
+        steps = clamp(apply(Op.ROUND_AWAY, real), float(low), float(high))
         return (steps.to(Scalar.INT32) + output.zero_point).to(source.type)
 
     return (
@@ -128,7 +132,7 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
             source,
             axes,
             ReductionOp.SUM,
-            element=lambda value: value.to(Scalar.INT64),
+            element=lambda value: value.to(Scalar.INT64 if may_saturate else Scalar.INT32),
             finish=requantized,
             shape=output_shapes(call)[0],
         ),

@@ -134,6 +134,11 @@ def test_special_values(target: Target) -> None:
     large[0] *= np.float32(1e15)
     large[1] *= np.float32(1e15)
     cases.append(large)
+    # Weights of every size, from 1 to below the normal numbers.
+    for factor in (5, 15, 50):
+        wide = inputs(attention(form), 10)
+        wide[0] *= np.float32(factor)
+        cases.append(wide)
     # Sums of weighted values would overflow if they were divided by the sum of weights afterwards.
     heavy = inputs(attention(form), 9)
     heavy[0][:] = 0
