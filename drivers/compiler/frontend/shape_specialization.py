@@ -484,6 +484,13 @@ class SpecializingModel(InProcessModel):
             call_no_more(self._at_exit)
             self._at_exit = None
 
+    def give_away(self, shapes: Mapping[int, Shape]) -> PreparedWithOperands | None:
+        """Returns the variant for input shapes, by operand, and drops it; None if there is none."""
+        with self._lock:
+            key = tuple(shapes.get(index) for index in self._model.main.inputs)
+            self._uses.pop(key, None)
+            return self._variants.pop(key, None)
+
     def prepare_for(self, shapes: Mapping[int, Shape]) -> None:
         """See `neurald.hal.compiling.contract.PreparesForShapes`."""
         self._variant(tuple(shapes.get(index) for index in self._model.main.inputs), ExecuteOptions())

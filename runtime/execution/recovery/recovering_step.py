@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
+from msgspec.structs import force_setattr
+
 from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
@@ -241,12 +243,18 @@ class RecoveringStep:
                 self._prepared, self._report = prepared.prepared_model, prepared.report
                 self._health.forget()
                 self._first = None
+                self._forget_first_tier(prepared)
 
     def improve_first_tier(self, prepared: PreparedStep) -> None:
         """Replaces the first tier by what the CPU device has compiled, until its own device has."""
         with self._lock:
             if self._first is not None:
                 self._first = prepared.prepared_model
+                self._forget_first_tier(prepared)
+
+    def _forget_first_tier(self, prepared: PreparedStep) -> None:
+        """Lets go of the first tier, whose constants take as much memory as those of its successor."""
+        force_setattr(self._step, "prepared_model", prepared.prepared_model)
 
     @property
     def has_first_tier(self) -> bool:
