@@ -107,9 +107,9 @@ class FusedGraph(Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         aliases: maps each value that shares the memory of another value, as a reshape or a part of
-            it, to that owner. An owner is not an alias itself.
-        starts: the offset at which an alias begins in its owner, in elements; 0 if absent. An alias
-            with an offset, or shorter than its owner, may be written by a kernel of its own.
+            it, to that owner. An owner is not an alias itself. An alias may be written by a kernel
+            of its own.
+        starts: the offset at which an alias begins in its owner, in elements; 0 if absent.
         inputs, outputs: those of the graph. No output is an alias, an input, a constant, or another
             output.
     """

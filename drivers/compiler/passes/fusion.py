@@ -377,16 +377,29 @@ class _Fusion:
         stored = []
         for kernel in kernels:
             source = kernel.aliased_input
-            if source is None or kernel.output in self._stored or source.constant is not None:
+            if source is None or source.constant is not None:
                 stored.append(kernel)
-            else:
+            elif kernel.output not in self._stored:
                 aliases[kernel.output] = aliases.get(source, source)
+            elif kernel.limit is None and self._may_write(owner := aliases.get(source, source)):
+                # The procedure writes to the output.
+                aliases |= {value: kernel.output for value, each in aliases.items() if each is owner}
+                aliases[owner] = kernel.output
+            else:
+                stored.append(kernel)
         return FusedGraph(
             kernels=tuple(stored),
             aliases=aliases,
             inputs=tuple(self._graph.inputs),
             outputs=tuple(self._outputs),
         )
+
+    def _may_write(self, value: Value) -> bool:
+        """Returns True if a value is computed by a procedure, which can write to an output instead."""
+        producer = self._kernels.get(value)
+        if producer is None or value in self._stored:
+            return False
+        return isinstance(producer.contraction, Procedure)
 
 
 def _kernel(node: Node) -> Kernel:

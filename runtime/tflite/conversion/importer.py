@@ -214,7 +214,7 @@ class Importer:
                 )
             elif operator.code == BuiltinOperator.CALL_ONCE:
                 self._initialise(called_subgraphs(operator)[0][0])
-            found.append(self._scan_tensors(source, operator))
+            found += self._scan_tensors(source, operator)
         return replace(merge_effects(found), outputs=variable_keys(handles, source.outputs))
 
     def _scan_variable(
@@ -232,12 +232,12 @@ class Importer:
         self._record_type(key, source.tensors[accessed[0]])
         return Effects(touched=(key,), assigned=frozenset((key,) if assigns else ()))
 
-    def _scan_tensors(self, source: TfliteSubgraph, operator: Operator) -> Effects:
-        """Returns the effects on variable tensors among the inputs.
+    def _scan_tensors(self, source: TfliteSubgraph, operator: Operator) -> tuple[Effects, ...]:
+        """Returns the effects on variable tensors among the inputs, if there are any.
 
         The subgraph's own inputs are fed.
         """
-        keys = []
+        keys: list[VariableKey] = []
         for index in operator.inputs:
             if index >= 0 and source.tensors[index].is_variable and index not in source.inputs:
                 tensor, key = source.tensors[index], tensor_key(source.index, index)
@@ -245,7 +245,9 @@ class Importer:
                 if key not in self._initial and key in self._types:
                     self._initial[key] = self._initial_value(tensor, self._types[key])
                 keys.append(key)
-        return Effects(touched=tuple(keys), assigned=frozenset(keys if operator.code in STATEFUL else ()))
+        if not keys:
+            return ()  # So it is nearly always.
+        return (Effects(touched=tuple(keys), assigned=frozenset(keys if operator.code in STATEFUL else ())),)
 
     def _initial_value(self, tensor: Tensor, operand: Operand) -> Array:
         """Returns the initial value of a variable tensor.

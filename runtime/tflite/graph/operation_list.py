@@ -109,10 +109,13 @@ class OperationList(OperandTable):
         reason = ""
         for definition in candidates:
             operation = Operation(type=definition.type, inputs=tuple(inputs), outputs=tuple(outputs))
-            if definition is not candidates[-1] and not definition.matches(operation, self._operands):
-                continue  # The reason that counts is that of the last one.
+            binding = None
+            if definition is not candidates[-1]:
+                binding = definition.bound(operation, self._operands)
+                if binding is None:
+                    continue  # The reason that counts is that of the last one.
             try:
-                return operation, self._accepted(definition, operation)
+                return operation, self._accepted(definition, operation, binding)
             except BadData as error:
                 reason = str(error)
         raise UnsupportedFeature(reason)
@@ -125,10 +128,11 @@ class OperationList(OperandTable):
         """Returns True if the operation itself, not its extended variant, accepts the operands."""
         definition = DEFINITIONS.get(operation_type)
         operation = Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs))
-        if definition is None or not definition.matches(operation, self._operands):
+        binding = None if definition is None else definition.bound(operation, self._operands)
+        if definition is None or binding is None:
             return False
         try:
-            self._accepted(definition, operation)
+            self._accepted(definition, operation, binding)
         except BadData:
             return False
         return True
@@ -176,13 +180,21 @@ class OperationList(OperandTable):
             self.make_constant(index, result)
         return True
 
-    def _accepted(self, definition: Definition, operation: Operation) -> Sequence[Dimensions]:
+    def _accepted(
+        self, definition: Definition, operation: Operation, binding: Binding | None
+    ) -> Sequence[Dimensions]:
         """Returns the output shapes of an operation after checking it.
+
+        Args:
+            definition: of the operation.
+            operation: whose shapes are returned.
+            binding: as `definition` has bound it; None to bind it.
 
         Raises:
             BadData: the definition does not accept it.
         """
-        binding = definition.bind(operation, self._operands)
+        if binding is None:
+            binding = definition.bind(operation, self._operands)
         referenced = self.importer.referenced
         call = Call(binding, self._operands, self._shape, self.value, referenced=referenced)
         definition.check(call)

@@ -5,6 +5,7 @@ from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
+from neurald.drivers.compiler.ir.algorithm import RunningSum
 from neurald.drivers.compiler.ir.expression import (
     Apply,
     Expression,
@@ -543,3 +544,25 @@ def test_reductions_are_not_moved_into_parts_of_a_contraction() -> None:
     added = builder.compute((60, 32), lambda i, j: load(product, (i, j)) + load(pooled, (i, j), j < 16, 0))
     found = fused(builder.finish(added))
     assert [kernel.has_reduction for kernel in found.kernels] == [True, False]
+
+
+def test_procedures_write_to_outputs_that_reshape_their_result() -> None:
+    """One such output is written in place; others, and a result that is an output, are copies."""
+    for reshapes, is_output in ((1, False), (2, False), (1, True)):
+        builder = GraphBuilder()
+        source = builder.input(2, 5, 3)
+        rule = RunningSum(is_exclusive=False, is_reverse=False)
+        sums = builder.procedure(rule, source, output=source.shape, type=source.type)
+        flat = builder.reshape(sums, (30,))
+        outputs = [builder.reshape(sums, shape) for shape in ((10, 3), (6, 5))[:reshapes]]
+        read = builder.compute((30,), lambda i, flat=flat: exp(load(flat, (i,))))
+        graph = builder.finish(*outputs, read, *((sums,) if is_output else ()))
+        fused = fuse(graph)
+        copies = [kernel for kernel in fused.kernels if kernel.aliased_input is not None]
+        assert len(copies) == (reshapes if is_output else reshapes - 1)
+        assert (fused.aliases.get(sums) is outputs[0]) is not is_output
+        assert not set(fused.aliases) & set(fused.outputs)
+        assert not set(fused.aliases) & set(fused.aliases.values())
+        given = [random_array(np.random.default_rng(3), source.shape, source.type)]
+        for found, expected in zip(evaluate_fused(fused, given), evaluate(graph, given), strict=True):
+            np.testing.assert_array_equal(found, expected)
