@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
 _MAGIC = b"ncpu0008"
-#: Number of locations of an instruction.
-_LOCATIONS = {Opcode.COPY: 2, Opcode.BRANCH: 1, Opcode.TEST_LOOP: 1}
+#: Number of locations of an instruction, by `Opcode`.
+_LOCATIONS = (0, 2, 1, 0, 0, 1)
 #: Maximum number of loops, each of which has a word in memory.
 _MAX_LOOPS = 1 << 20
 
@@ -146,8 +146,16 @@ def check_executable(executable: Executable, constants_bytes: int, *, sets_lengt
     executable.calls.check(sizes)
     if not 0 <= executable.loops <= _MAX_LOOPS:
         raise BadData(f"a step has {executable.loops} loops; at most {_MAX_LOOPS} are allowed")
+    kernels, end = len(executable.calls), len(executable.instructions)
     for instruction in executable.instructions:
-        _check_instruction(executable, instruction, sizes, sets_lengths=sets_lengths)
+        is_right_call = (
+            instruction.opcode is Opcode.CALL
+            and not instruction.locations
+            and 0 <= instruction.number < kernels
+            and 0 <= instruction.target <= end
+        )
+        if not is_right_call:  # Most are.
+            _check_instruction(executable, instruction, sizes, sets_lengths=sets_lengths)
     if executable.banded and executable.instructions:
         raise BadData("a step with instructions has bands")
     for banded in executable.banded:
@@ -175,8 +183,8 @@ def _check_instruction(
     opcode, number = instruction.opcode, instruction.number
     accessed = number if opcode is Opcode.COPY and not sets_lengths else 1
     problem = ""
-    if len(instruction.locations) != _LOCATIONS.get(opcode, 0):
-        problem = f"has {len(instruction.locations)} locations; {_LOCATIONS.get(opcode, 0)} are expected"
+    if len(instruction.locations) != _LOCATIONS[opcode]:
+        problem = f"has {len(instruction.locations)} locations; {_LOCATIONS[opcode]} are expected"
     elif not 0 <= instruction.target <= len(executable.instructions):
         problem = f"jumps to {instruction.target}; there are {len(executable.instructions)}"
     elif opcode is Opcode.CALL and not 0 <= number < len(executable.calls):

@@ -25,13 +25,12 @@ class VariantCache:
         cache: the cache.
         find_parts: returns the key parts of the model; called once, on first use.
         needed: the files of an artifact of the device.
-        model: short description of the model.
+        describe_model: returns a short description of the model; called once, on first use.
         why_not_stored: called after compiling; returns why the result must not be stored, "" if it
             may.
         warn: called when storing failed.
 
     Attributes:
-        model: as given.
         record: the entry that was last loaded or stored; None if there is none.
     """
 
@@ -40,14 +39,14 @@ class VariantCache:
         cache: Cache,
         find_parts: Callable[[], KeyParts],
         needed: CacheFilesNeeded,
-        model: str,
+        describe_model: Callable[[], str],
         why_not_stored: Callable[[], str],
         warn: Callable[[str], None],
     ) -> None:
         self._cache = cache
         self._find_parts = find_parts
         self._needed = needed
-        self.model = model
+        self._describe_model = describe_model
         self._why_not_stored = why_not_stored
         self._warn = warn
         self.record: CacheRecord | None = None
@@ -56,6 +55,11 @@ class VariantCache:
     def parts(self) -> KeyParts:
         """The key parts of the model."""
         return self._find_parts()
+
+    @cached_property
+    def model(self) -> str:
+        """A short description of the model."""
+        return self._describe_model()
 
     def may_store(self) -> bool:
         """Returns whether results may be stored."""
@@ -104,7 +108,7 @@ class SharedCache(VariantCache):
             cache,
             lambda: key_parts(_NO_MODEL, device, PrepareOptions()),
             device.cache_files_needed,
-            "shared by models",
+            lambda: "shared by models",
             lambda: "",
             warn,
         )
@@ -137,7 +141,7 @@ def daemon_variants(device: Device, model: Model, options: PrepareOptions) -> Va
         cache,
         lambda: key_parts(model, device, options, token=options.cache_key),
         device.cache_files_needed,
-        describe(model),
+        lambda: describe(model),
         lambda: "",
         logger.warning,
     )

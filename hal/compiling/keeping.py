@@ -49,7 +49,9 @@ def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: Cac
                 threads=parts.threads,
                 cache_key=key,
                 shared=SharedCache(cache, device, logger.warning),
-                variants=VariantCache(cache, lambda: parts, needed, keep.model, lambda: "", logger.warning),
+                variants=VariantCache(
+                    cache, lambda: parts, needed, lambda: keep.model, lambda: "", logger.warning
+                ),
             )
             prepared = device.prepare_model(model, options)
             for shapes in keep.shapes:

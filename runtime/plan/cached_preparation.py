@@ -225,7 +225,7 @@ class CachedPreparation:
             self.cache,
             lambda: self._parts,
             self._device.cache_files_needed,
-            describe(self._model),
+            lambda: describe(self._model),
             self._reason_not_storable,
             warn_once,
         )

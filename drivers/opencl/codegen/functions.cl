@@ -115,6 +115,13 @@ static inline int4 neurald_rounded4(const int4 value, const int4 mantissa, const
 static inline int4 neurald_rounded_down4(const int4 value, const int4 mantissa, const int4 exponent) {
   return (int4)((int)(((long)value.x * (long)mantissa.x + (1L << (30 - exponent.x))) >> 32) >> ~exponent.x, (int)(((long)value.y * (long)mantissa.y + (1L << (30 - exponent.y))) >> 32) >> ~exponent.y, (int)(((long)value.z * (long)mantissa.z + (1L << (30 - exponent.z))) >> 32) >> ~exponent.z, (int)(((long)value.w * (long)mantissa.w + (1L << (30 - exponent.w))) >> 32) >> ~exponent.w);
 }
+// A rounded sum of multiples of 8-bit numbers, see `rounded_sum`. Adding 3 * 2^22 converts small
+// integers to floats and back, and rounds to the nearest.
+static inline int4 neurald_rounded_sum4(const int4 first, const int4 second, const float4 a, const float4 b, const float4 addend, const float4 low, const float4 high) {
+  const float4 x = as_float4(first + 0x4B400000) - 12582912.0f, y = as_float4(second + 0x4B400000) - 12582912.0f;
+  const float4 total = fmin(fmax(fma(x, a, fma(y, b, addend)), low), high);
+  return as_int4(total + 12582912.0f) - 0x4B400000;
+}
 static inline float neurald_part_float4(float4 texel, int at) {
   return at & 2 ? (at & 1 ? texel.w : texel.z) : (at & 1 ? texel.y : texel.x);
 }
@@ -154,11 +161,30 @@ static inline long neurald_long_of_double(double x) {
 static inline ulong neurald_ulong_of_double(double x) {
   return isnan(x) ? 0 : convert_ulong_sat(x);
 }
+// An approximation by 1 - 2^p(|x|), with an absolute error of at most 7e-7.
 static inline float4 neurald_erf4(float4 x) {
-  const float4 a = fabs(x), t = native_recip(mad(a, (float4)(0.3275911f), (float4)(1.0f)));
-  float4 p = mad(t, (float4)(1.061405429f), (float4)(-1.453152027f));
-  p = mad(t, mad(t, mad(t, p, (float4)(1.421413741f)), (float4)(-0.284496736f)), (float4)(0.254829592f));
-  return copysign(1.0f - t * p * native_exp(-a * a), x);
+  const float4 a = fabs(x);
+  float4 p = mad(a, (float4)(-0.00294415979f), (float4)(0.0295900479f));
+  p = mad(a, mad(a, mad(a, p, (float4)(-0.148665637f)), (float4)(-0.918509364f)), (float4)(-1.62788904f)) * a;
+#ifdef __NV_CL_C_VERSION
+  float4 rest;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(rest.x) : "f"(p.x));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(rest.y) : "f"(p.y));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(rest.z) : "f"(p.z));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(rest.w) : "f"(p.w));
+#else
+  const float4 rest = native_exp2(p);
+#endif
+  return copysign(1.0f - rest, x);
+}
+// A power of two; results that are no normal numbers may be 0.
+static inline float neurald_power_of_two(float x) {
+#ifdef __NV_CL_C_VERSION
+  asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+  return x;
+#else
+  return native_exp2(x);
+#endif
 }
 // Four and two FLOAT16 of one word of memory. NVIDIA's own functions may move them one by one.
 static inline float4 neurald_float4_of_halves(const uint2 bits) {

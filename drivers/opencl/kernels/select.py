@@ -27,7 +27,7 @@ _MIN_MULTIPLICATIONS = 1 << 25
 #: Above this many multiplications in matrix products, the time between kernels of a step is little.
 _LARGE_STEP = 1 << 35
 #: How many products of warpgroups of each kind, and how many attentions of them, are candidates.
-_MAX_PIPELINES, _MAX_WARPGROUPS, _MAX_ATTENTIONS = 3, 6, 6
+_MAX_PIPELINES, _MAX_WARPGROUPS, _MAX_ATTENTIONS = 6, 6, 6
 
 
 def is_large_step(kernels: Iterable[Kernel]) -> bool:
@@ -97,7 +97,9 @@ def _candidates(
     if is_large:
         # The estimate of the first ones is good enough. Pipelines pay where groups compute several
         # tiles; the others also gather windows and read matrices that are no constants.
-        pipelines = warpgroup_pipeline.candidates(kernel, product, facts, relaxed=relaxed)
+        pipelines = warpgroup_pipeline.candidates(
+            kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
+        )
         yield from islice(pipelines, _MAX_PIPELINES)
         yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MAX_WARPGROUPS)
     tensor_cores = tensor_core.candidates(

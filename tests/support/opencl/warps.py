@@ -236,13 +236,15 @@ _ASSEMBLY = r"static inline void (\w+)_{}\([^{{]*\{{\n  asm volatile\((.*?)\n   
 _PIPELINE_RUN = """\
 #define NAME_run(sums, full, empty, left, right, first, phase, lane, next) \\
   const uint tile_first = (first), tile_left = (left), tile_right = (right);
+#define NAME_step(sums, rests, full, empty, left, right, phase, lane)
 static inline __attribute__((always_inline)) KIND NAME_sum(__local const uchar *scratch, const uint first, const uint left, const uint right) {
   KIND sum = 0;
   for (int step = 0; step < LENGTH; ++step) {
     const uint at = (first + step) % STAGES * STEP;
-    for (int word = 0; word < 32; ++word)
-      sum += warp_products_TYPE(*(const __local uint *)SWIZZLED(scratch, at + left + word * 4),
-                                *(const __local uint *)SWIZZLED(scratch, at + right + word * 4));
+    for (int part = 0; part < PARTS; ++part)
+      for (int word = 0; word < 32; ++word)
+        sum += warp_products_TYPE(*(const __local uint *)SWIZZLED(scratch, at + left + word * 4),
+                                  *(const __local uint *)SWIZZLED(scratch, at + right + part * BEHIND + word * 4));
   }
   return sum;
 }
@@ -270,25 +272,35 @@ def without_pipelines(text: str) -> str:
 
     Local memory needs as many stages as a group has steps.
     """
-    found = re.search(_ASSEMBLY.format("run"), text, re.DOTALL)
+    found = re.search(_ASSEMBLY.format("(?:run|step)"), text, re.DOTALL)
     assert found
     lines = found[2]
-
-    def number(pattern: str) -> int:
-        return int(re.findall(pattern, lines)[-1])
-
-    instruction = _INSTRUCTION.search(lines)
+    instruction, kind = _INSTRUCTION.search(lines), _PIPELINE_SUM.search(text)
+    steps = re.search(r"step < position \+ (\d+)", text) or re.search(r"setp\.lt\.u32 p, step, (\d+);", lines)
+    sizes = re.search(r"scratch, full = steps_at \+ (\d+) \* (\d+),", text)
+    behind = re.search(r"add\.u64 behind, matrix, (\d+);", lines)
     assert instruction
-    kind = _PIPELINE_SUM.search(text)
     assert kind
+    assert steps
+    assert sizes
     names: dict[str, object] = {
         "NAME": found[1],
         "KIND": kind[1],
-        "LENGTH": number(r"setp\.lt\.u32 p, step, (\d+);"),
-        "STAGES": number(r"setp\.eq\.u32 p, stage, (\d+);"),
-        "STEP": number(r"mul\.lo\.u32 at, stage, (\d+);"),
+        "LENGTH": steps[1],
+        "STAGES": sizes[1],
+        "STEP": sizes[2],
         "TYPE": instruction[2],
+        "PARTS": 2 if behind else 1,
+        "BEHIND": int(behind[1]) * 16 if behind else 0,
     }
+    text = re.sub(
+        r"(?=      const uint own = left )",
+        "      const uint tile_first = position, tile_left = left, tile_right = steps_at + RIGHT_AT;\n",
+        text,
+    )
+    right = re.search(r"steps_at \+ stage \* \d+ \+ (\d+ \* \d+) \+ ", text)
+    assert right
+    text = text.replace("RIGHT_AT", right[1])
     run = re.sub(rf"({'|'.join(names)})(?=[^A-Z]|$)", lambda name: str(names[name[0]]), _PIPELINE_RUN)
     text = text.replace(found[0], run)
     sums = (

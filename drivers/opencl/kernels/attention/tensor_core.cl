@@ -33,7 +33,7 @@ static inline void ${KERNEL}_other(float *found, const float value, const int di
 }
 //: The power of e of an exponent that is at most 0.
 static inline float ${KERNEL}_power(const float exponent) {
-  return native_exp2(exponent * 1.44269504f);
+  return neurald_power_of_two(exponent * 1.44269504f);
 }
 $FUNCTION {
   const int batch = group / $BLOCKS, m0 = (group - batch * $BLOCKS) * $BM;

@@ -84,15 +84,15 @@ $FUNCTION {
       found[i] = fmax(found[i], other);
       // While everything is masked, exponents are compared with 0 instead: minus infinity minus itself is NaN.
       start[i] = found[i] == -INFINITY ? 0 : found[i] * -1.44269504f;
-      kept[i] = native_exp2(mad(largest[i], 1.44269504f, start[i]));
+      kept[i] = neurald_power_of_two(mad(largest[i], 1.44269504f, start[i]));
       largest[i] = found[i];
       total[i] *= kept[i];
     }
     uint weights[$COUNT / 2];
 #pragma unroll
     for (int j = 0; j < $COUNT / 2; ++j) {
-      float low = native_exp2(mad(scores[2 * j], 1.44269504f, start[j % 2]));
-      float high = native_exp2(mad(scores[2 * j + 1], 1.44269504f, start[j % 2]));
+      float low = neurald_power_of_two(mad(scores[2 * j], 1.44269504f, start[j % 2]));
+      float high = neurald_power_of_two(mad(scores[2 * j + 1], 1.44269504f, start[j % 2]));
       total[j % 2] += low + high;
       uint pair;
       ${KERNEL}_pair(&pair, low, high);

@@ -32,7 +32,7 @@ class FloatVector:
         loads: renders their loads.
         known: texts of expressions, each the same for all four columns.
         is_rounded: whether results are rounded to FLOAT16. Functions may then have absolute errors
-            of 2e-7.
+            of 7e-7.
     """
 
     def __init__(

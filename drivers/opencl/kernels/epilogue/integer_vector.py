@@ -3,14 +3,24 @@
 Constants of the model become sizes, so that layers that differ only in these have the same text.
 """
 
+import numpy as np
+
 from neurald.drivers.compiler.analysis.integer_ranges import IntegerRange, RangeAnalysis
 from neurald.drivers.compiler.analysis.single_rounding import match_rounded_once
-from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
+from neurald.drivers.compiler.ir.expression import (
+    AccumulatorRef,
+    Apply,
+    Constant,
+    Expression,
+    Load,
+    constant,
+)
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.opencl.codegen.dialect import memory_type
+from neurald.drivers.opencl.kernels.epilogue.rounded_sum import RoundedSum, rounded_sum
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 
 _INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.SHIFT_RIGHT: ">>"}
@@ -104,6 +114,9 @@ class IntegerVector:
         return self._declared(found.text if is_plain else f"convert_int4({found.text})")
 
     def _apply(self, expression: Apply) -> str | None:
+        total = rounded_sum(expression)
+        if total is not None:
+            return self._rounded_sum(total)
         parts = match_rounded_once(expression)
         if parts is not None:
             return self._rounded_once(*parts)
@@ -150,6 +163,17 @@ class IntegerVector:
             return self._declared(f"neurald_shifted_right4({total}, {exponent})")
         shifted = f"neurald_shifted_right4({total}, min({exponent}, (int4)(-1)))"
         return self._declared(f"select({shifted}, {product}, {exponent} >= (int4)(0))")
+
+    def _rounded_sum(self, total: RoundedSum) -> str | None:
+        texts = [self.value(each) for each in (total.first, total.second)]
+        if any(text is None for text in texts):
+            return None
+        numbers = [*total.factors, total.addend, float(total.low), float(total.high)]
+        bits = [
+            self._number(constant(int(np.float32(each).view(np.int32)), Scalar.INT32)) for each in numbers
+        ]
+        floats = ", ".join(f"as_float4({each})" for each in bits)
+        return self._declared(f"neurald_rounded_sum4({texts[0]}, {texts[1]}, {floats})")
 
     def _rounded_once(self, value: Expression, mantissa: Expression, exponent: Expression) -> str | None:
         texts = [self.value(each) for each in (value, mantissa, exponent)]

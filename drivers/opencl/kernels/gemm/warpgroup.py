@@ -143,8 +143,8 @@ _TILINGS = (
 )
 
 
-def fits(product: GemmView, facts: DeviceFacts, *, relaxed: bool) -> bool:
-    """Returns True if there are candidates for a product, unless its weights have too wide a range."""
+def fits(product: GemmView, facts: DeviceFacts) -> bool:
+    """Returns True if warpgroups can multiply a product, unless its weights have too wide a range."""
     kind = product.left.type
     return (
         facts.is_nvidia
@@ -152,7 +152,6 @@ def fits(product: GemmView, facts: DeviceFacts, *, relaxed: bool) -> bool:
         and product.multiplications >= _MIN_MULTIPLICATIONS
         and product.is_left_by_row
         and product.run % (16 // kind.size_bytes) == 0
-        and (relaxed or kind is not Scalar.FLOAT32)
     )
 
 
@@ -161,7 +160,8 @@ def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed
 
     There are none for small products, and for FLOAT32 that must not be rounded.
     """
-    right = by_column(product) if fits(product, facts, relaxed=relaxed) else None
+    is_exact = product.left.type is Scalar.FLOAT32 and not relaxed
+    right = by_column(product) if fits(product, facts) and not is_exact else None
     if right is None:
         return
     overlaps = right.constant is not None and not product.is_windowed

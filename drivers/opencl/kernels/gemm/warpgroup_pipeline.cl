@@ -6,7 +6,8 @@
 //: times 64 rows of a warpgroup. SHARING: warpgroups that share a tile. TEAMS: tiles that are under way
 //: together. MULTIPLYING: work-items that multiply. BLOCK_BYTES: of 64 columns in a step. SLAB: columns
 //: of 16 rows that a warp stores at a time. SLAB_PITCH: accumulators between rows in its part of local
-//: memory; SLABS_AT: where these parts begin. VALUE: the type of four elements.
+//: memory; SLABS_AT: where these parts begin. PARTS: 2 if the right matrix has remainders, or 1.
+//: VALUE: the type of four elements.
 
 //: [function]
 //: The whole function, and those that it calls.
@@ -30,11 +31,8 @@ static inline void ${KERNEL}_await(const uint counter, const uint phase) {
 static inline void ${KERNEL}_meet() {
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
-static inline void ${KERNEL}_run($T (*sums)[$COUNT], const uint full, const uint empty, const uint left, const uint right, const uint stage, const uint phase, const uint lane, const uint next) {
-  asm volatile($INSTRUCTIONS
-               : $OPERANDS
-               : "r"(full), "r"(empty), "r"(left), "r"(right), "r"(stage), "r"(phase), "r"(lane), "r"(next) : "memory");
-}
+$RUNNING
+$TOTAL
 $FUNCTION {
   const uint steps_at = (uint)(ulong)scratch, full = steps_at + $STAGES * $STEP, empty = full + $STAGES * 8, turns = empty + $STAGES * 8;
   if (lid == 0) {
@@ -60,17 +58,18 @@ $FUNCTION {
     for (int number = group; number < $all_tiles; number += $groups) {
       NEURALD_TILE
       const int count = $rows - m0 - place, blocks = min($BN / 64, $column_blocks - n0 / 64);
-      __global const $LEFT *left = a1 + ${KERNEL}_row_of(batch, min(m0 + place, $rows - 1)$SIZE_ARGUMENTS).base + chunk * (16 / $SIZE);
-      __global const $RIGHT *right = a2 + $BASE + n0 / 64 * $block_pitch;
+      __global const $LEFT *left = a1 + ${KERNEL}_row_of(batch, min(m0 + place, $rows - 1)$SIZE_ARGUMENTS).base + share * ($steps * $BYTES / $SIZE) + chunk * (16 / $SIZE);
+      __global const $RIGHT *right = a2 + $BASE + n0 / 64 * $block_pitch + share * ($steps * $BLOCK_BYTES / $SIZE);
 #pragma unroll 1
       for (int step = 0; step < $steps; ++step) {
         ${KERNEL}_await(empty + stage * 8, phase);
         if (item == 0) {
-          ${KERNEL}_expect(full + stage * 8, blocks * $BLOCK_BYTES);
-          for (int i = 0; i < blocks; ++i)
-            ${KERNEL}_fetch(steps_at + stage * $STEP + $BM * $BYTES + i * $BLOCK_BYTES, right + i * $block_pitch, full + stage * 8);
+          ${KERNEL}_expect(full + stage * 8, $PARTS * blocks * $BLOCK_BYTES);
+          for (int part = 0; part < $PARTS; ++part)
+            for (int i = 0; i < blocks; ++i)
+              ${KERNEL}_fetch(steps_at + stage * $STEP + $BM * $BYTES + (part * ($BN / 64) + i) * $BLOCK_BYTES, right + (part * $column_blocks + i) * $block_pitch, full + stage * 8);
         }
-        const int seen = step * $BYTES + chunk * 16 < $depth * $SIZE ? count : 0;
+        const int seen = (share * $steps + step) * $BYTES + chunk * 16 < $depth * $SIZE ? count : 0;
 #pragma unroll
         for (int i = 0; i < $NA; ++i)
           ${KERNEL}_copy(to + stage * $STEP + i * (16 * $BYTES), left + i * (16 * $left_pitch), i * 16 < seen ? 16 : 0);
@@ -97,16 +96,18 @@ $FUNCTION {
       // Teams multiply in turn: the phase of a counter only differs from that of the use before.
       if ($TEAMS > 1) ${KERNEL}_await(turns + team * 8, turn);
       turn ^= 1;
-      ${KERNEL}_run(sums, full, empty, left, steps_at + $BM * $BYTES, position % $STAGES, position / $STAGES & 1, lane, turns + (team + 1) % $TEAMS * 8);
+$RUN
       position += $TEAMS * $steps;
+$HAND_ON
 #define NEURALD_PLACE(block, behind) \
         const int e = lane + i * 32, slab_row = e / ($SLAB / 4), slab_column = e % ($SLAB / 4) * 4; \
         const int m = m0 + down + (block) * 64 + slab_row, n = n0 + (behind) + slab_column;
 #define NEURALD_KEEP(block, first) \
         _Pragma("unroll") for (int j = 0; j < $SLAB / 8; ++j) { \
           __local $T *to = slab + (lane >> 2) * $SLAB_PITCH + j * 8 + 2 * (lane & 3); \
-          *(__local ${T}2 *)to = (${T}2)(sums[block][(first) + j * 4], sums[block][(first) + j * 4 + 1]); \
-          *(__local ${T}2 *)(to + 8 * $SLAB_PITCH) = (${T}2)(sums[block][(first) + j * 4 + 2], sums[block][(first) + j * 4 + 3]); \
+          const ${T}4 four = $FOUR; \
+          *(__local ${T}2 *)to = four.lo; \
+          *(__local ${T}2 *)(to + 8 * $SLAB_PITCH) = four.hi; \
         } \
         ${KERNEL}_meet();
 $STORE_ALL
@@ -149,3 +150,82 @@ $STORING
         } \
         ${KERNEL}_meet(); \
       }
+
+//: [own]
+//: Four accumulators of a work-item.
+(${T}4)(sums[block][(first) + j * 4], sums[block][(first) + j * 4 + 1], sums[block][(first) + j * 4 + 2], sums[block][(first) + j * 4 + 3])
+
+//: [all_shares]
+//: The same, added up over all shares of the depth.
+${KERNEL}_total(parts + ((block) * ($COUNT / 4) + (first) / 4 + j) * 32)
+
+//: [total]
+//: Function that adds up the four accumulators of each share.
+static inline ${T}4 ${KERNEL}_total(__global const ${T}4 *from) {
+  ${T}4 total = *from;
+#pragma unroll
+  for (int z = 1; z < $SPLIT; ++z) total += from[z * ($BLOCKS * $COUNT / 4 * 32)];
+  return total;
+}
+
+//: [hand_on]
+//: Stores the accumulators of a warp; only the warp whose share is the last of its rows continues.
+      const int warp = (batch * $tiles + tile) * ($SHARING * 4) + warpgroup % $SHARING * 4 + lid / 32 % 4;
+      __global ${T}4 *parts = (__global ${T}4 *)(workspace + $ZEROS) + warp * ($SPLIT * $BLOCKS * $COUNT / 4 * 32) + lane;
+#pragma unroll
+      for (int block = 0; block < $BLOCKS; ++block)
+#pragma unroll
+        for (int j = 0; j < $COUNT / 4; ++j)
+          parts[((share * $BLOCKS + block) * ($COUNT / 4) + j) * 32] = (${T}4)(sums[block][j * 4], sums[block][j * 4 + 1], sums[block][j * 4 + 2], sums[block][j * 4 + 3]);
+      ${KERNEL}_meet();
+      // What the warp has stored before it meets, its first work-item hands on, and takes from others, for all of them.
+      __local uint *before = (__local uint *)slab;
+      if (lane == 0) {
+        __global uint *count = (__global uint *)workspace + warp;
+        uint others;
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(others) : "l"((ulong)count) : "memory");
+        *before = others;
+        if (others == $SPLIT - 1) *count = 0;
+      }
+      ${KERNEL}_meet();
+      const bool is_last = *before == $SPLIT - 1;
+      ${KERNEL}_meet();
+      if (!is_last) continue;
+
+//: [running]
+//: Function that multiplies all steps of a tile.
+static inline void ${KERNEL}_run($T (*sums)[$COUNT], const uint full, const uint empty, const uint left, const uint right, const uint stage, const uint phase, const uint lane, const uint next) {
+  asm volatile($INSTRUCTIONS
+               : $OPERANDS
+               : "r"(full), "r"(empty), "r"(left), "r"(right), "r"(stage), "r"(phase), "r"(lane), "r"(next) : "memory");
+}
+
+//: [run]
+//: Calls that function.
+      ${KERNEL}_run(sums, full, empty, left, steps_at + $BM * $BYTES, position % $STAGES, position / $STAGES & 1, lane, turns + (team + 1) % $TEAMS * 8);
+
+//: [running_remainders]
+//: Function that multiplies a step, see warpgroup_remainders.py.
+static inline void ${KERNEL}_step(float *sums, float *rests, const uint full, const uint empty, const uint left, const uint right, const uint phase, const uint lane) {
+  asm volatile($INSTRUCTIONS
+               : $OPERANDS
+               : "r"(full), "r"(empty), "r"(left), "r"(right), "r"(phase), "r"(lane) : "memory");
+}
+
+//: [run_remainders]
+//: Multiplies all steps of a tile; products with a remainder count only if the others are finite.
+      float rests[$COUNT];
+#pragma unroll
+      for (int j = 0; j < $COUNT; ++j) sums[0][j] = rests[j] = 0;
+      const uint own = left + (lid / 32 % 4 * 16 + (lane >> 2)) * $BYTES + ((lane >> 2) << 4) + (lane & 3) * 4;
+#pragma unroll 1
+      for (int step = position; step < position + $steps; ++step) {
+        const uint stage = step % $STAGES;
+        float found[$COUNT];
+        ${KERNEL}_step(found, rests, full + stage * 8, empty + stage * 8, own + stage * $STEP, steps_at + $BM * $BYTES + stage * $STEP, step / $STAGES & 1, lane);
+#pragma unroll
+        for (int j = 0; j < $COUNT; ++j) sums[0][j] += found[j];
+      }
+#pragma unroll
+      for (int j = 0; j < $COUNT; ++j)
+        if (isfinite(sums[0][j])) sums[0][j] += rests[j];

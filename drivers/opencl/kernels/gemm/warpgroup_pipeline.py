@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import memory_type
-from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import share_text
@@ -35,17 +36,21 @@ from neurald.drivers.opencl.kernels.gemm.warpgroup import (
     packed_blocks,
     storing,
 )
+from neurald.drivers.opencl.kernels.gemm.warpgroup_remainders import split, step_lines
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.retargeting import HIDDEN
+from neurald.hal.records import replace
 
 _TEMPLATES = templates(__name__, "warpgroup_pipeline.cl")
-#: Work-items of a warpgroup, and the rows that an instruction multiplies.
-_WARPGROUP, _ROWS = 128, 64
+#: Work-items and warps of a warpgroup, and the rows that an instruction multiplies.
+_WARPGROUP, _WARPS, _ROWS = 128, 4, 64
 #: Rows that a warp stores at a time.
 _SLAB_ROWS = 16
 #: Registers of a work-item that copies and of one that multiplies, by the number of warpgroups that
 #: multiply. A compute unit has 65,536.
 _REGISTERS = {2: (40, 232), 3: (32, 160)}
+#: Numbers of tiles that share a depth, and the least number of steps of each.
+_SPLITS, _MIN_STEPS = (1, 2, 3, 4, 6), 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +64,8 @@ class PipelineTiling:
         teams: the number of tiles that a group has under way.
         stages: the number of steps in local memory.
         slab: the number of columns that a warp stores at a time.
+        split: the number of tiles that share the depth of one; they may belong to different groups.
+        parts: 2 if FLOAT32 are split into sums of two TF32, or 1.
     """
 
     columns: int
@@ -67,6 +74,8 @@ class PipelineTiling:
     teams: int = 1
     stages: int
     slab: int = 32
+    split: int = 1
+    parts: int = 1
 
     @property
     def rows(self) -> int:
@@ -81,7 +90,7 @@ class PipelineTiling:
     @property
     def step_bytes(self) -> int:
         """Bytes of a step of both matrices."""
-        return (self.rows + self.columns) * STEP_BYTES
+        return (self.rows + self.parts * self.columns) * STEP_BYTES
 
     @property
     def slab_pitch(self) -> int:
@@ -105,38 +114,76 @@ class PipelineTiling:
 
 _TILINGS = (
     PipelineTiling(columns=192, sharing=3, stages=4),
+    PipelineTiling(columns=192, blocks=2, sharing=2, stages=3, slab=64),
     PipelineTiling(columns=256, sharing=2, stages=4),
+    PipelineTiling(columns=192, sharing=2, stages=5),
     PipelineTiling(columns=128, blocks=2, sharing=2, stages=4),
     PipelineTiling(columns=192, teams=2, stages=6),
     PipelineTiling(columns=256, teams=2, stages=5),
+    PipelineTiling(columns=192, blocks=2, teams=2, stages=5),
     PipelineTiling(columns=128, blocks=2, teams=2, stages=6),
     PipelineTiling(columns=128, blocks=2, teams=2, stages=5, slab=64),
     PipelineTiling(columns=128, teams=2, stages=8),
 )
+#: Each accumulator takes three registers there.
+_SPLIT_TILINGS = (
+    PipelineTiling(columns=128, sharing=2, stages=4, parts=2),
+    PipelineTiling(columns=64, sharing=3, stages=4, slab=32, parts=2),
+    PipelineTiling(columns=64, sharing=2, stages=6, parts=2),
+)
 
 
-def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed: bool) -> Iterator[Source]:
-    """Yields every tiling, the best first.
+def candidates(
+    kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool = False
+) -> Iterator[Source]:
+    """Yields every tiling, the best first; those that split the depth need a workspace.
 
     There are none where `warpgroup` has none, for windows of images, and unless the right matrix is
     a constant, which is packed in blocks.
     """
-    right = by_column(product) if fits(product, facts, relaxed=relaxed) else None
+    right = by_column(product) if fits(product, facts) else None
     if right is None or right.constant is None or product.is_windowed:
         return
+    is_exact = product.left.type is Scalar.FLOAT32 and not relaxed
     if product.left_zero:
         kernel = corrected(kernel, product, right)
-    for tiling in sorted(_TILINGS, key=lambda each: _cost(each, product, facts)):
+    splits = _SPLITS if has_workspace else (1,)
+    tilings = [
+        replace(each, split=number)
+        for each in (_SPLIT_TILINGS if is_exact else _TILINGS)
+        for number in splits
+    ]
+    fitting = [each for each in tilings if each.split == 1 or _is_worth(each, product, facts)]
+    for tiling in sorted(fitting, key=lambda each: _cost(each, product, facts)):
         yield _source(kernel, product, right, tiling, facts)
 
 
+def _steps(product: GemmView) -> int:
+    return math.ceil(product.depth * product.left.type.size_bytes / STEP_BYTES)
+
+
+def _is_worth(tiling: PipelineTiling, product: GemmView, facts: DeviceFacts) -> bool:
+    """Returns True if a split of the depth is possible, and keeps more compute units busy."""
+    steps, tiles = _steps(product), tiling.tiles(product) * product.batches
+    return (
+        steps % tiling.split == 0
+        and steps >= _MIN_STEPS * tiling.split
+        and tiles <= facts.compute_units
+        and tiles * tiling.split <= 2 * facts.compute_units
+        and tiles * tiling.sharing * _WARPS <= WORKSPACE_ZEROS // 4
+    )
+
+
 def _cost(tiling: PipelineTiling, product: GemmView, facts: DeviceFacts) -> float:
-    each = math.ceil(tiling.tiles(product) * product.batches / facts.compute_units)
-    steps = math.ceil(product.depth * product.left.type.size_bytes / STEP_BYTES)
+    each = math.ceil(tiling.tiles(product) * product.batches * tiling.split / facts.compute_units)
+    steps = _steps(product) // tiling.split
     elements = tiling.rows * tiling.columns
-    multiplying = steps * max(elements * STEP_BYTES / 4096, tiling.step_bytes / UNIT_BYTES)
-    # Rows are stored 32 bytes at a time, which takes long.
-    storing = 500 + elements
+    products = 1 if tiling.parts == 1 else 3
+    multiplying = steps * max(products * elements * STEP_BYTES / 4096, tiling.step_bytes / UNIT_BYTES)
+    storing = 1500 + elements / 12
+    if tiling.split > 1:
+        # Accumulators go through memory.
+        storing += elements * 4 * (1 + tiling.split) / UNIT_BYTES
     begin = 1500
     if tiling.teams > 1 and each > 1:
         return begin + max(each * multiplying, each / tiling.teams * (multiplying + storing)) + storing
@@ -146,13 +193,15 @@ def _cost(tiling: PipelineTiling, product: GemmView, facts: DeviceFacts) -> floa
 def _source(
     kernel: Kernel, product: GemmView, right: Value, tiling: PipelineTiling, facts: DeviceFacts
 ) -> Source:
-    operands = [product.left, packed_blocks(right)]
+    has_remainders = tiling.parts > 1
+    operands = [product.left, packed_blocks(split(right) if has_remainders else right)]
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
     size = product.left.type.size_bytes
-    blocks, steps = math.ceil(product.columns / BLOCK), math.ceil(product.depth * size / STEP_BYTES)
-    block_pitch = steps * BLOCK * STEP_BYTES // size
-    tiles = tiling.tiles(product)
-    groups = min(tiles * product.batches, facts.compute_units)
+    blocks, steps = math.ceil(product.columns / BLOCK), _steps(product) // tiling.split
+    block_pitch = _steps(product) * BLOCK * STEP_BYTES // size
+    tiles, is_split = tiling.tiles(product), tiling.split > 1
+    items = tiles * product.batches * tiling.split
+    groups = min(items, facts.compute_units)
     after, stored, sizes_of_epilogue = storing(kernel, product, values, _TEMPLATES, "found[i]")
     fewer, more = _REGISTERS[tiling.sharing * tiling.teams]
     names: dict[str, object] = {
@@ -175,12 +224,24 @@ def _source(
         "SLABS_AT": tiling.slabs_at,
         "LEFT": memory_type(product.left.type),
         "RIGHT": memory_type(right.type),
-        "BASE": "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}",
-        "SHARE": share_text(product, split=1, number="number"),
+        "BASE": "0" if right.shape[0] == 1 else f"batch * {tiling.parts * blocks * block_pitch}",
+        "PARTS": tiling.parts,
+        "SHARE": share_text(product, split=tiling.split, number="number"),
+        "SPLIT": tiling.split,
+        "ZEROS": WORKSPACE_ZEROS,
+        "FOUR": _TEMPLATES["all_shares" if is_split else "own"],
+        "HAND_ON": _TEMPLATES["hand_on"] if is_split else "",
+        "TOTAL": _TEMPLATES["total"] if is_split else "",
         "FEWER": f"{HIDDEN} setmaxnreg.dec.sync.aligned.u32 {fewer};",
         "MORE": f"{HIDDEN} setmaxnreg.inc.sync.aligned.u32 {more};",
-        "INSTRUCTIONS": _instructions(product, tiling, steps),
+        "INSTRUCTIONS": _strings(
+            step_lines(columns=tiling.columns, right_bytes=tiling.columns * STEP_BYTES)
+            if has_remainders
+            else _instructions(product, tiling, steps)
+        ),
         "OPERANDS": _operands(product, tiling),
+        "RUNNING": _TEMPLATES["running_remainders" if has_remainders else "running"],
+        "RUN": _TEMPLATES["run_remainders" if has_remainders else "run"],
         "STORING": _statements(tiling),
         **stored,
     }
@@ -190,22 +251,28 @@ def _source(
         "column_blocks": blocks,
         "block_pitch": block_pitch,
         "tiles": tiles,
-        "all_tiles": tiles * product.batches,
+        "split": tiling.split,
+        "all_tiles": items,
         "groups": groups,
         "across": math.ceil(product.columns / tiling.columns),
         "steps": steps,
     }
     text = product.text + after + fill(_TEMPLATES["function"], **names)
     way = f"{tiling.teams} tiles under way" if tiling.teams > 1 else f"{tiling.sharing} warpgroups"
+    head = values.parameters
+    if is_split:
+        head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+        way += f", split by {tiling.split}"
     return Source(
-        text=resolved(text, values.parameters, sizes, is_shared=False),
+        text=resolved(text, head, sizes, is_shared=False),
         arguments=values.values,
         groups=groups,
         local_size=tiling.multiplying + _WARPGROUP,
         scratch_bytes=tiling.scratch_bytes,
+        workspace_bytes=WORKSPACE_ZEROS + items * tiling.rows * tiling.columns * 4 if is_split else 0,
         has_barriers=True,
         is_retargeted=True,
-        label=f"warpgroups, pipeline, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages, {way}",
+        label=f"warpgroups, pipeline, {'3xTF32, ' if has_remainders else ''}tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages, {way}",
         operations=kernel.operations,
     )
 
@@ -219,8 +286,13 @@ def _statements(tiling: PipelineTiling) -> str:
     )
 
 
-def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
-    """Returns C strings with the instructions that multiply all steps of a tile.
+def _strings(lines: list[str]) -> str:
+    """Returns lines of PTX as strings of C."""
+    return "\n               ".join(f'"{line}\\n"' for line in lines)
+
+
+def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> list[str]:
+    """Returns the instructions that multiply all steps of a tile.
 
     The operands are, in this order:
 
@@ -292,7 +364,7 @@ def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
         "@says mbarrier.arrive.shared.b64 _, [before];",
         "}",
     ]
-    return "\n               ".join(f'"{line}\\n"' for line in lines)
+    return lines
 
 
 def _description(name: str, address: str) -> list[str]:
@@ -307,9 +379,12 @@ def _description(name: str, address: str) -> list[str]:
 
 
 def _operands(product: GemmView, tiling: PipelineTiling) -> str:
-    hold = "r" if product.is_integer else "f"
+    hold, numbers = "r" if product.is_integer else "f", range(tiling.columns // 2)
+    if tiling.parts > 1:
+        return ", ".join(
+            [f'"=&f"(sums[{number}])' for number in numbers]
+            + [f'"+f"(rests[{number}])' for number in numbers]
+        )
     return ", ".join(
-        f'"=&{hold}"(sums[{block}][{number}])'
-        for block in range(tiling.blocks)
-        for number in range(tiling.columns // 2)
+        f'"=&{hold}"(sums[{block}][{number}])' for block in range(tiling.blocks) for number in numbers
     )

@@ -103,18 +103,19 @@ def test_many_steps(tiling: int) -> None:
 
 def test_only_large_aligned_products_of_this_gpu_have_candidates() -> None:
     large = _product(1 << 10, 1 << 9, 1 << 9)
-    assert warpgroup.fits(large, facts(), relaxed=False)
-    assert not warpgroup.fits(_product(1 << 9, 1 << 9, 1 << 9), facts(), relaxed=False)
-    assert not warpgroup.fits(_product(1 << 11, 1 << 9, 500), facts(), relaxed=False)
+    assert warpgroup.fits(large, facts())
+    assert not warpgroup.fits(_product(1 << 9, 1 << 9, 1 << 9), facts())
+    assert not warpgroup.fits(_product(1 << 11, 1 << 9, 500), facts())
     for other in (
         {"compute_capability": (8, 9)},
         {"compute_capability": (10, 0)},
         {"is_nvidia": False},
     ):
-        assert not warpgroup.fits(large, replace(facts(), **other), relaxed=False)
+        assert not warpgroup.fits(large, replace(facts(), **other))
     floats = _product(1 << 10, 1 << 9, 1 << 9, Scalar.FLOAT32)
-    assert warpgroup.fits(floats, facts(), relaxed=True)
-    assert not warpgroup.fits(floats, facts(), relaxed=False)
+    kernel = fuse(_graph(1 << 10, 1 << 9, 1 << 9, Scalar.FLOAT32)).kernels[0]
+    assert list(warpgroup.candidates(kernel, floats, facts(), relaxed=True))
+    assert not list(warpgroup.candidates(kernel, floats, facts(), relaxed=False))
 
 
 def _graph(rows: int, columns: int, depth: int, kind: Scalar = Scalar.FLOAT16) -> Graph:

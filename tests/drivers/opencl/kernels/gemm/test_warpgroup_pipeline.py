@@ -17,7 +17,6 @@ from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.gemm import warpgroup, warpgroup_pipeline
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
-from neurald.drivers.opencl.kernels.gemm.warpgroup_pipeline import PipelineTiling
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.hal.records import replace
 
@@ -50,12 +49,14 @@ def sources_of(case: Case, units: int, stages: int = 0) -> list[Source]:
     """Returns all candidates. Emulated ones need as many stages as a group has steps."""
     product = gemm_view(case.kernel)
     assert product is not None
-    tilings: tuple[PipelineTiling, ...] = warpgroup_pipeline._TILINGS
-    if not has_instruction():
-        tilings = tuple(replace(each, stages=stages) for each in tilings)
+    tilings, split = (
+        all_tilings if has_instruction() else tuple(replace(each, stages=stages) for each in all_tilings)
+        for all_tilings in (warpgroup_pipeline._TILINGS, warpgroup_pipeline._SPLIT_TILINGS)
+    )
     with (
         patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0),
         patch.object(warpgroup_pipeline, "_TILINGS", tilings),
+        patch.object(warpgroup_pipeline, "_SPLIT_TILINGS", split),
     ):
         return list(warpgroup_pipeline.candidates(case.kernel, product, facts(units), relaxed=False))
 
@@ -136,6 +137,59 @@ def test_groups_compute_several_tiles(tiling: int) -> None:
     assert status == 0
 
 
+@pytest.mark.parametrize("tiling", range(len(warpgroup_pipeline._SPLIT_TILINGS)))
+@pytest.mark.parametrize("batches", [1, 2])
+def test_numbers_that_must_not_be_rounded_are_split(batches: int, tiling: int) -> None:
+    """The error is that of FLOAT32, and infinite and undefined sums stay so."""
+    rows, columns, depth = (500, 300, 1012) if has_instruction() else (150, 132, 68)
+    builder = GraphBuilder()
+    left = builder.input(batches, rows, depth)
+    graph = builder.finish(builder.matrix_product(left, builder.weights(batches, columns, depth)))
+    given = random_array(np.random.default_rng(tiling), left.shape, left.type)
+    (kernel,) = fuse(graph).kernels
+    (weights,) = (each.constant for each in kernel.inputs if each.constant is not None)
+    expected = np.matmul(given.astype(np.float64), weights.astype(np.float64).swapaxes(1, 2))
+    if has_instruction():
+        # Emulated, remainders are added in any case.
+        given[0, 1, 2], given[0, 3, 4] = np.inf, np.nan
+        with np.errstate(invalid="ignore"):
+            expected[0, [1, 3]] = np.matmul(given[0, [1, 3]], weights[0].T)
+    case = Case(kernels=(kernel,), arrays={left: given}, expected=expected, label="split")
+    source = sources_of(case, 132, 3)[tiling]
+    assert "3xTF32" in source.label
+    result, status = run(source, case)
+    assert status == 0
+    np.testing.assert_allclose(result, expected, rtol=4e-6, atol=1e-4, err_msg=source.label)
+
+
+@pytest.mark.skipif(
+    FACTS is None or not has_instruction(), reason="warps wait for no others, which C cannot stand for"
+)
+@pytest.mark.parametrize("split", [2, 3, 4, 6])
+def test_groups_share_the_depth(split: int) -> None:
+    """Each share of a tile is computed by another group, and their sums are stored once."""
+    builder = GraphBuilder()
+    left, right = (
+        builder.input(300, 24 * 64, type=Scalar.FLOAT16),
+        builder.weights(260, 24 * 64, type=Scalar.FLOAT16),
+    )
+    graph = builder.finish(builder.matrix_product(left, right))
+    given = random_array(np.random.default_rng(split), left.shape, left.type)
+    (expected,) = evaluate(graph, [given])
+    (kernel,) = fuse(graph).kernels
+    product = gemm_view(kernel)
+    assert product is not None
+    case = Case(kernels=(kernel,), arrays={left: given}, expected=expected, label="shares")
+    with patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0):
+        found = warpgroup_pipeline.candidates(kernel, product, facts(132), relaxed=False, has_workspace=True)
+        shared = [each for each in found if each.label.endswith(f"split by {split}")]
+    assert len(shared) == _TILINGS
+    for source in shared[split % 2 :: 2]:
+        result, status = run(source, case)
+        np.testing.assert_allclose(result, expected, rtol=2e-3, atol=5e-2, err_msg=source.label)
+        assert status == 0
+
+
 def test_tiles_and_registers_fit_a_compute_unit() -> None:
     for tiling in warpgroup_pipeline._TILINGS:
         copying, multiplying = warpgroup_pipeline._REGISTERS[tiling.sharing * tiling.teams]
@@ -152,5 +206,5 @@ def test_windows_and_matrices_that_are_no_constants_have_no_candidates() -> None
     graph = builder.finish(builder.matrix_product(left, right))
     product = gemm_view(fuse(graph).kernels[0])
     assert product is not None
-    assert warpgroup.fits(product, facts(132), relaxed=False)
+    assert warpgroup.fits(product, facts(132))
     assert not list(warpgroup_pipeline.candidates(fuse(graph).kernels[0], product, facts(132), relaxed=False))
