@@ -36,6 +36,8 @@ from neurald.hal.digests import hex_digest_of
 FOLDER = Path(built_library.__file__).resolve().parent
 #: What generates texts and compiles them.
 GENERATORS = ("neurald.drivers.compiler.", "neurald.drivers.cpu.")
+#: What only reads the result, whose format has a version.
+READERS = {"drivers/cpu/first_tier/built_library.py", "drivers/cpu/native/image.py"}
 
 
 def sources() -> tuple[str, ...]:
@@ -45,7 +47,7 @@ def sources() -> tuple[str, ...]:
         for module in list(sys.modules.values())
         if module.__name__.startswith(GENERATORS) and not hasattr(module, "__path__")
     }
-    return tuple(sorted(found - {"drivers/cpu/first_tier/built_library.py"}))
+    return tuple(sorted(found - READERS))
 
 
 def compiled(target: str, units: Sequence[Unit]) -> bytes:

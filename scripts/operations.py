@@ -18,10 +18,10 @@ from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationTyp
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.definition import Definition
+from neurald.runtime.tflite.file.schema import OPERATOR_NAMES
 from neurald.runtime.tflite.legalization import LEGALIZATIONS
 from neurald.runtime.tflite.legalization.custom import BY_NAME
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
-from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from neurald.runtime.tflite.schema import OMITTED, Operator, Tensor, TfliteFile, TfliteSubgraph
+from neurald.runtime.tflite.file.schema import OMITTED, Operator, Tensor, TfliteFile, TfliteSubgraph
 
 #: NumPy's names of tensor types whose values can be made up.
 _DTYPES = {

@@ -24,7 +24,7 @@ from neurald.hal.records import DECODE_ERRORS
 if TYPE_CHECKING:
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
-_MAGIC = b"ncpu0007"
+_MAGIC = b"ncpu0008"
 #: Number of locations of an instruction.
 _LOCATIONS = {Opcode.COPY: 2, Opcode.BRANCH: 1, Opcode.TEST_LOOP: 1}
 #: Maximum number of loops, each of which has a word in memory.
@@ -49,7 +49,7 @@ class ArtifactContents(Struct, frozen=True, kw_only=True):
 
     Attributes:
         codes: object code of the kernels, for `neurald.drivers.cpu.native.llvm.LoadedCode`.
-        step_program: object code of the step program.
+        step_program: the step program, see `neurald.drivers.cpu.native.thread_pool.StepProgram.stored`.
         opened: describes the step if lengths change while it runs; else None.
     """
 
@@ -65,7 +65,7 @@ def write_artifact(native: NativeModel) -> Artifact:
     stored = _Stored(
         executable=native.executable,
         codes=native.codes,
-        step_program=native.team.program.code,
+        step_program=native.team.program.stored,
         opened=msgspec.Raw(msgspec.msgpack.encode(native.opened)),
     )
     content = msgspec.msgpack.encode(stored)
@@ -148,6 +148,11 @@ def check_executable(executable: Executable, constants_bytes: int, *, sets_lengt
         raise BadData(f"a step has {executable.loops} loops; at most {_MAX_LOOPS} are allowed")
     for instruction in executable.instructions:
         _check_instruction(executable, instruction, sizes, sets_lengths=sets_lengths)
+    if executable.banded and executable.instructions:
+        raise BadData("a step with instructions has bands")
+    for banded in executable.banded:
+        calls = executable.calls
+        banded.check(calls.work_items, calls.counts, executable.scratch_bytes)
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
     _check_bounded(executable)

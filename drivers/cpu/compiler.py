@@ -29,6 +29,7 @@ from neurald.drivers.compiler.passes.concat_elimination import Alignment, elimin
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
 from neurald.drivers.compiler.passes.pair_joining import join_pairs
+from neurald.drivers.cpu.bands import banded_calls, scratch_of, uses_of
 from neurald.drivers.cpu.codegen.run_time_extents import reads_extents
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
@@ -49,7 +50,13 @@ from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
-from neurald.drivers.cpu.target.executable import WORD_BYTES, BoundedPort, Executable, LengthWords
+from neurald.drivers.cpu.target.executable import (
+    WORD_BYTES,
+    BandedCalls,
+    BoundedPort,
+    Executable,
+    LengthWords,
+)
 from neurald.drivers.cpu.target.kernel_calls import KernelCall, KernelCalls
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
@@ -195,10 +202,16 @@ class _Compiler:
         """Compiles a model without control flow."""
         graph = self._graph(model, input_shapes, has_bounds=True, expects_inputs=True)
         fused, calls = self._fused(graph, names)
+        uses: Sequence[Sequence[Value]] = [call.routine.arguments for call in calls]
+        banded: tuple[BandedCalls, ...] = ()
+        if self._scope is None and not graph.bounded:
+            banded = banded_calls(calls, fused)
+            uses = uses_of(uses, banded, fused)
         return Step(
             graph=fused,
             calls=calls,
-            uses=[call.routine.arguments for call in calls],
+            uses=uses,
+            banded=banded,
             bounded=tuple(
                 BoundedPort(output=each.output, dimension=each.dimension, count=each.count)
                 for each in graph.bounded
@@ -348,7 +361,9 @@ def _assembled(
         ),
         arena_bytes=assignment.arena_bytes,
         constants_bytes=assignment.constants.nbytes,
-        scratch_bytes=max((estimate(each.routine.scratch_bytes) for each in step.calls), default=0),
+        scratch_bytes=max(
+            (scratch_of(step.banded), *(estimate(each.routine.scratch_bytes) for each in step.calls))
+        ),
         unshared_bytes=assignment.unshared_bytes,
         is_tolerant=all(_is_tolerant(each.kernel) for each in step.calls),
         extents=tuple(extents),
@@ -356,6 +371,7 @@ def _assembled(
         loops=step.loops,
         bounded=step.bounded,
         strings=strings,
+        banded=step.banded,
     )
 
 

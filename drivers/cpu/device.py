@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import llvmlite
 
@@ -235,6 +235,27 @@ class CpuDevice:
             return ReferenceModel(model)
         return self._first_tier(known, threads, shared)
 
+    def _later_first_tier(
+        self, options: PrepareOptions, threads: int
+    ) -> "Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuPreparedModel | ReferenceModel]":
+        """Returns what binds a model for shapes, and takes over what was bound for the first ones."""
+        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+
+        earlier = options.first_tier
+        shared = options.shared
+
+        def bind(
+            model: Model, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
+        ) -> "CpuPreparedModel | ReferenceModel":
+            nonlocal earlier
+            before, earlier = earlier, None
+            bound = before.give_away(shapes) if isinstance(before, SpecializingModel) else None
+            if bound is not None:
+                return cast("CpuPreparedModel | ReferenceModel", bound)
+            return self._first_tier_for(model, shapes, limits, threads=threads, shared=shared)
+
+        return bind
+
     def _first_tier(
         self, model: Model, threads: int, shared: Variants | None
     ) -> "CpuPreparedModel | ReferenceModel":
@@ -313,7 +334,9 @@ class CpuDevice:
             return None if find is None else find(model, shapes)
 
         specialize: Prepare = prepare
-        first_tier: Prepare | None = None
+        first_tier: (
+            Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuPreparedModel | ReferenceModel] | None
+        ) = None
         leave: Callable[[Sequence[InputShapes]], None] | None = None
         # A daemon's processes have a low priority already.
         if options.compiler is None or isinstance(options.compiler, BackgroundCompiler):
@@ -329,7 +352,7 @@ class CpuDevice:
             specialize = specialize_later
         if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
             # What replaces a first tier has one itself for shapes that are new.
-            first_tier = partial(self._first_tier_for, threads=threads, shared=options.shared)
+            first_tier = self._later_first_tier(options, threads)
             if options.variants is not None:
                 leave = partial(options.compiler.leave, variants=options.variants)
         open_models = OpenVariants(

@@ -63,7 +63,7 @@ class CpuOpenModel:
     def artifact(self) -> Artifact:
         """Returns the contents of cache files, see `read_open_artifact`."""
         native = self._native
-        stored = _Stored(opened=self._opened, codes=native.codes, step_program=native.team.program.code)
+        stored = _Stored(opened=self._opened, codes=native.codes, step_program=native.team.program.stored)
         content = msgspec.msgpack.encode(stored)
         return Artifact(
             model=(HostMemory(_MAGIC + _digest(content) + content),),

@@ -43,7 +43,7 @@ class ConstantDigests:
 
     def recall(self, question: bytes) -> str | None:
         """Returns the `KeyParts.constants` for a question; None if unknown."""
-        known = _known.get((str(self._directory.path), self._secret))
+        known = _known.get((self._directory.text, self._secret))
         if known is not None and known[0] == self._identity():
             return known[1].get(question)
         return self._read().get(question)
@@ -67,7 +67,7 @@ class ConstantDigests:
     def _identity(self) -> object:
         """Returns what changes when the file is replaced; None if there is no file."""
         try:
-            status = os.stat(f"{self._directory.path}/{CONSTANTS}", follow_symlinks=False)  # noqa: PTH116
+            status = os.stat(f"{self._directory.text}/{CONSTANTS}", follow_symlinks=False)  # noqa: PTH116
         except OSError:
             return None
         return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
@@ -90,5 +90,5 @@ class ConstantDigests:
         if before is not None and before == self._identity():
             if len(_known) >= _MAX_KNOWN:
                 _known.clear()
-            _known[str(self._directory.path), self._secret] = before, answers
+            _known[self._directory.text, self._secret] = before, answers
         return answers

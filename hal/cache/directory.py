@@ -26,12 +26,16 @@ class CacheDirectory:
     Args:
         path: of the directory, which need not exist.
 
+    Attributes:
+        path, text: its path.
+
     Raises:
         BadState: the directory exists and does not belong to the user alone.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.text = str(path)
         try:
             self._check()
         except FileNotFoundError:
@@ -39,7 +43,7 @@ class CacheDirectory:
 
     def _check(self) -> None:
         try:
-            status = os.stat(self.path)  # noqa: PTH116 - for the speed
+            status = os.stat(self.text)  # noqa: PTH116 - for the speed
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -62,9 +66,9 @@ class CacheDirectory:
         make_directory(self.path)
         self._check()
 
-    def open(self, name: str) -> int:
-        """Opens the directory of an entry; returns a descriptor. Errors are those of `open_directory`."""
-        return open_directory(f"{self.path}/{name}")
+    def entry(self, name: str) -> str:
+        """Returns the path of an entry, which need not exist."""
+        return f"{self.text}/{name}"
 
     def exists(self, name: str) -> bool:
         """Returns True if anything of that name exists."""

@@ -24,7 +24,14 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from neurald.hal.cache.file import Fingerprint, copy_verified, open_file, read_whole, write_file
+from neurald.hal.cache.file import (
+    Fingerprint,
+    copy_verified,
+    open_directory,
+    open_file,
+    read_whole,
+    write_file,
+)
 from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
@@ -191,11 +198,11 @@ def _append(content: bytearray, memory: Memory) -> None:
     content += bytes(-len(content) % ALIGNMENT)
 
 
-def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
+def read_manifest(path: str, secret: bytes, key: str) -> Manifest:
     """Reads and verifies the manifest of an entry.
 
     Args:
-        directory: descriptor of the entry's directory.
+        path: of the entry's directory.
         secret: of the installation.
         key: the required key of the entry, in hexadecimal.
 
@@ -203,7 +210,7 @@ def read_manifest(directory: int, secret: bytes, key: str) -> Manifest:
         BadData: it is damaged, or of another installation, version or key.
         OutOfMemory, OSError: it cannot be read.
     """
-    descriptor, status = open_file(directory, HEAD)
+    descriptor, status = open_file(None, f"{path}/{HEAD}")
     try:
         head = read_whole(descriptor, min(status.st_size, _MANIFEST_END)).view()
     finally:
@@ -235,7 +242,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
 
 
 def read_entry(
-    directory: int,
+    path: str,
     secret: bytes,
     key: str,
     needed: CacheFilesNeeded | None = None,
@@ -245,10 +252,11 @@ def read_entry(
 ) -> tuple[Manifest, Artifact]:
     """Reads an entry, and notes its use.
 
-    The head is in memory that nobody else can change. Attested large data are not hashed.
+    The head is in memory that nobody else can change. Attested large data are not hashed. If
+    another entry takes the place of this one meanwhile, its data do not match.
 
     Args:
-        directory: descriptor of the entry's directory.
+        path: of the entry's directory.
         secret: of the installation.
         key: the required key of the entry, in hexadecimal.
         needed: the memories that the device needs; None for any.
@@ -260,7 +268,7 @@ def read_entry(
             numbers of memories.
         OutOfMemory, OSError: a file cannot be read.
     """
-    descriptor, status = open_file(directory, HEAD)
+    descriptor, status = open_file(None, f"{path}/{HEAD}")
     try:
         head = read_whole(descriptor, min(status.st_size, _FIRST_BYTES)).view()
         manifest, start = _manifest(head, secret, key)
@@ -289,7 +297,11 @@ def read_entry(
     model = tuple([HostMemory(take(size)) for size in manifest.model])
     files: dict[str, Memory] = {}
     if manifest.large:
-        files = _copied(directory, manifest, secret, is_shared=is_shared, is_thorough=is_thorough)
+        directory = open_directory(path)
+        try:
+            files = _copied(directory, manifest, secret, is_shared=is_shared, is_thorough=is_thorough)
+        finally:
+            os.close(directory)
     data = tuple(
         [files.get(f"data{index}") or HostMemory(take(size)) for index, size in enumerate(manifest.data)]
     )

@@ -49,8 +49,12 @@ def open_directory(path: Path | str) -> int:
     return descriptor
 
 
-def open_file(directory: int, name: str) -> tuple[int, os.stat_result]:
+def open_file(directory: int | None, name: str) -> tuple[int, os.stat_result]:
     """Opens a regular file of this user; returns the descriptor and the status.
+
+    Args:
+        directory: descriptor of its directory; None if the name is a path.
+        name: of the file.
 
     Raises:
         BadData: it is not a regular file of this user.

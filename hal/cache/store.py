@@ -175,11 +175,8 @@ class Cache:
         """
         name = key.hex()
         try:
-            entry = self._directory.open(name)
-            try:
-                manifest, artifact = read_entry(entry, self._secret, name, needed, is_shared=is_shared)
-            finally:
-                os.close(entry)
+            path = self._directory.entry(name)
+            manifest, artifact = read_entry(path, self._secret, name, needed, is_shared=is_shared)
             return Loaded(artifact=artifact, manifest=manifest)
         except FileNotFoundError:
             return Miss(reason="the entry is not complete" if self._directory.exists(name) else "")
@@ -279,13 +276,10 @@ class Cache:
         manifest, damage = None, ""
         size, last_use = self._directory.size_bytes(name), self._directory.last_use_s(name)
         try:
-            entry = self._directory.open(name)
-            try:
-                manifest = read_manifest(entry, self._secret, name)
-                if is_thorough:
-                    read_entry(entry, self._secret, name, is_thorough=True)
-            finally:
-                os.close(entry)
+            path = self._directory.entry(name)
+            manifest = read_manifest(path, self._secret, name)
+            if is_thorough:
+                read_entry(path, self._secret, name, is_thorough=True)
         except OSError as error:
             if not self._directory.exists(name):
                 return None

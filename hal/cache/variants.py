@@ -4,11 +4,10 @@ import logging
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Final
 
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, key_parts
-from neurald.hal.cache.store import Cache, Miss, default_directory
+from neurald.hal.cache.store import Cache, CacheLocation, Miss, default_directory
 from neurald.hal.device import Artifact, CacheFilesNeeded, CacheRecord, Device, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model, Subgraph
@@ -98,13 +97,9 @@ class SharedCache(VariantCache):
         cache: the cache.
         device: the device, whose version is a part of the keys.
         warn: called when storing failed.
-
-    Attributes:
-        location: with what another process opens the cache.
     """
 
     def __init__(self, cache: Cache, device: Device, warn: Callable[[str], None]) -> None:
-        self.location: Final = cache.location
         super().__init__(
             cache,
             lambda: key_parts(_NO_MODEL, device, PrepareOptions()),
@@ -113,6 +108,11 @@ class SharedCache(VariantCache):
             lambda: "",
             warn,
         )
+
+    @property
+    def location(self) -> CacheLocation:
+        """With what another process opens the cache."""
+        return self._cache.location
 
 
 def daemon_variants(device: Device, model: Model, options: PrepareOptions) -> VariantCache | None:

@@ -163,6 +163,8 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
             `neurald.hal.compiling.contract.CompilesApart`.
         attributes: values of compilation attributes of extensions, all of which the device
             declares.
+        first_tier: the prepared model of the same model and device that runs until this preparation
+            ends; None if there is none. The device may take over what that consists of.
     """
 
     preference: Preference = Preference.FAST_SINGLE_ANSWER
@@ -175,6 +177,7 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
     attributes: tuple[AttributeValue, ...] = ()
     cancellation: Cancellation | None = None
     compiler: Compiler | None = None
+    first_tier: object | None = None
 
     def require_time(self) -> None:
         """Raises MissedDeadlinePersistent if the deadline has passed before the preparation began."""

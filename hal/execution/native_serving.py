@@ -29,7 +29,9 @@ Layouts, as offsets in bytes. Numbers have 64 bits, and 32 where (i32) is given:
               0, `WAITING` or `GRANTED`; gate, share of the user, share of the client; the next
               ring that waits, and since when it waits; since when an execution runs, 0 if none
               does; cancellation, slot of breadcrumbs; how long waits usually take, how long the
-              last execution took, what it is charged with; a call for each request, or null
+              last execution took, what it is charged with; whether completions tell how long
+              executions took (i32), whether waits begin with polling (i32); a call for each
+              request, or null
     call      state (i32); instances of the model, binding of the arguments; the submission that
               runs it; inputs to copy and their number, outputs to copy and their number; the
               breadcrumb
@@ -82,6 +84,8 @@ STATE: Final = {
     "USUAL": 96,
     "LAST": 104,
     "CHARGED": 112,
+    "TELLS": 120,
+    "SPINS": 124,
     "CALLS": 128,
 }
 CALL: Final = {

@@ -3,7 +3,8 @@
 The worker keeps the last orders of a lane, each in a slot. A caller that wants the same again, with
 inputs and outputs at the same places of the arena, puts the slot into a ring (`RingEnd`), and the
 worker replies there that the answer was the same again, apart from its durations. If the answer was
-another one, such as an error, its packet follows.
+another one, such as an error, its packet follows. Native code of a driver serves the ring as far as
+it can, see `neurald.hal.execution.native_serving`.
 """
 
 import socket
@@ -11,20 +12,34 @@ import struct
 from collections import OrderedDict
 from typing import Final
 
-import msgspec
-
 from neurald.hal.errors import BadData
-from neurald.hal.lanes.packets import KEPT_ORDERS, Answer, RingMemory, RunAnswer, RunOrder, TensorAt, encode
+from neurald.hal.lanes.packets import (
+    KEPT_ORDERS,
+    Answer,
+    Receipt,
+    RingMemory,
+    RunAnswer,
+    RunOrder,
+    TensorAt,
+    encode,
+)
 from neurald.hal.lanes.socket_end import send
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
 
-#: The number of a run, and the slot of its order.
-SUBMISSION: Final = struct.Struct("<II")
-#: The number of a run, whether the answer is the same again, and the durations of its receipt.
-COMPLETION: Final = struct.Struct("<IIQQQ")
+#: The slot of the order. The number of the run follows that of the lane's run before.
+SUBMISSION: Final = struct.Struct("<I20x")
+#: Whether the answer is another one than before; how long running, reading inputs, and writing
+#: outputs took, in nanoseconds, -1 if it is not known. Native code of a driver writes it, too.
+COMPLETION: Final = struct.Struct("<Qqqq")
+_NUMBERS: Final = 1 << 32
 
 _Key = tuple[tuple[TensorAt, ...], int, tuple[int, ...]]
+
+
+def number_after(number: int, runs: int = 1) -> int:
+    """Returns the number of a run that follows another one."""
+    return (number + runs) % _NUMBERS
 
 
 class _Known:
@@ -89,10 +104,10 @@ class RepeatedRuns:
         """
         key = (inputs, results_at, wanted)
         known = self._known.get(key)
-        self._number = number = (self._number + 1) & 0xFFFFFFFF
+        self._number = number = number_after(self._number)
         if known is not None and known.answer is not None:
             self._under_way = known
-            self.ring.put(SUBMISSION.pack(number, known.slot))
+            self.ring.put(SUBMISSION.pack(known.slot))
             return True
         if known is None:
             slot = len(self._known)
@@ -116,18 +131,29 @@ class RepeatedRuns:
         Raises:
             BadData: the worker has completed another run, or breaks the rules in another way.
         """
-        number, is_same, read_ns, run_ns, written_ns = COMPLETION.unpack(self.ring.take())
+        is_other, run_ns, read_ns, written_ns = COMPLETION.unpack(self.ring.take())
         known = self._under_way
-        if number != self._number or known is None:
+        if known is None:
             raise BadData("the worker has completed a run that was not begun")
-        if not is_same:
+        if is_other:
             return None
-        if known.answer is None:
+        answer = known.answer
+        if answer is None:
             raise BadData("the worker has repeated an answer that it has not given")
-        receipt = msgspec.structs.replace(
-            known.answer.receipt, read_ns=read_ns, run_ns=run_ns, written_ns=written_ns
+        before = answer.receipt
+        receipt = Receipt(
+            before.devices,
+            before.drivers,
+            before.is_substituted,
+            max(0, read_ns),
+            max(0, run_ns),
+            max(0, written_ns),
         )
-        return RunAnswer(number=number, outputs=known.answer.outputs, attached_bytes=0, receipt=receipt)
+        return RunAnswer(self._number, answer.outputs, 0, receipt)
+
+    def cancel(self) -> None:
+        """Asks native code of the worker to end the run under way, if it is a repeated one."""
+        self.ring.cancel(self.ring.put_number)
 
     def note(self, answer: Answer) -> None:
         """Notes an answer that came as a packet.

@@ -32,7 +32,8 @@ class ForkAware(Protocol):
         """Is called in the child, which has one thread. Must neither wait nor use gRPC."""
 
 
-_locks: "weakref.WeakSet[Any]" = weakref.WeakSet()
+#: References to locks; a `WeakSet` takes longer than all else when a lock is created.
+_locks: "set[weakref.ref[Any]]" = set()
 _inherited: "weakref.WeakSet[ForkAware]" = weakref.WeakSet()
 _kept: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
@@ -97,7 +98,7 @@ def may_fork() -> bool:
 def forkable_lock() -> threading.Lock:
     """Returns a lock that is free in a child, where the thread that holds it does not exist."""
     lock = threading.Lock()
-    _locks.add(lock)
+    _locks.add(weakref.ref(lock, _locks.discard))
     return lock
 
 
@@ -138,8 +139,10 @@ def hold_over_fork(lock: Any) -> None:
 
 
 def _in_child() -> None:
-    for lock in tuple(_locks):
-        lock._at_fork_reinit()  # as the standard library does for its own locks
+    for reference in tuple(_locks):
+        lock = reference()
+        if lock is not None:
+            lock._at_fork_reinit()  # as the standard library does for its own locks
     increase: Callable[[ctypes.py_object[object]], None] = ctypes.pythonapi.Py_IncRef
     for thing in tuple(_kept):
         increase(ctypes.py_object(thing))

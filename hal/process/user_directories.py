@@ -26,11 +26,22 @@ def configuration_directory() -> Path:
 
 def _directory(variable: str, default: str) -> Path:
     named = os.environ.get(variable, "")
-    # Paths that are not absolute are to be ignored. Without a home directory "~" stays, and the
-    # result is not absolute.
-    return _below(named if named.startswith("/") else os.path.expanduser(default))  # noqa: PTH111 - never raises
+    # Paths that are not absolute are to be ignored.
+    return _below(named) if named.startswith("/") else _below_home(default, os.environ.get("HOME"))
+
+
+# Paths are created rarely, since that takes as long as looking for a file.
 
 
 @lru_cache(maxsize=8)
 def _below(base: str) -> Path:
     return Path(base) / _NAME
+
+
+@lru_cache(maxsize=8)
+def _below_home(default: str, home: str | None) -> Path:
+    """Returns a directory in the home directory, which the environment has if `home` is not None.
+
+    Without a home directory "~" stays, and the result is not absolute.
+    """
+    return _below(os.path.expanduser(default))  # noqa: PTH111 - never raises

@@ -50,7 +50,8 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
             # that a driver cannot start is no news after the first time.
             is_news = daemon.address in found and not daemon.starts_manager and daemon.fails_anew(answer)
             level = logging.WARNING if is_news else logging.DEBUG
-            _LOGGER.log(level, "ignoring a driver daemon: %s", answer)
+            place = "" if daemon.address in str(answer) else f" at {daemon.address}"
+            _LOGGER.log(level, "ignoring the driver daemon%s: %s", place, answer)
         elif devices.setdefault(answer.name, answer) is not answer:
             _LOGGER.debug(
                 "ignoring the daemon at %s, because another device has the name of its device", daemon.address

@@ -15,6 +15,7 @@ from neurald.hal.errors import (
     OpFailed,
     OutputInsufficientSize,
 )
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.model.types import Request
 from neurald.hal.validation.request_rules import merge_dimensions
@@ -133,6 +134,13 @@ class Computation:
         if self._stateful is not None:
             return self._stateful.create_short_execution(self._request, create)
         return create(self._request)
+
+    def create_native_call(self) -> NativeCall | None:
+        """Returns what native code runs to repeat the last successful `run`; None if it cannot."""
+        executor = self._compilation.executor
+        if not self.is_plain or not isinstance(executor, SimpleExecutor):
+            return None
+        return self._compilation.recovery.step(executor.step).create_native_call(self._request)
 
     def accepts(self, result: ExecutionResult) -> bool:
         """Returns True if a function that repeats the last `run` may have this result."""

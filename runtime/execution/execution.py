@@ -26,6 +26,7 @@ from neurald.hal.errors import (
     OpFailed,
     UnexpectedNull,
 )
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
@@ -338,6 +339,17 @@ class Execution:
             return self._failed(error)
         self._state = _COMPLETED
         return True
+
+    def create_native_call(self) -> NativeCall | None:
+        """Returns what native code runs to repeat the last computation, for processes that serve others.
+
+        The computation has succeeded, with the default settings. The arguments stay bound as long as
+        the result lives. None if only `compute` can repeat it.
+        """
+        computation = self._computation
+        if computation is None or not self._reusable or not self._settings.are_default:
+            return None
+        return computation.create_native_call()
 
     def forget_fast_paths(self) -> None:
         """Drops what earlier computations have kept, so that the next one goes through all layers."""

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from neurald.hal.device import KernelTime
 from neurald.hal.model.numbering import operand_number, operation_numbers, positions_by_number
-from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size
+from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size, counted
 from neurald.hal.records import replace
 from neurald.runtime.explain.graph_description import describe_graphs
 from neurald.runtime.explain.graph_records import GraphDescription, KernelDescription
@@ -216,7 +216,7 @@ def compare(before: Explanation, after: Explanation, rules: str) -> Explanation:
         if devices.get((each.graph, each.operation)) != each.device
     )
     plan_s, before_s = after.predicted_s.get(PLAN_NAME), before.predicted_s.get(PLAN_NAME)
-    note = f"what if {rules}: {len(changes)} operations would move"
+    note = f"what if {rules}: {counted(len(changes), 'operation')} would move"
     if plan_s is not None and before_s is not None:
         note += (
             f", and the plan is predicted to take {plan_s * 1e3:.3g} ms instead of {before_s * 1e3:.3g} ms"

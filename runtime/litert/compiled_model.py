@@ -18,7 +18,7 @@ from neurald.runtime.litert.options import CpuKernelMode, CpuOptions, HardwareAc
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 from neurald.runtime.litert.tensor_buffer import TensorBuffer, zeros
-from neurald.runtime.tflite.schema import TfliteSignature
+from neurald.runtime.tflite.file.schema import TfliteSignature
 
 #: The name of the entry point of a file without signatures, and another one that is understood.
 _PLACEHOLDER: Final = "<placeholder signature>"

@@ -21,7 +21,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType, Operation
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.validation.shape_inference import merge
-from neurald.runtime.tflite.custom_operators import CALL, EXTENSION, CustomCall, CustomOperators
+from neurald.runtime.tflite.graph.custom_operators import CALL, EXTENSION, CustomCall, CustomOperators
 
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from neurald.runtime.tflite.schema import INT2, UINT4
-from neurald.runtime.tflite.schema_enums import TensorType
+from neurald.runtime.tflite.file.schema import INT2, UINT4
+from neurald.runtime.tflite.file.schema_enums import TensorType
 
 
 class ElementType(Struct, frozen=True):

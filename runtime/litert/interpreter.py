@@ -16,13 +16,19 @@ from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.signature_runner import SignatureRunner
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner, tensor_number
 from neurald.runtime.litert.tensor_details import Details
-from neurald.runtime.tflite.schema import OMITTED, OPERATOR_NAMES, Operator, TfliteSignature, TfliteSubgraph
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.file.schema import (
+    OMITTED,
+    OPERATOR_NAMES,
+    Operator,
+    TfliteSignature,
+    TfliteSubgraph,
+)
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 
 if TYPE_CHECKING:
     # Most programs have no custom operators.
     from neurald.hal.device import Device
-    from neurald.runtime.tflite.custom_operators import CustomOperators
+    from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 
 _REFERENCES = (
     "There is at least 1 reference to internal data\n      in the interpreter in the form of a numpy array "
@@ -319,7 +325,7 @@ class InterpreterWithCustomOps(Interpreter):
         custom_op_registerers: "Iterable[str | Callable[[CustomOperators], object]] | None" = None,
         **kwargs: Any,
     ) -> None:
-        from neurald.runtime.tflite.custom_operators import CustomOperators
+        from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 
         self._custom_operators = CustomOperators()
         for each in custom_op_registerers or ():

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from neurald.hal.errors import BadData
-from neurald.runtime.tflite.content import file_content
 from neurald.runtime.tflite.entry import load_entry
-from neurald.runtime.tflite.schema import TfliteFile, TfliteSignature, TfliteSubgraph
-from neurald.runtime.tflite.stored_entry import Entry
+from neurald.runtime.tflite.file.content import file_content
+from neurald.runtime.tflite.file.schema import TfliteFile, TfliteSignature, TfliteSubgraph
+from neurald.runtime.tflite.kept.stored_entry import Entry
 
 if TYPE_CHECKING:
-    from neurald.runtime.tflite.custom_operators import CustomOperators
+    from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 
 Content: TypeAlias = bytes | bytearray | memoryview
 

@@ -10,7 +10,7 @@ from neurald.runtime.litert.model_source import ModelSource
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 from neurald.runtime.litert.tensor_details import Details
-from neurald.runtime.tflite.schema import TfliteSignature
+from neurald.runtime.tflite.file.schema import TfliteSignature
 
 
 class DescribesOperators(Protocol):

@@ -12,7 +12,7 @@ from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.litert.model_source import ModelSource
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 from neurald.runtime.plan.startup import default_startup
-from neurald.runtime.tflite.state import shown_key, tensor_key
+from neurald.runtime.tflite.graph.state import shown_key, tensor_key
 
 
 class RunnerTable:

@@ -6,7 +6,7 @@ import numpy as np
 
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 from neurald.runtime.litert.tensor_details import Details
-from neurald.runtime.tflite.schema import TfliteSignature
+from neurald.runtime.tflite.file.schema import TfliteSignature
 
 
 class EntryPoints(Protocol):

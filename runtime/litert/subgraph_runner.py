@@ -18,9 +18,9 @@ from neurald.hal.model.types import Model, OperandType
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.litert.element_types import ElementType, element_type, name_of
 from neurald.runtime.litert.tensor_details import Details, DetailTable
-from neurald.runtime.tflite.schema import Tensor, TfliteSubgraph
-from neurald.runtime.tflite.state import shown_key, tensor_key
-from neurald.runtime.tflite.stored_entry import Entry
+from neurald.runtime.tflite.file.schema import Tensor, TfliteSubgraph
+from neurald.runtime.tflite.graph.state import shown_key, tensor_key
+from neurald.runtime.tflite.kept.stored_entry import Entry
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -395,7 +395,7 @@ class SubgraphRunner:
         return self._values[index]
 
     def _constant(self, tensor: Tensor, offset: int, length: int) -> Array:
-        from neurald.runtime.tflite.unpacking import stored_values  # imports much
+        from neurald.runtime.tflite.conversion.unpacking import stored_values  # imports much
 
         stored = self._data[offset : offset + length]
         element = self._element(tensor.index)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from neurald.runtime.litert.element_types import element_type
-from neurald.runtime.tflite.flatbuffer import INT8, INT32, Table
-from neurald.runtime.tflite.schema import BlockQuantization, Tensor, TfliteSubgraph
-from neurald.runtime.tflite.schema_enums import DimensionType
+from neurald.runtime.tflite.file.flatbuffer import INT8, INT32, Table
+from neurald.runtime.tflite.file.schema import BlockQuantization, Tensor, TfliteSubgraph
+from neurald.runtime.tflite.file.schema_enums import DimensionType
 
 Details = dict[str, Any]
 
@@ -105,7 +105,7 @@ def _sparsity(table: Table) -> Details:
 
 
 def _dimension(table: Table) -> Details:
-    from neurald.runtime.tflite.unpacking import index_vector  # imports much
+    from neurald.runtime.tflite.conversion.unpacking import index_vector  # imports much
 
     kind = table.integer(0, INT8)
     if kind == DimensionType.DENSE:

@@ -42,7 +42,7 @@ class ExecutionStep(Struct, frozen=True, kw_only=True, eq=False):
         operations: in execution order, each as its position in the application's order.
         model: the model that the device prepared.
         prepared_model: the prepared model that the plan was made with, of the device or, if it is a
-            first tier, of the CPU device.
+            first tier, of the CPU device; then of what has replaced the first tier.
             `neurald.runtime.execution.recovery.recovering_step.RecoveringStep` has the current one.
         is_first_tier: True if the device compiles the model meanwhile.
         inputs, outputs: for each input and output of `model`, the index of the graph's operand.

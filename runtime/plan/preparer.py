@@ -19,7 +19,7 @@ from msgspec import Struct
 from neurald.hal.cache.key import KeyParts, constants_question, graphs_digest, key_parts
 from neurald.hal.cache.store import Cache, default_directory
 from neurald.hal.cache.variants import SharedCache
-from neurald.hal.device import CacheFilesNeeded, Device, PrepareOptions
+from neurald.hal.device import CacheFilesNeeded, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.extension_support import refused_operations
@@ -123,14 +123,17 @@ class Preparer:
         """Returns a preparer that keeps nothing on disk, and has no deadline."""
         return Preparer(replace(self._options, deadline_s=None), None, lock_wait_s=self._lock_wait_s)
 
-    def in_background(self, cancellation: Cancellation) -> "Preparer":
+    def in_background(
+        self, cancellation: Cancellation, first_tier: PreparedModel | None = None
+    ) -> "Preparer":
         """Returns a preparer for work beside executions, which have precedence.
 
         Args:
             cancellation: ends the preparations.
+            first_tier: see `PrepareOptions.first_tier`.
         """
         return Preparer(
-            replace(self._options, deadline_s=None, cancellation=cancellation),
+            replace(self._options, deadline_s=None, cancellation=cancellation, first_tier=first_tier),
             self._caching,
             lock_wait_s=self._lock_wait_s,
             is_background=True,

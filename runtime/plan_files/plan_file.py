@@ -39,9 +39,9 @@ from neurald.runtime.plan.startup import Startup
 from neurald.runtime.plan_files.container import verified_container, write_container
 from neurald.runtime.plan_files.keys import SigningKey, own_keys, read_keys, trusted_keys
 from neurald.runtime.tflite import load_tflite
-from neurald.runtime.tflite.content import file_content
-from neurald.runtime.tflite.converted import CONVERSION_SOURCES
-from neurald.runtime.tflite.stored_model import restored_model, stored_model
+from neurald.runtime.tflite.file.content import file_content
+from neurald.runtime.tflite.kept.converted import CONVERSION_SOURCES
+from neurald.runtime.tflite.kept.stored_model import restored_model, stored_model
 
 _FILE: Final = "file"
 _MODEL: Final = "model"

@@ -1,7 +1,7 @@
 """Imports `.tflite` files as models.
 
-`flatbuffer` and `schema` read an untrusted file, `operands` converts tensors to operands,
-`legalization` has a rule for every operator, and `graph` is what the rules write to.
+`file` reads an untrusted file, `conversion` converts it, `legalization` has a rule for every
+operator, `graph` is what the rules write to, and `kept` keeps converted models in the cache.
 """
 
 from neurald.runtime.tflite.load import load_tflite

@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from neurald.hal.memory.pool import Memory
-from neurald.runtime.tflite.converted import ConvertedFile
-from neurald.runtime.tflite.schema import TfliteFile
-from neurald.runtime.tflite.stored_entry import Entry, restored_entry, stored_entry
+from neurald.runtime.tflite.file.schema import TfliteFile
+from neurald.runtime.tflite.kept.converted import ConvertedFile
+from neurald.runtime.tflite.kept.stored_entry import Entry, restored_entry, stored_entry
 
 if TYPE_CHECKING:
     # Most programs have no custom operators.
-    from neurald.runtime.tflite.custom_operators import CustomOperators
+    from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 
 
 def load_entry(
@@ -48,7 +48,9 @@ def load_entry(
     found = None if kept is None else kept.load(restored_entry)
     if found is not None:
         return found
-    from neurald.runtime.tflite.entry_conversion import convert_entry  # Not needed for what is kept.
+    from neurald.runtime.tflite.conversion.entry_conversion import (
+        convert_entry,  # Not needed for what is kept.
+    )
 
     entry = convert_entry(file, memory, subgraph, shapes, custom_operators, keeps_all=keeps_all)
     if kept is not None:

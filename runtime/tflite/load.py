@@ -9,9 +9,9 @@ from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
 from neurald.hal.process.memory.gc_pause import paused_gc
-from neurald.runtime.tflite.content import file_content
-from neurald.runtime.tflite.converted import ConvertedFile
-from neurald.runtime.tflite.stored_model import restored_model, stored_model
+from neurald.runtime.tflite.file.content import file_content
+from neurald.runtime.tflite.kept.converted import ConvertedFile
+from neurald.runtime.tflite.kept.stored_model import restored_model, stored_model
 
 
 def load_tflite(
@@ -62,7 +62,9 @@ def _load(
 
 
 def _convert(name: str, memory: Memory, signature: str | None, shapes: Mapping[str, Sequence[int]]) -> Model:
-    from neurald.runtime.tflite.conversion import convert  # Not needed for a file in the cache.
+    from neurald.runtime.tflite.conversion.file_conversion import (
+        convert,  # Not needed for a file in the cache.
+    )
 
     try:
         return convert(memory, signature, shapes)

@@ -318,19 +318,19 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ("neurald.runtime.tflite.load", "", "file_content", recorded("compile", _named("map the file"))),
         ("neurald.runtime.tflite.load", "", "_convert", recorded("compile", _named("convert the file"))),
         (
-            "neurald.runtime.tflite.converted",
+            "neurald.runtime.tflite.kept.converted",
             "ConvertedFile",
             "__init__",
             recorded("compile", _named("identify the file")),
         ),
         (
-            "neurald.runtime.tflite.converted",
+            "neurald.runtime.tflite.kept.converted",
             "ConvertedFile",
             "load",
             recorded("compile", _looked_up("load the converted file")),
         ),
         (
-            "neurald.runtime.tflite.converted",
+            "neurald.runtime.tflite.kept.converted",
             "ConvertedFile",
             "store",
             recorded("compile", _named("store the converted file")),
@@ -409,6 +409,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_STEP, "RecoveringStep", "create_short_execution", _native),
         (_STEP, "RecoveringStep", "create_reusable_execution", _native),
         (_STEP, "RecoveringStep", "create_array_function", _native),
+        (_STEP, "RecoveringStep", "create_native_call", _native),
         (
             "neurald.runtime.execution.recovery.cpu_runs",
             "WholeModelFallback",

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from neurald.hal.errors import BadData
+from neurald.service.benchmark.durations import milliseconds
 from neurald.service.console.measurement import summarise
 
 #: Most clients at the same time.
@@ -88,7 +89,7 @@ def client_rows(found: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
         (
             str(each["clients"]),
             f"{each['inferences_per_s']:.1f}",
-            *(f"{each[f'{name}_ms']:.3f}" for name in ("median", "p90", "p99")),
+            *(milliseconds(each[f"{name}_ms"]) for name in ("median", "p90", "p99")),
         )
         for each in found
     ]

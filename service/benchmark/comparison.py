@@ -14,6 +14,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.records import DECODE_ERRORS
+from neurald.service.benchmark.durations import milliseconds
 from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -124,8 +125,8 @@ def comparison_rows(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]
     return [
         (
             each["statistic"],
-            f"{each['before_ms']:.3f}",
-            f"{each['after_ms']:.3f}",
+            milliseconds(each["before_ms"]),
+            milliseconds(each["after_ms"]),
             f"{each['ratio']:.3f}",
             f"{each['low']:.3f} to {each['high']:.3f}",
             each["verdict"],

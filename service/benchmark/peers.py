@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from neurald.service.benchmark.durations import milliseconds
 from neurald.service.console.measurement import RunControl, summarise
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -110,8 +111,8 @@ def peer_rows(found: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) -> li
             (
                 f"{each['engine']} {each['version'].split('-')[0]}",
                 f"{each['start_ms']:.1f}",
-                f"{steady['median_ms']:.3f}",
-                f"{steady['p90_ms']:.3f}",
+                milliseconds(steady["median_ms"]),
+                milliseconds(steady["p90_ms"]),
                 f"{ours['median_ms'] / steady['median_ms']:.2f}",
                 f"{each['peak_bytes'] / 2**20:.0f} MiB",
             )

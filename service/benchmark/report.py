@@ -7,6 +7,7 @@ from typing import Any
 from neurald.service.benchmark.accuracy import accuracy_rows
 from neurald.service.benchmark.clients import client_rows
 from neurald.service.benchmark.comparison import comparison_rows
+from neurald.service.benchmark.durations import milliseconds
 from neurald.service.benchmark.histogram import text_histogram
 from neurald.service.benchmark.peers import peer_rows
 from neurald.service.console.delegation import delegation_sentence
@@ -45,16 +46,16 @@ def show(document: Mapping[str, Any], *, histogram: bool) -> None:
     for each in document["verification"]:
         write_line(printable(verification_sentence(each)))
     rows = [
-        ("load", "1", f"{document['load_ms']:.3f}"),
-        ("prepare", "1", f"{document['prepare_ms']:.3f}"),
-        ("first run", "1", f"{document['first_ms']:.3f}"),
+        ("load", "1", milliseconds(document["load_ms"])),
+        ("prepare", "1", milliseconds(document["prepare_ms"])),
+        ("first run", "1", milliseconds(document["first_ms"])),
     ]
     if document["optimized_ms"] is not None:
-        rows.append(("until optimized", "1", f"{document['optimized_ms']:.3f}"))
+        rows.append(("until optimized", "1", milliseconds(document["optimized_ms"])))
     if warmup["runs"]:
-        rows.append(("warm-up, mean", str(warmup["runs"]), f"{warmup['mean_ms']:.3f}"))
+        rows.append(("warm-up, mean", str(warmup["runs"]), milliseconds(warmup["mean_ms"])))
     names = ("min", "median", "mean", "p90", "p99", "max", "std")
-    rows += [(f"steady, {name}", str(steady["runs"]), f"{steady[f'{name}_ms']:.3f}") for name in names]
+    rows += [(f"steady, {name}", str(steady["runs"]), milliseconds(steady[f"{name}_ms"])) for name in names]
     write_table(("phase", "runs", "ms"), rows, right=("runs", "ms"))
     write_line(f"{steady['inferences_per_s']:.1f} inferences/s")
     write_line(_memory(document["memory"]))

@@ -54,6 +54,8 @@ def forgive(
         gone = ()
     for each in gone:
         write_line(printable(f"forgiven: {each}"))
+    if not wrong and not gone:
+        write_line("there is nothing to forgive")
 
 
 def _forgive_crashes(driver: str, pattern: str, *, system: bool) -> tuple[str, ...]:

@@ -83,7 +83,8 @@ def _show(found: "ManagerStatus") -> None:
             write_line(f"{each.name}: {each.reason}")
         if each.reason and each.process is None:
             for line in each.last_lines[-_SHOWN_LINES:]:
-                write_line(f"  {printable(line)}")
+                if line not in each.reason:
+                    write_line(f"  {printable(line)}")
     for each in found.drivers:
         for pattern in each.patterns:
             refused = "refused" if pattern.is_refused else "not refused yet"

@@ -11,6 +11,7 @@ import neurald as nd
 from neurald.runtime.devices.extensions import conflicts
 from neurald.runtime.devices.measuring import failures, measure_new
 from neurald.service.diagnosis.finding import Finding, Severity
+from neurald.service.diagnosis.manager import examine_starts
 
 #: Time limit for preparing a trial, and for executing it.
 _PREPARE_S: Final = 60.0
@@ -48,6 +49,7 @@ def examine_devices() -> Iterator[Finding]:
             severity=Severity.WARNING,
             advice="mend the cause, then `neurald devices` tries again",
         )
+    yield from examine_starts()
 
 
 def _computes(device: nd.Device) -> Finding:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from neurald.hal.errors import BadData, Error
+from neurald.hal.model.types import counted
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.autostart import autostart_settings
 from neurald.hal.process.runtime_directory import runtime_directory
@@ -28,10 +29,25 @@ def examine_manager() -> Iterator[Finding]:
         return
     yield Finding(
         subject="service manager",
-        found=f"process {found.process} supervises {len(found.drivers)} drivers in {found.directory}",
+        found=f"process {found.process} supervises {counted(len(found.drivers), 'driver')} in {found.directory}",
     )
     for each in found.drivers:
         yield from _driver(each)
+
+
+def examine_starts() -> Iterator[Finding]:
+    """Yields the drivers of the service manager whose process did not become ready."""
+    if not is_served(runtime_directory() / MANAGER_SOCKET):
+        return
+    for each in manager_status().drivers:
+        if each.is_unable:
+            yield Finding(
+                subject=f"driver {each.name}",
+                found=each.reason or "its process did not become ready",
+                severity=Severity.PROBLEM,
+                advice=f"mend the cause, or remove the driver from the configuration; "
+                f"`neurald restart {each.name}` tries again",
+            )
 
 
 def _start() -> Finding:

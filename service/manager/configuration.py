@@ -33,6 +33,7 @@ from neurald.runtime.devices.remotes import (
 )
 from neurald.service.daemon.admitted_users import group_number, sharing_of
 from neurald.service.logs.choices import LogFormat, LogLevel
+from neurald.service.manager.configuration_errors import mistake
 from neurald.service.manager.service_configuration import (
     ServiceConfiguration,
     ServiceTable,
@@ -313,10 +314,9 @@ def _complete(
 
 def _read(path: Path, *, must_exist: bool) -> _File:
     content = read_configuration(path, must_exist=must_exist)
-    try:
-        return msgspec.convert(content, _File)
-    except msgspec.ValidationError as error:
-        raise BadData(f"the configuration file {path}: {error}") from None
+    if found := mistake(content, _File):
+        raise BadData(f"the configuration file {path}: {found}")
+    return msgspec.convert(content, _File)
 
 
 def _chosen_autostart(from_file: bool | None, path: Path, sources: dict[str, str]) -> bool:

@@ -34,6 +34,8 @@ _LAST_READS: Final = 16
 #: Makes a pidfd that of one thread, since Linux 6.9, and how many threads of a process are watched.
 _PIDFD_THREAD: Final = os.O_EXCL
 _MAX_THREADS: Final = 4
+#: How long after the end of a thread notifications that the process sent before are read.
+_SAID_S: Final = 0.005
 #: Time between the signal that writes stack traces to the log and the one that ends any process.
 _TRACEBACK_S: Final = 0.25
 
@@ -78,6 +80,7 @@ class DriverProcess:
         self._ends = ends
         #: Of threads.
         self._thread_pidfds: list[int] = []
+        self._ending: asyncio.TimerHandle | None = None
         self._killing: asyncio.TimerHandle | None = None
         self._partial = b""
         self.pid: int | None = None
@@ -161,13 +164,17 @@ class DriverProcess:
 
     def _thread_ended(self) -> None:
         self._forget_threads()
-        self._ends(self)
+        # Not before what the process has said last is read, which may be that it stops.
+        self._ending = self._loop.call_later(_SAID_S, self._ends, self)
 
     def _forget_threads(self) -> None:
         for pidfd in self._thread_pidfds:
             self._loop.remove_reader(pidfd)
             os.close(pidfd)
         self._thread_pidfds.clear()
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
 
     @property
     def exit_text(self) -> str:

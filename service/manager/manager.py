@@ -15,6 +15,7 @@ import msgspec
 
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.errors import BadState, Error
+from neurald.hal.model.types import counted
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
@@ -163,7 +164,7 @@ class Manager:
                 if self._service is not None:
                     await self._service.start()
                 ready(str(self._directory))
-                notifier.send(**{READY: 1, STATUS: f"supervising {len(self._drivers)} drivers"})
+                notifier.send(**{READY: 1, STATUS: f"supervising {counted(len(self._drivers), 'driver')}"})
                 self._busy_s = asyncio.get_running_loop().time()
                 self._end_when_idle()
                 await self._stops.wait()

@@ -40,7 +40,8 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     Attributes:
         message_bytes: the largest request.
-        total_bytes: of all requests that are there at once.
+        total_bytes: of all requests that are there at once; and of the files of all models that
+            clients have sent.
         streams: concurrent calls of a connection over gRPC.
         connections: over HTTP.
         queue: requests that wait for one model.

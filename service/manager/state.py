@@ -107,6 +107,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
         patterns: of operations that killed it.
         quarantines, refusals: how often it was quarantined, and how often clients were refused
             since it could not start.
+        is_unable: its last process ended before it could serve the device.
         metrics: what its process has done; None if it does not run, or has not reported.
     """
 
@@ -127,6 +128,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     patterns: tuple[PatternStatus, ...] = ()
     quarantines: int = 0
     refusals: int = 0
+    is_unable: bool = False
     metrics: DriverMetrics | None = None
 
 

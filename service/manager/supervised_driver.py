@@ -31,6 +31,8 @@ from neurald.service.manager.timers import NamedTimers
 
 _LOG: Final = logging.getLogger(__name__)
 
+#: The levels of log lines about states that an operator should know of.
+_LEVELS: Final = {DriverState.BACKOFF: logging.WARNING, DriverState.QUARANTINED: logging.ERROR}
 #: A client waits for the end of a pause that is at most this long; otherwise it is told to come
 #: back, so that its call can go elsewhere.
 _MAX_WAIT_S: Final = 0.5
@@ -139,6 +141,7 @@ class SupervisedDriver:
             last_lines=tuple(process.last_lines) if process is not None else self._last_lines,
             quarantines=self._quarantines,
             refusals=self._refusals,
+            is_unable=process is None and self._is_unable,
             metrics=self._metrics if process is not None else None,
             patterns=tuple(
                 PatternStatus.of(each) for each in self._investigator.entries(self.settings.driver)
@@ -198,6 +201,7 @@ class SupervisedDriver:
             return  # its end follows at once
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._timers.cancel("pause")
+            self._is_unable = False
             self._enter(DriverState.STOPPED, "an operator restarted it")
             self._start_for_other_hosts()
         elif self._state is DriverState.STOPPED:
@@ -359,6 +363,7 @@ class SupervisedDriver:
             self._process = process
             self._end_reason = ""
             self._end_is_over.set()
+        self._is_unable = False
         self._sessions = 0
         self._used_s = process.ready_s
         self._enter(DriverState.READY)
@@ -591,7 +596,7 @@ class SupervisedDriver:
         if state is DriverState.QUARANTINED is not self._state:
             self._quarantines += 1
         if (state, reason) != (self._state, self._reason):
-            self._log(f"{state}: {reason}" if reason else str(state))
+            self._log(f"{state}: {reason}" if reason else str(state), _LEVELS.get(state, logging.INFO))
         self._state, self._reason = state, reason
 
     def _log(self, text: str, level: int = logging.INFO) -> None:

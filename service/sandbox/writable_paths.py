@@ -19,16 +19,23 @@ from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.hal.process.user_directories import cache_directory, configuration_directory, state_directory
 
-#: For each vendor's runtime, the variable that names its cache directory, and the default, which is
-#: below the user's cache directory or home.
+#: For each vendor's runtime, the variable that names its cache directory, the default, which is
+#: below the user's cache directory or home, and what its files in the folders of OpenCL's platforms
+#: are called. A runtime that cannot write its cache compiles the same again in each process.
 _VENDOR_CACHES = (
-    ("POCL_CACHE_DIR", "cache", "pocl"),
-    ("CUDA_CACHE_PATH", "home", ".nv"),
-    ("MESA_SHADER_CACHE_DIR", "cache", "mesa_shader_cache"),
-    ("MESA_SHADER_CACHE_DIR", "cache", "mesa_shader_cache_db"),
-    ("NEO_CACHE_DIR", "cache", "neo_compiler_cache"),
-    ("AMD_COMGR_CACHE_DIR", "cache", "comgr"),
+    ("POCL_CACHE_DIR", "cache", "pocl", "pocl*"),
+    ("CUDA_CACHE_PATH", "home", ".nv", "nvidia*"),
+    ("MESA_SHADER_CACHE_DIR", "cache", "mesa_shader_cache", "rusticl*"),
+    ("MESA_SHADER_CACHE_DIR", "cache", "mesa_shader_cache_db", "rusticl*"),
+    ("NEO_CACHE_DIR", "cache", "neo_compiler_cache", "intel*"),
+    ("AMD_COMGR_CACHE_DIR", "cache", "comgr", "amdocl*"),
 )
+_PLATFORMS = (Path("/etc/OpenCL/vendors"), Path(sys.prefix) / "etc/OpenCL/vendors")
+#: Variables that name other folders of platforms, or files in them.
+_PLATFORM_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
+#: Packages that bring a platform with them.
+_PACKAGES = {"pocl": "pocl_binary_distribution"}
+_NVIDIA = Path("/dev/nvidiactl")
 #: Compute devices, and devices that hold no data.
 _DEVICES = (
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
@@ -97,15 +104,26 @@ def vendor_caches(cache: Path) -> Iterator[Path]:
         cache: the user's cache directory.
     """
     roots = {"cache": cache, "home": Path(os.environ.get("HOME", cache))}
-    for variable, root, name in _VENDOR_CACHES:
+    for variable, root, name, files in _VENDOR_CACHES:
         named = os.environ.get(variable, "")
         path = Path(named) if named.startswith("/") else roots[root] / name
-        if named or path.is_dir() or (name == "pocl" and _has_pocl()):
+        if named or path.is_dir() or _is_installed(name, files):
             yield path
 
 
-def _has_pocl() -> bool:
-    """Returns True if PoCL, which does not work without its cache, may be used."""
-    folders = (Path("/etc/OpenCL/vendors"), Path(sys.prefix) / "etc/OpenCL/vendors")
-    is_installed = importlib.util.find_spec("pocl_binary_distribution") is not None
-    return is_installed or any(True for folder in folders for _ in folder.glob("pocl*"))
+def _is_installed(name: str, files: str) -> bool:
+    """Returns True if a vendor's runtime may be used.
+
+    Args:
+        name: of its cache directory.
+        files: a pattern for its files in the folders of OpenCL's platforms.
+    """
+    if name in _PACKAGES and importlib.util.find_spec(_PACKAGES[name]) is not None:
+        return True
+    if files == "nvidia*" and _NVIDIA.exists():
+        return True
+    folders = list(_PLATFORMS)
+    for variable in _PLATFORM_VARIABLES:
+        for place in filter(None, os.environ.get(variable, "").split(":")):
+            folders.append(Path(place) if Path(place).is_dir() else Path(place).parent)
+    return any(True for folder in folders for _ in folder.glob(files))

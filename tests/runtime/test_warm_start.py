@@ -46,8 +46,8 @@ _UNUSED = (
     "neurald.runtime.execution.program.compound_executor",
     "neurald.runtime.execution.execution",
     "neurald.runtime.plan.program_builder",
-    "neurald.runtime.tflite.importer",
-    "neurald.runtime.tflite.schema",
+    "neurald.runtime.tflite.conversion.importer",
+    "neurald.runtime.tflite.file.schema",
 )
 
 
@@ -116,5 +116,5 @@ def test_what_a_start_from_the_cache_imports(tmp_path: Path) -> None:
     assert outcome == "MISS", "the interpreter uses one thread"
     outcome, modules = started(path, folder, _LITERT_PROGRAM)
     assert outcome == "HIT"
-    unused = {*_UNUSED, *_UNUSED_BY_LITERT} - {"neurald.runtime.tflite.schema"}
+    unused = {*_UNUSED, *_UNUSED_BY_LITERT} - {"neurald.runtime.tflite.file.schema"}
     assert modules.isdisjoint(unused), modules.intersection(unused)

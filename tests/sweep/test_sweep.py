@@ -18,8 +18,8 @@ from sweep.worker import refusal, run_neurald
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Device
+from neurald.runtime.tflite.file.schema import OPERATOR_NAMES
 from neurald.runtime.tflite.legalization import LEGALIZATIONS
-from neurald.runtime.tflite.schema import OPERATOR_NAMES
 
 #: One of this many forms is loaded, or also computed by kernels.
 _LOADED, _COMPUTED = (16, 400)
@@ -97,7 +97,7 @@ def test_every_operator_is_swept_or_excluded_with_a_reason() -> None:
         "ASSIGN_VARIABLE": "READ_VARIABLE's forms have it",
         "CALL_ONCE": "it runs while a file is loaded",
         "CUSTOM": "LiteRT's wheel has few",
-        "DENSIFY": "its layouts are tested in tests/runtime/tflite/test_unpacking.py",
+        "DENSIFY": "its layouts are tested in tests/runtime/tflite/conversion/test_unpacking.py",
         "HASHTABLE": "tables of strings are tested in tests/runtime/tflite/legalization/test_hash_table.py",
         "HASHTABLE_FIND": "as HASHTABLE",
         "HASHTABLE_IMPORT": "as HASHTABLE",

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
-from neurald.drivers.compiler.frontend.variant_uses import VariantUses
 from neurald.hal.compiling.leaving import call_at_exit, call_no_more
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
@@ -30,6 +29,7 @@ from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
+    from neurald.drivers.compiler.frontend.variant_uses import VariantUses
     from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 
 # What compiles is imported by the functions that need it: a start from the cache does not.
@@ -367,7 +367,7 @@ class SpecializingModel(InProcessModel):
 
     def _repeated(
         self, shapes: tuple[Shape | None, ...]
-    ) -> tuple[PreparedWithOperands | None, VariantUses | None]:
+    ) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
         """Returns the variant for what repeats executions, which keeps it, and what counts its uses."""
         with self._lock:
             return self._variants.get(shapes), self._uses.get(shapes)
@@ -437,7 +437,7 @@ class SpecializingModel(InProcessModel):
 
     def _prepared(
         self, shapes: tuple[Shape | None, ...], options: ExecuteOptions
-    ) -> tuple[PreparedWithOperands, VariantUses | None]:
+    ) -> "tuple[PreparedWithOperands, VariantUses | None]":
         """Returns a new variant, and what counts its uses if a faster one may follow."""
         known = known_shapes(self._model, shapes)
         try:
@@ -458,6 +458,8 @@ class SpecializingModel(InProcessModel):
         cancellation = worker.submit(partial(_compiled, weakref.ref(self), shapes))
         if cancellation is not None:
             weakref.finalize(self, cancellation.cancel).atexit = False
+        from neurald.drivers.compiler.frontend.variant_uses import VariantUses
+
         return variant, VariantUses(None)
 
     def _note_unfinished(self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]) -> None:
@@ -482,32 +484,41 @@ class SpecializingModel(InProcessModel):
             call_no_more(self._at_exit)
             self._at_exit = None
 
+    def give_away(self, shapes: Mapping[int, Shape]) -> PreparedWithOperands | None:
+        """Returns the variant for input shapes, by operand, and drops it; None if there is none."""
+        with self._lock:
+            key = tuple(shapes.get(index) for index in self._model.main.inputs)
+            self._uses.pop(key, None)
+            return self._variants.pop(key, None)
+
     def prepare_for(self, shapes: Mapping[int, Shape]) -> None:
         """See `neurald.hal.compiling.contract.PreparesForShapes`."""
         self._variant(tuple(shapes.get(index) for index in self._model.main.inputs), ExecuteOptions())
 
     def _compiled(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
-    ) -> tuple[PreparedWithOperands, VariantUses | None]:
+    ) -> "tuple[PreparedWithOperands, VariantUses | None]":
         """Returns a compiled variant, and what counts its uses if a faster one may follow."""
         variant = self._from_open(shapes, known, options)
         if variant is not None:
             return variant, self._uses_of_open(shapes)
         return self._prepare(self._model, known, options), None
 
-    def _uses_of_open(self, shapes: tuple[Shape | None, ...]) -> VariantUses | None:
+    def _uses_of_open(self, shapes: tuple[Shape | None, ...]) -> "VariantUses | None":
         """Returns what counts the uses of a variant from code for any lengths."""
         if self._specialize is None:
             return None
         # Functions that count do not keep the model alive.
         later = weakref.WeakMethod(self._specialize_later)
+        from neurald.drivers.compiler.frontend.variant_uses import VariantUses
+
         return VariantUses(lambda: (call := later()) is not None and call(shapes))
 
     def _replace(
         self,
         shapes: tuple[Shape | None, ...],
         variant: PreparedWithOperands | None,
-        uses: VariantUses | None = None,
+        uses: "VariantUses | None" = None,
     ) -> None:
         """Replaces a variant, unless it is None, and what counts its uses; the lock is held."""
         before = self._uses.pop(shapes, None)

@@ -62,9 +62,10 @@ class _Bound:
     """
 
     def __init__(self, model: Model, graph: Subgraph, target: Target, code: Code, team: Team) -> None:
-        self._model, self._graph = model, graph
+        self._model = model
         self._target, self._code, self._team = target, code, team
         self._binder = Binder(model, graph, tiles_of(target))
+        self._graph = self._binder.graph
         self._calls = self._binder.bound()
 
     @property

@@ -5,9 +5,9 @@ targets of an architecture, so `scripts/step_program.py` compiles it beforehand.
 compile it. So do all if its text has changed since.
 """
 
-import pkgutil
+import os
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from neurald.drivers.cpu.native.step_program import step_program_text
 from neurald.drivers.cpu.target.processor import MACHINE
@@ -19,6 +19,8 @@ FILES: Final[Mapping[str, str]] = {
     machine: f"step_program.{machine}.image" for machine in ("x86_64", "aarch64")
 }
 MAGIC: Final = b"nstp0001"
+#: Reads files of the package, which may be in a zip file.
+_LOADER: Final[Any] = __spec__.loader
 
 
 def text_digest(text: str) -> bytes:
@@ -28,9 +30,19 @@ def text_digest(text: str) -> bytes:
 
 def built_program() -> bytes | None:
     """Returns the step program as an encoded image; None if it has to be compiled."""
+    return program_of(text_digest(step_program_text()))
+
+
+def program_of(digest: bytes) -> bytes | None:
+    """Returns the step program of the text with this digest; None if the package has none of it.
+
+    To ask for it by its digest takes a tenth of the time of putting the text together.
+    """
     try:
-        content = pkgutil.get_data(__name__, FILES[MACHINE]) or b""
+        path = os.path.join(os.path.dirname(__file__), FILES[MACHINE])  # noqa: PTH118, PTH120
+        # Like `pkgutil.get_data`, which is slow to import.
+        content: bytes = _LOADER.get_data(path)
     except (KeyError, OSError):
         return None
-    head = MAGIC + text_digest(step_program_text())
+    head = MAGIC + digest
     return content[len(head) :] if content.startswith(head) else None

@@ -17,6 +17,7 @@ from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import (
+    BANDS_CALLER,
     MAX_BALANCING_CHUNKS,
     MAX_CHUNKS_OF_PART,
     MIN_SHARED_NS,
@@ -28,8 +29,10 @@ from neurald.drivers.cpu.native.step_program import (
 from neurald.drivers.cpu.native.strings import StringSources, first_reference
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import (
+    MAX_BANDED_ARGUMENTS,
     RECORD_WORDS,
     STEP_WORDS,
+    BandedCalls,
     Executable,
     Instruction,
     Opcode,
@@ -77,6 +80,11 @@ _WORD_BYTES: Final = 8
 #: The type of the status of a call.
 _STATUS: Final = "i"
 _STATUS_BYTES: Final = 4
+#: Words of the description of bands before what it has for each stream.
+_BANDS_WORDS: Final = 5
+#: Minimum number of bands of a thread, and maximum share of time in which threads have none left.
+_MIN_BANDS: Final = 3
+_MAX_IDLE: Final = 0.15
 
 
 class ArgumentBinding:
@@ -163,8 +171,11 @@ class Instance:
         )
         self._loop_deadlines = memory.words(deadlines, executable.loops, _WORD)
         self._statuses = memory.words(statuses, len(calls), _STATUS)
-        self._count = len(executable.instructions or calls)
         self._team = team
+        #: The sequences of kernels that run in bands, by their first kernel.
+        self._banded = _chosen(executable.banded, team.threads)
+        skipped = sum(each.calls - 1 for each in self._banded.values())
+        self._count = len(executable.instructions or calls) - skipped
         self._forks = process.forks
         # Offset of the arguments, in words.
         self._table = STEP_WORDS + RECORD_WORDS * self._count
@@ -174,18 +185,27 @@ class Instance:
         self._has_ports = has_ports
         self._limits = NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS
         self._array_functions: dict[ArgumentBinding, ArrayFunction] = {}
-        #: For `run_arrays`, if the caller has none.
-        self.cancellation: Final = Cancellation()
 
     # What describes arrays of NumPy is created for the first run, so that a model is ready without
     # it.
 
     @cached_property
+    def cancellation(self) -> Cancellation:
+        """For `run_arrays`, if the caller has none."""
+        return Cancellation()
+
+    @cached_property
     def _program(self) -> tuple[Instruction, ...]:
-        count = len(self._executable.calls)
-        return self._executable.instructions or tuple(
-            [Instruction(Opcode.CALL, number) for number in range(count)]
-        )
+        if self._executable.instructions:
+            return self._executable.instructions
+        return tuple([Instruction(Opcode.CALL, number) for number in self._firsts()])
+
+    def _firsts(self) -> Iterator[int]:
+        """Yields the number of the first kernel of each record of a step without instructions."""
+        number, count = 0, len(self._executable.calls)
+        while number < count:
+            yield number
+            number += self._banded[number].calls if number in self._banded else 1
 
     @cached_property
     def _ports(self) -> StepPorts:
@@ -278,6 +298,9 @@ class Instance:
         end = self._table + len(calls.bases) + len(places)
         step = array.array(_WORD, bytes(_WORD_BYTES * end))
         step.extend(executable.extents)
+        bands = len(step)
+        for banded in self._banded.values():
+            step.extend([0] * _described_words(banded))
         begin, _ = step.buffer_info()
         # By `Base`. All copies of the step refer to the extents in this one.
         bases = (self._arena, constants, begin + _WORD_BYTES * end, begin, self.strings.address)
@@ -303,6 +326,8 @@ class Instance:
                 is_call = each.opcode is Opcode.CALL
                 words += called[each.number] if is_call else _control_record(each, arguments)
                 arguments += _WORD_BYTES * len(each.locations)
+        elif self._banded:
+            words += chain.from_iterable(self._banded_records(list(records), step, begin, bands))
         else:
             words += chain.from_iterable(records)
         words += [
@@ -311,6 +336,73 @@ class Instance:
         words += [bases[place.base] + place.offset for place in places]
         step[:end] = array.array(_WORD, words)
         return step, begin
+
+    def _banded_records(
+        self, records: Sequence[tuple[int, ...]], step: "array.array[int]", begin: int, at: int
+    ) -> Iterator[tuple[int, ...]]:
+        """Yields the records of a step with bands, and writes what describes these.
+
+        Args:
+            records: the record of each call.
+            step: the memory of the step.
+            begin: its address.
+            at: where the records and descriptions of bands begin in it, in words.
+        """
+        threads, costs = self._team.threads, self._executable.calls.costs_ns
+        program = self._team.program.addresses
+        for number in self._firsts():
+            banded = self._banded.get(number)
+            if banded is None:
+                yield records[number]
+                continue
+            own = records[number : number + banded.calls]
+            described = at + RECORD_WORDS * banded.calls
+            content = [*chain.from_iterable(own), begin + _WORD_BYTES * at]
+            content += [banded.calls, banded.bands, banded.turn, len(banded.streams)]
+            content += chain.from_iterable((each.offset, each.size_bytes) for each in banded.streams)
+            content += chain.from_iterable(self._sources(banded))
+            content += banded.words()
+            step[at : at + len(content)] = array.array(_WORD, content)
+            cost = sum(costs[number : number + banded.calls])
+            divided = division(banded.bands, cost, threads)
+            if banded.repeats:
+                divided = replace(divided, chunks=1)
+            yield (
+                program[BANDS_CALLER],
+                begin + _WORD_BYTES * described,
+                0,
+                own[0][3],
+                banded.bands,
+                divided.word if threads > 1 else _UNSHARED,
+                piece_items(banded.bands, cost),
+                _RECORD_NS + min(math.ceil(cost), _MAX_COST_NS),
+            )
+            at += len(content)
+
+    def _sources(self, banded: BandedCalls) -> list[list[int]]:
+        """Returns the number of arguments of each kernel, and which of them are streams."""
+        counts = self._executable.calls.counts[banded.first : banded.first + banded.calls]
+        found = [[count, *[0] * MAX_BANDED_ARGUMENTS] for count in counts]
+        for number, stream in enumerate(banded.streams, 1):
+            for kernel, argument in stream.places:
+                found[kernel][1 + argument] = number
+        return found
+
+    def _record_offsets(self) -> Iterator[tuple[int, int]]:
+        """Yields the number of each call that the program makes, and where its record is, in words."""
+        at = self._table + len(self._executable.calls.bases)
+        at += sum(len(each.locations) for each in self._executable.instructions)
+        at += len(self._executable.extents)
+        for position, instruction in enumerate(self._program):
+            if instruction.opcode is not Opcode.CALL:
+                continue
+            banded = self._banded.get(instruction.number)
+            if banded is None:
+                yield instruction.number, STEP_WORDS + RECORD_WORDS * position
+                continue
+            for each in range(banded.calls):
+                yield instruction.number + each, at + RECORD_WORDS * each
+            at += _described_words(banded)
 
     def _call_records(self, arguments: int) -> Iterator[tuple[int, ...]]:
         """Yields the record of each call, whose arguments follow each other from an address on."""
@@ -515,11 +607,10 @@ class Instance:
         self._limit(NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS)
         first, step[1] = step[0], 1
         try:
-            for position, instruction in enumerate(self._program):
-                if instruction.opcode is not Opcode.CALL:
-                    continue
-                call = self._executable.calls[instruction.number]
-                step[0] = first + _WORD_BYTES * RECORD_WORDS * position
+            calls = tuple(self._executable.calls)
+            for number, offset in self._record_offsets():
+                call = calls[number]
+                step[0] = self._own_address + _WORD_BYTES * offset
                 started = time.perf_counter_ns()
                 self._run(unbound)
                 times.append(
@@ -549,6 +640,32 @@ def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]
         0,
         min(cost_ns, _MAX_COST_NS),
     )
+
+
+def _described_words(banded: BandedCalls) -> int:
+    """Returns the size of the records and the description of bands, in words."""
+    words = _BANDS_WORDS + 2 * len(banded.streams) + (1 + MAX_BANDED_ARGUMENTS) * banded.calls
+    return RECORD_WORDS * banded.calls + words + len(banded.table) // _WORD_BYTES
+
+
+def _chosen(banded: Sequence[BandedCalls], threads: int) -> dict[int, BandedCalls]:
+    """Returns sequences of kernels for a number of threads that do not overlap, by their first kernel."""
+    found: dict[int, BandedCalls] = {}
+    taken: set[int] = set()
+    for each in banded:
+        own = range(each.first, each.first + each.calls)
+        if each.min_threads <= threads <= each.max_threads and taken.isdisjoint(own):
+            if threads > 1 and not _divides(each.bands, threads):
+                continue
+            found[each.first] = each
+            taken.update(own)
+    return found
+
+
+def _divides(bands: int, threads: int) -> bool:
+    """Returns True if threads have similar numbers of bands. Their kernels have smaller parts."""
+    most = -(-bands // threads)
+    return most >= _MIN_BANDS and most * threads <= bands * (1 + _MAX_IDLE)
 
 
 class CallDivision(Struct, frozen=True, kw_only=True):

@@ -385,7 +385,11 @@ patience:
   %crowded.until = load atomic i64, ptr %p.crowded monotonic, align 8
   %is.crowded = icmp slt i64 %begin, %crowded.until
   %is.long = icmp sgt i64 %usual, $LONG_WAIT_NS
-  %never = or i1 %is.crowded, %is.long
+  %p.spins = getelementptr i8, ptr %state, i64 $STATE_SPINS
+  %spins = load i32, ptr %p.spins
+  %sleeps.only = icmp eq i32 %spins, 0
+  %never.now = or i1 %is.crowded, %is.long
+  %never = or i1 %never.now, %sleeps.only
   br i1 %never, label %sleep, label %compete
 compete:
   %others = atomicrmw add ptr %p.spinners, i32 1 monotonic
@@ -571,13 +575,17 @@ define internal i1 @call.end(ptr %call) {
   ret i1 %kept
 }
 
-; Passes the completion to the client, which has no new shapes and no times.
-define internal void @ring.complete(ptr %state, ptr %ring) {
+; Passes the completion to the client, which has no new shapes, and no times, or that of the execution.
+define internal void @ring.complete(ptr %state, ptr %ring, i64 %elapsed) {
   %packet = alloca [2 x i64]
   %p.entry = getelementptr i8, ptr %ring, i64 $RING_COMPLETION
   store i64 0, ptr %p.entry
   %p.first = getelementptr i8, ptr %p.entry, i64 8
-  store i64 -1, ptr %p.first
+  %p.tells = getelementptr i8, ptr %state, i64 $STATE_TELLS
+  %tells = load i32, ptr %p.tells
+  %is.told = icmp ne i32 %tells, 0
+  %told = select i1 %is.told, i64 %elapsed, i64 -1
+  store i64 %told, ptr %p.first
   %p.second = getelementptr i8, ptr %p.entry, i64 16
   store i64 -1, ptr %p.second
   %p.third = getelementptr i8, ptr %p.entry, i64 24
@@ -743,7 +751,7 @@ valid:
   br i1 %has.result, label %complete, label %failed
 complete:
   store i32 %number, ptr %p.taken
-  call void @ring.complete(ptr %state, ptr %ring)
+  call void @ring.complete(ptr %state, ptr %ring, i64 %elapsed)
   call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 %counts)
   %kept = call i1 @call.end(ptr %call)
   br i1 %kept, label %report, label %python

@@ -18,6 +18,175 @@ define internal void @call(ptr %record, ptr %scratch, i64 %begin, i64 %end) {
   ret void
 }
 
+; The caller of bands, whose %description is a pointer to words, see step_program.py: runs the bands
+; %begin to %end - 1, several at a time, each with all of its kernels.
+define void @neurald_call_bands(ptr %description, ptr %unused, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
+entry:
+  ; Arguments of a kernel; and for each streamed value, where its first position would be, and the end
+  ; of its bytes that are computed.
+  %arguments = alloca [$MAX_ARGUMENTS x ptr]
+  %bases = alloca [$MAX_STREAMS x ptr]
+  %ends = alloca [$MAX_STREAMS x i64]
+  %records = load ptr, ptr %description
+  %p.kernels = getelementptr i8, ptr %description, i64 8
+  %kernels = load i64, ptr %p.kernels
+  %p.bands = getelementptr i8, ptr %description, i64 16
+  %bands = load i64, ptr %p.bands
+  %p.turn = getelementptr i8, ptr %description, i64 24
+  %turn = load i64, ptr %p.turn
+  %p.streams = getelementptr i8, ptr %description, i64 32
+  %streams = load i64, ptr %p.streams
+  %buffers = getelementptr i8, ptr %description, i64 40
+  %buffers.bytes = shl i64 %streams, 4
+  %sources = getelementptr i8, ptr %buffers, i64 %buffers.bytes
+  %sources.bytes = mul i64 %kernels, $SOURCES_BYTES
+  %table = getelementptr i8, ptr %sources, i64 %sources.bytes
+  br label %test
+test:
+  %first = phi i64 [ %begin, %entry ], [ %last, %turned ]
+  %more = icmp ult i64 %first, %end
+  br i1 %more, label %begin.turn, label %done
+begin.turn:
+  %after.turn = add i64 %first, %turn
+  %is.short = icmp ugt i64 %after.turn, %end
+  %last = select i1 %is.short, i64 %end, i64 %after.turn
+  %is.first = icmp eq i64 %first, %begin
+  br label %test.stream
+test.stream:
+  %stream = phi i64 [ 0, %begin.turn ], [ %stream.next, %placed ]
+  %more.streams = icmp ult i64 %stream, %streams
+  br i1 %more.streams, label %stream.look, label %test.kernel
+stream.look:
+  %stream.next = add i64 %stream, 1
+  %p.base = getelementptr ptr, ptr %bases, i64 %stream
+  %p.stream.end = getelementptr i64, ptr %ends, i64 %stream
+  %buffer.offset = shl i64 %stream, 4
+  %p.offset = getelementptr i8, ptr %buffers, i64 %buffer.offset
+  %offset = load i64, ptr %p.offset
+  %buffer = getelementptr i8, ptr %scratch, i64 %offset
+  %p.capacity = getelementptr i8, ptr %p.offset, i64 8
+  %capacity = load i64, ptr %p.capacity
+  ; After the kernels, the table has the bytes of each band for each streamed value.
+  %stream.place = add i64 %kernels, %stream
+  %stream.row = mul i64 %stream.place, %bands
+  %stream.at = add i64 %stream.row, %first
+  %stream.offset = shl i64 %stream.at, 4
+  %p.low = getelementptr i8, ptr %table, i64 %stream.offset
+  %low = load i64, ptr %p.low
+  %stream.last = add i64 %stream.row, %last
+  %stream.last.offset = shl i64 %stream.last, 4
+  %stream.high.offset = sub i64 %stream.last.offset, 8
+  %p.high = getelementptr i8, ptr %table, i64 %stream.high.offset
+  %high = load i64, ptr %p.high
+  %backwards = sub i64 0, %low
+  %fresh = getelementptr i8, ptr %buffer, i64 %backwards
+  br i1 %is.first, label %place, label %stream.continue
+stream.continue:
+  %base.before = load ptr, ptr %p.base
+  %end.before = load i64, ptr %p.stream.end
+  %number.before = ptrtoint ptr %base.before to i64
+  %number.buffer = ptrtoint ptr %buffer to i64
+  %end.wanted = add i64 %number.before, %high
+  %end.there = add i64 %number.buffer, %capacity
+  %fits = icmp ule i64 %end.wanted, %end.there
+  br i1 %fits, label %keep, label %move
+keep:
+  store i64 %high, ptr %p.stream.end
+  br label %placed
+move:
+  ; What the last turn has computed and this one needs begins the buffer again.
+  %has.left = icmp ugt i64 %end.before, %low
+  br i1 %has.left, label %move.left, label %place
+move.left:
+  %left = sub i64 %end.before, %low
+  %from = getelementptr i8, ptr %base.before, i64 %low
+  %moved = call ptr @memmove(ptr %buffer, ptr %from, i64 %left)
+  br label %place
+place:
+  store ptr %fresh, ptr %p.base
+  store i64 %high, ptr %p.stream.end
+  br label %placed
+placed:
+  br label %test.stream
+test.kernel:
+  %kernel = phi i64 [ 0, %test.stream ], [ %kernel.next, %ran ]
+  %more.kernels = icmp ult i64 %kernel, %kernels
+  br i1 %more.kernels, label %look, label %turned
+look:
+  %kernel.next = add i64 %kernel, 1
+  ; The table has the first work item of each band, and the end of its work items, for each kernel.
+  %row = mul i64 %kernel, %bands
+  %at.first = add i64 %row, %first
+  %first.offset = shl i64 %at.first, 4
+  %p.first = getelementptr i8, ptr %table, i64 %first.offset
+  %items.first = load i64, ptr %p.first
+  %at.last = add i64 %row, %last
+  %last.offset = shl i64 %at.last, 4
+  %last.end = sub i64 %last.offset, 8
+  %p.last = getelementptr i8, ptr %table, i64 %last.end
+  %items.end = load i64, ptr %p.last
+  br i1 %is.first, label %run, label %continue
+continue:
+  ; Work items that the last turn has run are not repeated.
+  %before.offset = sub i64 %first.offset, 8
+  %p.before = getelementptr i8, ptr %table, i64 %before.offset
+  %items.before = load i64, ptr %p.before
+  %is.done = icmp ugt i64 %items.before, %items.first
+  %items.left = select i1 %is.done, i64 %items.before, i64 %items.first
+  br label %run
+run:
+  %items.begin = phi i64 [ %items.first, %look ], [ %items.left, %continue ]
+  %has.some = icmp ult i64 %items.begin, %items.end
+  br i1 %has.some, label %prepare, label %ran
+prepare:
+  %record.offset = mul i64 %kernel, $RECORD_BYTES
+  %record = getelementptr i8, ptr %records, i64 %record.offset
+  %p.given = getelementptr i8, ptr %record, i64 16
+  %given = load ptr, ptr %p.given
+  %sources.offset = mul i64 %kernel, $SOURCES_BYTES
+  %p.count = getelementptr i8, ptr %sources, i64 %sources.offset
+  %count = load i64, ptr %p.count
+  br label %test.argument
+test.argument:
+  %argument = phi i64 [ 0, %prepare ], [ %argument.next, %bound ]
+  %more.arguments = icmp ult i64 %argument, %count
+  br i1 %more.arguments, label %bind, label %work
+bind:
+  %argument.next = add i64 %argument, 1
+  %p.source = getelementptr i64, ptr %p.count, i64 %argument.next
+  %source = load i64, ptr %p.source
+  %is.given = icmp eq i64 %source, 0
+  br i1 %is.given, label %given.value, label %streamed.value
+given.value:
+  %p.value = getelementptr ptr, ptr %given, i64 %argument
+  %value.given = load ptr, ptr %p.value
+  br label %bound
+streamed.value:
+  %source.stream = sub i64 %source, 1
+  %p.value.base = getelementptr ptr, ptr %bases, i64 %source.stream
+  %value.streamed = load ptr, ptr %p.value.base
+  br label %bound
+bound:
+  %value = phi ptr [ %value.given, %given.value ], [ %value.streamed, %streamed.value ]
+  %p.argument = getelementptr ptr, ptr %arguments, i64 %argument
+  store ptr %value, ptr %p.argument
+  br label %test.argument
+work:
+  %caller = load ptr, ptr %record
+  %p.function = getelementptr i8, ptr %record, i64 8
+  %function = load ptr, ptr %p.function
+  %p.own.status = getelementptr i8, ptr %record, i64 24
+  %own.status = load ptr, ptr %p.own.status
+  call void %caller(ptr %function, ptr %arguments, ptr %scratch, ptr %own.status, i64 %items.begin, i64 %items.end)
+  br label %ran
+ran:
+  br label %test.kernel
+turned:
+  br label %test
+done:
+  ret void
+}
+
 ; Returns true if the execution is cancelled.
 define internal i1 @is.cancelled(ptr %cancellation) {
   %own = load atomic i64, ptr %cancellation monotonic, align 8

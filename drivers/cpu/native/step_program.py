@@ -31,6 +31,13 @@ branch that jumps if its BOOL is false, jumps, and the entry and the test of a l
 stores the time until which the loop may run; the test ends the loop if its BOOL is false, and the
 step if that time has passed.
 
+Kernels that follow each other may run in *bands*: a band of the last one's results, with what the
+others compute for it, before the next band. No thread waits for the others between the kernels. The
+bands are one call, whose caller is `neurald_call_bands`. The records of the kernels are beyond those
+of the step. Results that only these kernels read are *streamed*: they are in scratch memory, as much
+of them as a few bands need, which stays in the caches. Where two bands need the same results of a
+kernel, a thread computes these only once, and two threads each compute the same.
+
 If another program uses a worker's core, the system preempts the worker in the middle of a chunk,
 and the owner sleeps for longer than the whole call takes. For some milliseconds, by the estimated
 costs of calls, the next calls of all steps in this process are then not shared; this time doubles
@@ -62,6 +69,13 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               48 cancellation, 56 deadline in nanoseconds, or 0,
               64 time that a loop may run, in nanoseconds, 72 deadline of each loop, or null,
               80 position of the first record to run
+    bands     0 records of the kernels, 8 their number, 16 number of bands,
+              24 bands that run together, 32 number of streamed values, 40 for each of these:
+              where its buffer is in scratch memory and the size of this; then for each kernel:
+              number of arguments, and for each of MAX_BANDED_ARGUMENTS, 1 + the number of the
+              streamed value that it is, or 0; then for each kernel and band: the first work item
+              that it needs, and the end of them; then for each streamed value and band: its first
+              byte and the end of them. None of these decreases from band to band
 """
 
 import os
@@ -69,8 +83,10 @@ from typing import Final
 
 from neurald.drivers.cpu.native.python_call import python_call_text
 from neurald.drivers.cpu.native.ring_serving import ring_serving_text
-from neurald.drivers.cpu.target.executable import RECORD_WORDS, Opcode
+from neurald.drivers.cpu.target.executable import MAX_BANDED_ARGUMENTS, MAX_STREAMS, RECORD_WORDS, Opcode
 
+#: The caller of bands.
+BANDS_CALLER: Final = "neurald_call_bands"
 #: The step program has the callers of functions with up to this many arguments.
 COMMON_ARGUMENTS: Final = 16
 #: Maximum number of workers, and of steps that share calls at the same time.
@@ -173,6 +189,9 @@ def step_program_text(machine: str = "") -> str:
         BRANCH=int(Opcode.BRANCH),
         ENTER_LOOP=int(Opcode.ENTER_LOOP),
         TEST_LOOP=int(Opcode.TEST_LOOP),
+        MAX_ARGUMENTS=MAX_BANDED_ARGUMENTS,
+        MAX_STREAMS=MAX_STREAMS,
+        SOURCES_BYTES=8 * (1 + MAX_BANDED_ARGUMENTS),
     )
     sharing = kernel_text(
         __name__,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.python_call import PYTHON_FUNCTIONS
 from neurald.drivers.cpu.native.step_program import (
+    BANDS_CALLER,
     COMMON_ARGUMENTS,
     LINE_BYTES,
     MAX_WORKERS,
@@ -30,6 +31,7 @@ from neurald.drivers.cpu.native.step_program import (
 )
 from neurald.drivers.cpu.target.target import Target
 from neurald.drivers.settings import Settings
+from neurald.hal.digests import DIGEST_BYTES
 from neurald.hal.errors import BadData
 from neurald.hal.execution.native_serving import RING_FUNCTIONS
 from neurald.hal.memory.pool import anonymous
@@ -80,31 +82,58 @@ def step_program_unit() -> "Unit":
     return Unit(name="neurald_step_program", text=step_program_text())
 
 
-def _built() -> bytes | None:
-    from neurald.drivers.cpu.native.built_program import built_program  # not needed for a warm start
+def _built() -> "StepProgram | None":
+    """Loads the step program of the package; None if it has none."""
+    from neurald.drivers.cpu.native.built_program import program_of, text_digest
 
-    return built_program()
+    digest = text_digest(step_program_text())
+    image = program_of(digest)
+    return None if image is None else StepProgram(image, digest)
 
 
-def _compiled(target: Target) -> bytes:
+def _compiled(target: Target) -> "StepProgram":
     from neurald.drivers.cpu.native.object_code import object_codes
 
     (code,) = object_codes([step_program_unit()], target)
-    return code
+    return StepProgram(code)
+
+
+def _restored(stored: bytes) -> "StepProgram":
+    """Loads the step program of an artifact; see `StepProgram.stored`.
+
+    Raises:
+        BadData: it is another one than that of the package.
+    """
+    if len(stored) != DIGEST_BYTES:
+        return StepProgram(stored)
+    from neurald.drivers.cpu.native.built_program import program_of
+
+    image = program_of(stored)
+    if image is None:
+        raise BadData("the code of these cache files needs a step program that this package does not have")
+    return StepProgram(image, stored)
 
 
 class StepProgram:
-    """The native functions that run steps and workers; see `step_program`."""
+    """The native functions that run steps and workers; see `step_program`.
 
-    def __init__(self, code: bytes) -> None:
+    Args:
+        code: object code, or an image.
+        digest: of its text, if it is that of the package.
+
+    Attributes:
+        stored: identifies it in artifacts: the digest, or else the code.
+    """
+
+    def __init__(self, code: bytes, digest: bytes = b"") -> None:
         (code,) = link_image((code,))
         callers = (caller_name(count) for count in range(1, COMMON_ARGUMENTS + 1))
-        names = ("neurald_run", "neurald_work", *PYTHON_FUNCTIONS, *RING_FUNCTIONS, *callers)
+        names = ("neurald_run", "neurald_work", BANDS_CALLER, *PYTHON_FUNCTIONS, *RING_FUNCTIONS, *callers)
         loaded = LoadedCode((code,), names)
         # Workers still run the code when the process exits.
         loaded.keep_forever()
         self._loaded = loaded
-        self.code = code
+        self.stored = digest or code
         self.addresses = loaded.addresses
         self.run: Any = _Run(loaded.addresses["neurald_run"])
         self.work: Any = _Work(loaded.addresses["neurald_work"])
@@ -201,22 +230,26 @@ class _ProcessState:
         self._program: StepProgram | None = None
         self._pool: ThreadPool | None = None
 
-    def step_program(self, target: Target, code: bytes | None = None) -> StepProgram:
+    def step_program(self, target: Target, stored: bytes | None = None) -> StepProgram:
         """Returns the native functions.
 
-        On first use, they are loaded from this object code, or from the package, or compiled.
+        On first use, they are loaded as an artifact has stored them, or from the package, or
+        compiled.
+
+        Raises:
+            BadData: the package does not have what the artifact refers to.
         """
         with self._lock:
             if self._program is None:
-                self._program = StepProgram(code or _built() or _compiled(target))
+                self._program = _restored(stored) if stored else _built() or _compiled(target)
             return self._program
 
     @property
     def has_step_program(self) -> bool:
         """True if the native functions are loaded, as they are from now on if the package has them."""
         with self._lock:
-            if self._program is None and (code := _built()) is not None:
-                self._program = StepProgram(code)
+            if self._program is None:
+                self._program = _built()
             return self._program is not None
 
     def pool(self, program: StepProgram, threads: int) -> int:

@@ -30,6 +30,7 @@ from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linear
 from neurald.drivers.cpu.program.sizing import ElementOf, SizedCall, SizedCopy, Sizing
 from neurald.drivers.cpu.target.executable import (
     WORD_BYTES,
+    BandedCalls,
     BoundedPort,
     Instruction,
     LengthWords,
@@ -99,6 +100,7 @@ class Step(Struct, frozen=True, kw_only=True):
         repeated: numbers of the calls that are in a loop.
         sizings: the calls that set lengths, by their numbers.
         members: variables that share memory, by their owner, see `SharedVariables`.
+        banded: see `Executable.banded`.
     """
 
     graph: FusedGraph
@@ -110,6 +112,7 @@ class Step(Struct, frozen=True, kw_only=True):
     repeated: frozenset[int] = frozenset()
     sizings: Mapping[int, Sizing] = field(default_factory=dict)
     members: Mapping[Value, tuple[Value, ...]] = field(default_factory=dict)
+    banded: tuple[BandedCalls, ...] = ()
 
     @property
     def accessed(self) -> list[tuple[Value, ...]]:

@@ -5,14 +5,17 @@ outputs have locations there too, but kernels access a request's own memory dire
 suitably aligned.
 """
 
+from array import array
 from collections.abc import Sequence
 from enum import IntEnum
+from operator import gt, sub
 from typing import Final
 
 import msgspec
 
 from neurald.drivers.compiler.memory.buffer_location import BufferLocation, Port
 from neurald.drivers.cpu.target.kernel_calls import KernelCalls
+from neurald.hal.errors import BadData
 from neurald.hal.model.types import Operand
 from neurald.hal.records import replace
 
@@ -130,6 +133,102 @@ class BoundedPort(msgspec.Struct, frozen=True, array_like=True):
     count: int
 
 
+#: Limits on the arguments of a kernel that runs in bands, and on the values that bands stream.
+MAX_BANDED_ARGUMENTS: Final = 16
+MAX_STREAMS: Final = 16
+#: More threads than there are.
+ANY_THREADS: Final = 1 << 16
+
+
+class BandStream(msgspec.Struct, frozen=True, array_like=True):
+    """A value that bands keep in scratch memory.
+
+    Attributes:
+        offset, size_bytes: the place in the scratch memory of a thread.
+        places: the kernels of the bands, by their positions among them, and the arguments that are
+            the value.
+    """
+
+    offset: int
+    size_bytes: int
+    places: tuple[tuple[int, int], ...]
+
+
+class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
+    """Kernels that follow each other and may run in bands; see `neurald.drivers.cpu.native.step_program`.
+
+    Attributes:
+        first: number of the first one.
+        calls: how many they are.
+        turn: number of bands that run together.
+        min_threads, max_threads: the numbers of threads for which it pays.
+        repeats: True if threads repeat work of others at the ends of their bands.
+        streams: the values that are in scratch memory.
+        table: for each kernel and band, the first work item and the end of them; then for each
+            stream and band, the first byte and the end of them; all in 64 bits.
+    """
+
+    first: int
+    calls: int
+    turn: int
+    min_threads: int
+    max_threads: int
+    repeats: bool
+    streams: tuple[BandStream, ...]
+    table: bytes
+
+    @property
+    def bands(self) -> int:
+        """Number of bands."""
+        return len(self.table) // (2 * WORD_BYTES * (self.calls + len(self.streams)))
+
+    def words(self) -> "array[int]":
+        """Returns the words of the table."""
+        found = array("q")
+        found.frombytes(self.table)
+        return found
+
+    def check(self, work_items: Sequence[int], counts: Sequence[int], scratch_bytes: int) -> None:
+        """Checks that all ranges are inside the kernels' work items and the buffers of streams.
+
+        Args:
+            work_items, counts: the numbers of work items and arguments of each kernel of the step.
+            scratch_bytes: the scratch memory of a thread.
+
+        Raises:
+            BadData: they are not.
+        """
+        end, streams = self.first + self.calls, len(self.streams)
+        if not 0 <= self.first < end <= len(work_items) or self.calls < 2 or streams > MAX_STREAMS:
+            raise BadData(f"bands have kernels {self.first} to {end - 1}; there are {len(work_items)}")
+        row_bytes = 2 * WORD_BYTES * (self.calls + streams)
+        if min(self.turn, self.max_threads) < 1 or not self.table or len(self.table) % row_bytes:
+            raise BadData(f"bands of {self.calls} kernels have a table of {len(self.table)} bytes")
+        if max(counts[self.first : end]) > MAX_BANDED_ARGUMENTS:
+            raise BadData(f"a kernel of bands has more than {MAX_BANDED_ARGUMENTS} arguments")
+        words, count = self.words(), self.bands
+        for number in range(self.calls + streams):
+            begins = words[2 * count * number : 2 * count * (number + 1) : 2]
+            ends = words[2 * count * number + 1 : 2 * count * (number + 1) : 2]
+            if begins[0] < 0 or any(map(gt, begins, ends)):
+                raise BadData("bands have work items or bytes that end before they begin")
+            if any(map(gt, begins, begins[1:])) or any(map(gt, ends, ends[1:])):
+                raise BadData("bands have work items or bytes that are not in order")
+            if number < self.calls:
+                if begins[0] or ends[-1] != work_items[self.first + number]:
+                    raise BadData("bands have work items that a kernel lacks, or lack some of its own")
+                continue
+            stream = self.streams[number - self.calls]
+            # A turn may begin with any band.
+            last = ends[-1:] * min(count, self.turn - 1)
+            longest = max(map(sub, (*ends[self.turn - 1 :], *last), begins))
+            if not 0 <= stream.offset <= scratch_bytes - stream.size_bytes or longest > stream.size_bytes:
+                raise BadData(f"bands stream {longest} bytes through a buffer of {stream.size_bytes}")
+            for kernel, argument in stream.places:
+                if not 0 <= kernel < self.calls or not 0 <= argument < counts[self.first + kernel]:
+                    raise BadData(f"a stream is argument {argument} of kernel {kernel} of bands")
+
+
 class Executable(msgspec.Struct, frozen=True, array_like=True):
     """A compiled step.
 
@@ -152,6 +251,8 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
             which are not outputs of the model.
         strings: the constant strings that references refer to, without the first, empty one; see
             `neurald.drivers.compiler.ir.string_references`.
+        banded: sequences of kernels that may run in bands, of a step without instructions. They may
+            overlap; longer ones come first.
     """
 
     target: str
@@ -170,6 +271,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     instructions: tuple[Instruction, ...] = ()
     loops: int = 0
     strings: tuple[bytes, ...] = ()
+    banded: tuple[BandedCalls, ...] = ()
 
     @property
     def visible_outputs(self) -> tuple[Port, ...]:

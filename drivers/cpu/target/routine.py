@@ -43,6 +43,23 @@ class Subroutine(Struct, frozen=True, kw_only=True):
         return f"declare void @{self.name}({', '.join(self.parameters)})"
 
 
+class OrderedUnits(Struct, frozen=True, kw_only=True):
+    """The positions of the output that ranges of work items compute, if they compute them in order.
+
+    A position is the index of a row of the last dimension.
+
+    Attributes:
+        begins, ends: the first position that each unit computes, and the end of its positions.
+            Neither decreases from unit to unit; units may compute some positions again.
+        items: number of work items of a unit. They follow each other, and so do those of the next
+            unit.
+    """
+
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    items: int
+
+
 class Routine(Struct, frozen=True, kw_only=True):
     """An LLVM function that computes a range of a kernel's work items.
 
@@ -75,6 +92,8 @@ class Routine(Struct, frozen=True, kw_only=True):
         reads_strings: True if a pointer to the sources of strings follows these pointers.
         may_reduce_nothing: True if a reduction over no elements yields its identity, although
             lengths that are not known are taken to be at least 1.
+        units: the positions of work items, if they are known to be in order. They are for ranges
+            that are not all work items, too.
     """
 
     text: str
@@ -90,6 +109,7 @@ class Routine(Struct, frozen=True, kw_only=True):
     reads_program: bool = False
     reads_strings: bool = False
     may_reduce_nothing: bool = False
+    units: OrderedUnits | None = None
 
     @property
     def pointers(self) -> int:

@@ -122,7 +122,7 @@ def load4_text(pointer: str, place: str, kind: Scalar, space: str = "__global") 
     FLOAT16 becomes `float4`; other types keep their stored form.
     """
     if kind is Scalar.FLOAT16:
-        return f"vloada_half4({place} >> 2, {pointer})"
+        return f"neurald_float4_of_halves(*({space} const uint2 *)({pointer} + {place}))"
     return f"*({space} const {memory_type(kind)}4 *)({pointer} + {place})"
 
 

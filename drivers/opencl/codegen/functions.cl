@@ -160,3 +160,35 @@ static inline float4 neurald_erf4(float4 x) {
   p = mad(t, mad(t, mad(t, p, (float4)(1.421413741f)), (float4)(-0.284496736f)), (float4)(0.254829592f));
   return copysign(1.0f - t * p * native_exp(-a * a), x);
 }
+// Four and two FLOAT16 of one word of memory. NVIDIA's own functions may move them one by one.
+static inline float4 neurald_float4_of_halves(const uint2 bits) {
+#ifdef __NV_CL_C_VERSION
+  float x, y, z, w;
+  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }" : "=f"(x), "=f"(y) : "r"(bits.x));
+  asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }" : "=f"(z), "=f"(w) : "r"(bits.y));
+  return (float4)(x, y, z, w);
+#else
+  return vload_half4(0, (const __private half *)&bits);
+#endif
+}
+static inline uint2 neurald_halves_of_float4(const float4 value) {
+  uint2 bits;
+#ifdef __NV_CL_C_VERSION
+  uint first, second;
+  asm("{ .reg .b16 low, high; cvt.rn.f16.f32 low, %1; cvt.rn.f16.f32 high, %2; mov.b32 %0, {low, high}; }" : "=r"(first) : "f"(value.x), "f"(value.y));
+  asm("{ .reg .b16 low, high; cvt.rn.f16.f32 low, %1; cvt.rn.f16.f32 high, %2; mov.b32 %0, {low, high}; }" : "=r"(second) : "f"(value.z), "f"(value.w));
+  bits = (uint2)(first, second);
+#else
+  vstore_half4_rte(value, 0, (__private half *)&bits);
+#endif
+  return bits;
+}
+static inline uint neurald_halves_of_float2(const float2 value) {
+  uint bits;
+#ifdef __NV_CL_C_VERSION
+  asm("{ .reg .b16 low, high; cvt.rn.f16.f32 low, %1; cvt.rn.f16.f32 high, %2; mov.b32 %0, {low, high}; }" : "=r"(bits) : "f"(value.x), "f"(value.y));
+#else
+  vstore_half2_rte(value, 0, (__private half *)&bits);
+#endif
+  return bits;
+}

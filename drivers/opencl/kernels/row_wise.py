@@ -19,6 +19,7 @@ from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.render import arguments_of
 from neurald.drivers.opencl.codegen.template import fill, templates
+from neurald.drivers.opencl.kernels.epilogue.epilogue import stored4_text
 from neurald.drivers.opencl.kernels.epilogue.float_vector import FloatVector
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -177,11 +178,7 @@ def _text(rows: Rows, values: KernelArguments, width: int) -> str | None:
     parts = row_text(rows, values, width)
     if parts is None:
         return None
-    stored = (
-        f"vstorea_half4_rte(value, (row * {rows.column.extent} + column) >> 2, a0);"
-        if rows.kernel.output.type is Scalar.FLOAT16
-        else f"*(__global float4 *)(a0 + row * {rows.column.extent} + column) = value;"
-    )
+    stored = stored4_text("value", f"row * {rows.column.extent} + column", rows.kernel.output.type)
     return fill(
         _TEMPLATES["function"],
         HELPERS=_TEMPLATES["other"] if width == _WARP else "",

@@ -32,6 +32,8 @@ _PER_OCTAVE = 4
 #: Largest size that must be equal.
 _MAX_EQUAL = 16
 _KEY_BYTES = 6
+#: GPUs whose choices are those of another one, because they have the same chip.
+_SAME_AS: Final = {"NVIDIA H200": "NVIDIA H100 80GB HBM3"}
 
 _Label = Annotated[str, msgspec.Meta(max_length=300)]
 _Key = Annotated[str, msgspec.Meta(pattern=f"^[0-9a-f]{{{2 * _KEY_BYTES}}}$")]
@@ -65,6 +67,7 @@ class Choices:
     @classmethod
     def of_device(cls, name: str) -> "Choices":
         """Returns the choices for the GPU of this name; none if there is no file, or an invalid one."""
+        name = _SAME_AS.get(name, name)
         file = file_name(name)
         try:
             return cls(decoded(file_content(__name__, file), name))

@@ -24,7 +24,7 @@ from neurald.hal.operations.machinery.signature import (
     MatchKey,
     Row,
     bind,
-    matches,
+    bound,
 )
 from neurald.hal.records import replace
 
@@ -73,14 +73,19 @@ class Definition(Struct, frozen=True, kw_only=True):
         binding = bind(
             operation, operands, self.forms, self.rows, values_known=values_known, known=self._matches
         )
+        return self._with_level(binding, operands)
+
+    def bound(self, operation: Operation, operands: Sequence[Operand]) -> Binding | None:
+        """Matches an operation like `bind`; returns None if it does not match the signature."""
+        binding = bound(operation, operands, self.forms, self.rows, known=self._matches)
+        return None if binding is None else self._with_level(binding, operands)
+
+    def _with_level(self, binding: Binding, operands: Sequence[Operand]) -> Binding:
+        """Returns a binding with the feature level that scales and ranks require."""
         if self.level is None:
             return binding
         call = Call(binding, operands, lambda _: None, lambda _: None)
         return replace(binding, level=max(binding.level, self.level(call)))
-
-    def matches(self, operation: Operation, operands: Sequence[Operand]) -> bool:
-        """Returns True if the operation matches the signature; see `bind`."""
-        return matches(operation, operands, self.forms, self.rows, self._matches)
 
     def check(self, call: Call) -> None:
         """Runs the checks, as far as values are known.

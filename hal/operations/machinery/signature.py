@@ -260,10 +260,27 @@ def bind(
         BadData: nothing matches; names the first mismatched operand of the closest form, and what
             was expected.
     """
-    match = _known_match(operation, operands, forms, rows, values_known, known)
-    indexes = operation.inputs + operation.outputs
-    if match is None:
+    binding = bound(operation, operands, forms, rows, values_known=values_known, known=known)
+    if binding is None:
+        indexes = operation.inputs + operation.outputs
         raise BadData(_closest_mismatch(operation, indexes, operands, forms, rows, values_known))
+    return binding
+
+
+def bound(
+    operation: Operation,
+    operands: Sequence[Operand],
+    forms: Sequence[Form],
+    rows: Sequence[Row],
+    *,
+    values_known: bool = True,
+    known: dict[MatchKey, Match | None] | None = None,
+) -> Binding | None:
+    """Matches an operation like `bind`; returns None if nothing matches, in less time than an error takes."""
+    match = _known_match(operation, operands, forms, rows, values_known, known)
+    if match is None:
+        return None
+    indexes = operation.inputs + operation.outputs
     return Binding(
         type=operation.type,
         form=match.form,
@@ -273,17 +290,6 @@ def bind(
         outputs=_at(match.outputs, indexes),
         forbids_zero_points=match.forbids_zero_points,
     )
-
-
-def matches(
-    operation: Operation,
-    operands: Sequence[Operand],
-    forms: Sequence[Form],
-    rows: Sequence[Row],
-    known: dict[MatchKey, Match | None],
-) -> bool:
-    """Returns True if `bind` finds a match, in less time than its error takes."""
-    return _known_match(operation, operands, forms, rows, True, known) is not None
 
 
 def _known_match(

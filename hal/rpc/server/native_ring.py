@@ -59,6 +59,8 @@ class NativeRing:
         activity: the slot of the thread.
         gate: of the daemon.
         user, client: shares of the session's user, and of the session.
+        tells_times: whether completions tell how long executions took.
+        spins: whether it polls for submissions before it sleeps.
     """
 
     def __init__(
@@ -71,6 +73,9 @@ class NativeRing:
         gate: NativeGate,
         user: NativeShare,
         client: NativeShare,
+        *,
+        tells_times: bool = False,
+        spins: bool = True,
     ) -> None:
         self._serve: Any = _Serve(functions[SERVE_RING])
         self._withdraw_call: Any = _Withdraw(functions[WITHDRAW_CALL])
@@ -99,6 +104,7 @@ class NativeRing:
         ):
             self._set(STATE[name], value)
         self._number("FD").value = connection.fileno()
+        self._number("TELLS").value, self._number("SPINS").value = int(tells_times), int(spins)
 
     def _number(self, name: str) -> ctypes.c_uint32:
         return ctypes.c_uint32.from_buffer(self._memory, STATE[name])

@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.hal.device import Device
+from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import DeadObject, Error, OpFailed
 from neurald.hal.model.types import Model
 from neurald.hal.process.fork import forkable_lock
@@ -44,13 +44,18 @@ _RETRIES: Final = 1
 
 
 class _Goal(Struct, frozen=True, kw_only=True):
-    """The step that a piece of work has to prepare; it keeps no compilation alive."""
+    """The step that a piece of work has to prepare; it keeps no compilation alive.
+
+    Attributes:
+        first_tier: of the step, if executions bind it and it is of the step's own device.
+    """
 
     step: int
     steps: int
     device: Device
     model: Model
     preparer: Preparer
+    first_tier: weakref.ref[PreparedModel] | None
 
 
 class _StepProgress:
@@ -129,6 +134,7 @@ class Optimization:
             device=step.device,
             model=step.model,
             preparer=self.preparer,
+            first_tier=_bound_by_executions(step),
         )
         reference = weakref.ref(self)
         unfinished.begin(goal)
@@ -226,6 +232,12 @@ class Optimization:
                 self._changed.wait(left_s)
 
 
+def _bound_by_executions(step: ExecutionStep) -> weakref.ref[PreparedModel] | None:
+    if step.device is not cpu_device() or has_known_inputs(step.model):
+        return None
+    return weakref.ref(step.prepared_model)
+
+
 def _free(goal: _Goal, cancellation: Cancellation) -> None:
     """Cancels the work for a compilation that is freed, unless it has another use."""
     if not unfinished.free(goal):
@@ -262,7 +274,9 @@ def _prepared(
     goal: _Goal, progress: _StepProgress, cancellation: Cancellation
 ) -> tuple[PreparedStep | None, str]:
     """Returns the prepared step; if that fails None, and the reason."""
-    preparer = goal.preparer.in_background(cancellation)
+    first_tier = None if goal.first_tier is None else goal.first_tier()
+    preparer = goal.preparer.in_background(cancellation, first_tier)
+    del first_tier
     reason = ""
     for attempt in range(1 + _RETRIES):
         try:

@@ -30,6 +30,9 @@ class FastPaths:
         health: of the device.
         slow_device: notes the times of runs; None if slowness is not watched.
         verification: of the step; None if nothing is verified.
+
+    Attributes:
+        are_watched: whether the times of all runs are noted.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class FastPaths:
         self._health = health
         self._slow_device = slow_device
         self._verification = verification
-        self._are_watched = slow_device is not None or verification is not None
+        self.are_watched = slow_device is not None or verification is not None
 
     @property
     def are_closed(self) -> bool:
@@ -62,7 +65,7 @@ class FastPaths:
 
     def repeating(self, run: Callable[[_Options], _Outcome] | None) -> Callable[[_Options], _Outcome] | None:
         """Returns a fast path that notes its times, and raises OpFailed while it must not be used."""
-        if run is None or not self._are_watched:
+        if run is None or not self.are_watched:
             return run
 
         def timed(options: _Options) -> _Outcome:
@@ -77,7 +80,7 @@ class FastPaths:
 
     def short(self, run: ShortExecution | None) -> ShortExecution | None:
         """Returns a short execution that notes its times, and returns False while it must not be used."""
-        if run is None or not self._are_watched:
+        if run is None or not self.are_watched:
             return run
 
         def timed() -> bool | ExecutionResult:
@@ -92,7 +95,7 @@ class FastPaths:
 
     def on_arrays(self, run: ArrayFunction | None) -> ArrayFunction | None:
         """Returns a function of arrays that notes its times, and returns None while it must not be used."""
-        if run is None or not self._are_watched:
+        if run is None or not self.are_watched:
             return run
 
         def timed(*arrays: Any) -> Any:

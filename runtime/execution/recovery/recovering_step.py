@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
+from msgspec.structs import force_setattr
+
 from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
@@ -37,6 +39,7 @@ from neurald.hal.execution.direct_calls import (
     array_function,
     short_execution,
 )
+from neurald.hal.execution.native_serving import NativeCall, native_call
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory, SharedMemory
@@ -240,12 +243,18 @@ class RecoveringStep:
                 self._prepared, self._report = prepared.prepared_model, prepared.report
                 self._health.forget()
                 self._first = None
+                self._forget_first_tier(prepared)
 
     def improve_first_tier(self, prepared: PreparedStep) -> None:
         """Replaces the first tier by what the CPU device has compiled, until its own device has."""
         with self._lock:
             if self._first is not None:
                 self._first = prepared.prepared_model
+                self._forget_first_tier(prepared)
+
+    def _forget_first_tier(self, prepared: PreparedStep) -> None:
+        """Lets go of the first tier, whose constants take as much memory as those of its successor."""
+        force_setattr(self._step, "prepared_model", prepared.prepared_model)
 
     @property
     def has_first_tier(self) -> bool:
@@ -431,6 +440,10 @@ class RecoveringStep:
         if first is not None:
             return first.short(request)
         return self._fast_paths.short(short_execution(self.usable(), request))
+
+    def create_native_call(self, request: Request) -> NativeCall | None:
+        """Returns what native code runs to repeat a successful request, whose times nobody notes."""
+        return None if self._fast_paths.are_watched else native_call(self.usable(), request)
 
     def create_array_function(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]

@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from neurald.hal.model.lazy_table import LazyTable
-from neurald.runtime.tflite.schema import STABLEHLO_CASE
-from neurald.runtime.tflite.schema_enums import BuiltinOperator as B
+from neurald.runtime.tflite.file.schema import STABLEHLO_CASE
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator as B
 
 if TYPE_CHECKING:
     from neurald.runtime.tflite.legalization.machinery.rule import Legalization

@@ -6,14 +6,14 @@ from functools import reduce
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, Operation, Subgraph
 from neurald.hal.records import replace
-from neurald.runtime.tflite.callees import called_subgraphs
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import STABLEHLO_CASE, Operator
+from neurald.runtime.tflite.graph.callees import called_subgraphs
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature, common_dimensions
+from neurald.runtime.tflite.graph.state import merge_effects
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.control_flow import Caller, as_argument, handles_of, results_of
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
-from neurald.runtime.tflite.operands import UnsupportedFeature, common_dimensions
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import STABLEHLO_CASE, Operator
-from neurald.runtime.tflite.state import merge_effects
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _INDEX = Operand(type=OperandType.TENSOR_INT32, dimensions=(1,), lifetime=Lifetime.SUBGRAPH_INPUT)
 _CONDITION = Operand(type=OperandType.TENSOR_BOOL8, dimensions=(1,), lifetime=Lifetime.TEMPORARY_VARIABLE)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Lifetime, Operand
 from neurald.hal.records import replace
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature, common_dimensions
+from neurald.runtime.tflite.graph.state import CallArguments, Effects, VariableKey, merge_effects
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
-from neurald.runtime.tflite.operands import UnsupportedFeature, common_dimensions
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.state import CallArguments, Effects, VariableKey, merge_effects
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 class Caller:

@@ -1,17 +1,17 @@
 """Custom operators, which are identified by name."""
 
 from neurald.hal.model.types import OperandType
-from neurald.runtime.tflite.custom_operators import CALL
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.custom_operators import CALL
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.convolution import hadamard, mediapipe
 from neurald.runtime.tflite.legalization.detection import detection
 from neurald.runtime.tflite.legalization.elementwise import numeric_verify
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.reduction import audio_features
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 #: The rules of custom operators.
 BY_NAME: dict[str, Legalization] = {

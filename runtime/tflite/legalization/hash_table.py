@@ -1,18 +1,18 @@
 """HASHTABLE and the operators on it, and HASHTABLE_LOOKUP in a list of keys.
 
-`neurald.runtime.tflite.hash_table` describes the tables.
+`neurald.runtime.tflite.graph.hash_table` describes the tables.
 """
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.hash_table import table_parts, table_types
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.hash_table import table_parts, table_types
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.state import VariableKey
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.state import var_handle
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.state import VariableKey
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def make(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:

@@ -2,7 +2,12 @@
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.signature import MAX_RANK
-from neurald.runtime.tflite.flatbuffer import INT8
+from neurald.runtime.tflite.file.flatbuffer import INT8
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions2
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     LegalizationRule,
@@ -10,11 +15,6 @@ from neurald.runtime.tflite.legalization.machinery.rule import (
     narrow_to_int32,
 )
 from neurald.runtime.tflite.legalization.machinery.stablehlo import stablehlo_options
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions2
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def _seeds(graph: SubgraphBuilder, options: Options) -> int:

@@ -2,16 +2,16 @@
 
 VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE, and CALL_ONCE, which initialises them.
 
-None of them becomes an operation: see `neurald.runtime.tflite.state`.
+None of them becomes an operation: see `neurald.runtime.tflite.graph.state`.
 """
 
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.state import TABLE, VariableKey, handle_key
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.state import TABLE, VariableKey, handle_key
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def var_handle(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:

@@ -192,6 +192,7 @@ class ModelInstance:
         """Ends the run of a request, if nobody waits for any other of the same run."""
         for lane, batch in self._busy.items():
             if job in batch.jobs and all(each.is_over for each in batch.jobs) and self._worker is not None:
+                lane.cancel()
                 self._worker.cancel(lane.number, lane.run_number)
 
     async def close(self) -> None:
@@ -331,7 +332,7 @@ class ModelInstance:
             job.fail(ServiceError(Status.INTERNAL, f"unexpected {type(error).__name__}"))
             return
         now = time.perf_counter_ns()
-        job.future.set_result(result)
+        job.end.set_result(result)
         self._statistics.succeeded(
             job.rows,
             now - job.queued_ns,

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from neurald.hal.lanes.packets import Receipt
 from neurald.service.inference.protocol.tensors import InputBytes
@@ -45,6 +46,58 @@ class RunRecord:
     attempts: int
 
 
+class JobEnd(Protocol):
+    """What receives the end of a request: a future, or `DirectEnd`."""
+
+    def done(self) -> bool:
+        """Returns whether it has ended, or nobody waits for it any more."""
+        ...
+
+    def set_result(self, result: object, /) -> None:
+        """Ends it with an answer."""
+        ...
+
+    def set_exception(self, error: Exception, /) -> None:
+        """Ends it with an error."""
+        ...
+
+    def cancel(self) -> object:
+        """Says that nobody waits for it any more."""
+        ...
+
+
+class DirectEnd:
+    """Calls a function with the end of a request, at once.
+
+    Args:
+        ended: is called with the answer, and with the error, one of which is None.
+    """
+
+    __slots__ = ("_ended", "_is_done")
+
+    def __init__(self, ended: Callable[[object, Exception | None], None]) -> None:
+        self._ended = ended
+        self._is_done = False
+
+    def done(self) -> bool:
+        """See `JobEnd.done`."""
+        return self._is_done
+
+    def set_result(self, result: object) -> None:
+        """See `JobEnd.set_result`."""
+        self._is_done = True
+        self._ended(result, None)
+
+    def set_exception(self, error: Exception) -> None:
+        """See `JobEnd.set_exception`."""
+        self._is_done = True
+        self._ended(None, error)
+
+    def cancel(self) -> None:
+        """See `JobEnd.cancel`."""
+        self._is_done = True
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class InferenceJob:
     """One request.
@@ -54,27 +107,29 @@ class InferenceJob:
         rows: entries of its batch; 1 for a model without batches.
         wanted: positions of the wanted outputs.
         finish: makes the answer of the outputs.
-        future: receives what `finish` returns or raises.
+        end: receives what `finish` returns or raises.
         deadline_s: when it must have ended, on the loop's clock; None for no limit.
         queued_ns: when it was queued, on the clock of `time.perf_counter_ns`.
         queued_s: the same on the loop's clock.
         attempts: how many workers it was given to.
+        expiry: ends it at its deadline.
     """
 
     inputs: Sequence[JobInput]
     rows: int
     wanted: tuple[int, ...]
     finish: Callable[[Sequence[JobOutput], RunRecord], object]
-    future: "asyncio.Future[object]"
+    end: JobEnd
     deadline_s: float | None = None
     queued_s: float = 0.0
     queued_ns: int = field(default_factory=time.perf_counter_ns)
     attempts: int = 0
+    expiry: asyncio.TimerHandle | None = None
 
     @property
     def is_over(self) -> bool:
         """True if nobody waits for it any more."""
-        return self.future.done()
+        return self.end.done()
 
     def fits(self, other: "InferenceJob", *, is_batched: bool) -> bool:
         """Returns whether both can be run in one batch."""
@@ -89,5 +144,5 @@ class InferenceJob:
 
     def fail(self, error: Exception) -> None:
         """Ends it with an error, unless it has ended."""
-        if not self.future.done():
-            self.future.set_exception(error)
+        if not self.end.done():
+            self.end.set_exception(error)

@@ -83,6 +83,10 @@ class ServedLane:
         self._runs.begin(inputs, results_at, wanted)
         self._done = done
 
+    def cancel(self) -> None:
+        """See `RepeatedRuns.cancel`."""
+        self._runs.cancel()
+
     def close(self) -> None:
         """Closes this end."""
         if self._end.fileno() >= 0:

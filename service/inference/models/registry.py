@@ -64,11 +64,13 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
         state: of its files in the repository.
         config_json: that a client has given.
         files: that a client has given, with their digests.
+        given_bytes: their size.
     """
 
     state: tuple[object, ...]
     config_json: str | None
     files: tuple[tuple[str, bytes], ...]
+    given_bytes: int
 
 
 class Registry:
@@ -79,6 +81,7 @@ class Registry:
         workers: gives workers to models.
         queue_size: how many requests of a model may wait.
         load_s: how long loading a model may take.
+        given_bytes: how large the files may be together that clients have sent.
 
     Attributes:
         is_starting: whether the models of the start are not loaded yet, so that clients should ask
@@ -86,13 +89,20 @@ class Registry:
     """
 
     def __init__(
-        self, repository: Repository, workers: WorkerPool, *, queue_size: int, load_s: float
+        self,
+        repository: Repository,
+        workers: WorkerPool,
+        *,
+        queue_size: int,
+        load_s: float,
+        given_bytes: int,
     ) -> None:
         self.is_starting = False
         self._repository = repository
         self._workers = workers
         self._queue_size = queue_size
         self._load_s = load_s
+        self._given_bytes = given_bytes
         self._models: dict[str, dict[int, ServedVersion]] = {}
         self._sources: dict[str, _Source] = {}
         self._failures: dict[str, str] = {}
@@ -276,9 +286,18 @@ class Registry:
         self._failures[name] = reason
 
     def _require_room(self, found: Found) -> None:
-        """Raises ServiceError if clients have given too many models."""
-        given = {name for name, source in self._sources.items() if source.files}
-        if found.files and len(given - {found.name}) >= _MAX_GIVEN:
+        """Raises ServiceError if clients have given too many models, or too large ones."""
+        if not found.files:
+            return
+        given = [source for name, source in self._sources.items() if source.files and name != found.name]
+        size = _size(found) + sum(source.given_bytes for source in given)
+        if size > self._given_bytes:
+            raise ServiceError(
+                Status.EXHAUSTED,
+                f"failed to load {quoted(found.name)}: the files that clients have sent would have {size} bytes; "
+                f"{self._given_bytes} may be; unload one of the models",
+            )
+        if len(given) >= _MAX_GIVEN:
             raise ServiceError(
                 Status.EXHAUSTED,
                 f"failed to load {quoted(found.name)}: there are {_MAX_GIVEN} models whose files clients have sent; "
@@ -292,6 +311,7 @@ class Registry:
             state=self._repository.state_of(name),
             config_json=config_json,
             files=tuple((path, sha256(content).digest()) for path, content in found.files.items()),
+            given_bytes=_size(found),
         )
         is_plain = config_json is None and not found.files
         if loaded is not None and (loaded == source or (is_plain and loaded.state == source.state)):
@@ -370,3 +390,8 @@ def _load_failure(name: str, version: int, error: Exception) -> ServiceError:
     return ServiceError(
         status, f"load failed for model {quoted(name)}: version {version} is at UNAVAILABLE state: {error};"
     )
+
+
+def _size(found: Found) -> int:
+    """Returns the size of the files of a model that a client has sent."""
+    return sum(map(len, found.files.values()))

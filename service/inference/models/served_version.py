@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.packets import BYTES, aligned, type_named
 from neurald.service.inference.models.instance import ModelInstance
-from neurald.service.inference.models.job import InferenceJob, JobOutput, RunRecord
+from neurald.service.inference.models.job import InferenceJob, JobEnd, JobOutput, RunRecord
 from neurald.service.inference.models.job_queue import JobQueue
 from neurald.service.inference.models.request_inputs import checked_inputs, raw_input
 from neurald.service.inference.models.statistics import Statistics
@@ -30,6 +31,7 @@ from neurald.service.inference.protocol.tensors import (
     quoted,
 )
 from neurald.service.inference.repository.model_config import ModelSettings, completed
+from neurald.service.inference.repository.reshapes import Reshapes
 from neurald.service.inference.worker.orders import ModelDescription
 from neurald.service.manager.state import ModelStatus
 
@@ -101,7 +103,9 @@ class ServedVersion:
         )
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
+        #: What its workers say of it, and how clients see it.
         self._loaded: ModelDescription | None = None
+        self._reshapes: Reshapes | None = None
         self._outputs: dict[str, int] = {}
         self._is_closing = False
         self._drained: asyncio.Future[None] | None = None
@@ -152,14 +156,24 @@ class ServedVersion:
 
     @property
     def loaded(self) -> ModelDescription:
-        """What the model is.
+        """What the model is for clients.
 
         Raises:
             ServiceError: it is not loaded.
         """
+        return self._known_reshapes().described
+
+    @property
+    def loaded_by_worker(self) -> ModelDescription:
+        """What the model is for those who talk to its workers; see `loaded`."""
         if self._loaded is None:
             raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not loaded yet")
         return self._loaded
+
+    def _known_reshapes(self) -> Reshapes:
+        if self._reshapes is None:
+            raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not loaded yet")
+        return self._reshapes
 
     def status(self) -> ModelStatus:
         """Describes it for operators."""
@@ -185,6 +199,7 @@ class ServedVersion:
         self.config = completed(self.config, self.name, loaded)
         self._outputs = {each.name: n for n, each in enumerate(loaded.outputs)}
         self._loaded = loaded
+        self._reshapes = Reshapes(self.config, loaded)
         await asyncio.gather(*(each.start() for each in others))
 
     async def close(self, drain_s: float = _DRAIN_S) -> None:
@@ -249,9 +264,37 @@ class ServedVersion:
         Raises:
             ServiceError: the request is not valid, or cannot be run.
         """
+        future: asyncio.Future[object] = self._loop.create_future()
+        job = self.begin(request, encode, timeout_s, future, note_run)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self.abandon(job)
+            raise
+        finally:
+            has_ended = future.done() and not future.cancelled()
+            self.note_end(job, is_failed=has_ended and future.exception() is not None)
+
+    def begin(
+        self,
+        request: InferenceRequest,
+        encode: Encode,
+        timeout_s: float | None,
+        end: JobEnd,
+        note_run: NoteRun | None = None,
+    ) -> InferenceJob:
+        """Begins to run the model; see `infer`. Returns the request, for `note_end` or `abandon`.
+
+        Args:
+            request, encode, timeout_s, note_run: see `infer`.
+            end: receives the answer or the error, possibly before this returns.
+
+        Raises:
+            ServiceError: the request is not valid, or refused.
+        """
         if self._is_closing or all(each.has_given_up for each in self._instances):
             raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
-        job = self._job(request, encode, timeout_s, note_run)
+        job = self._job(request, encode, timeout_s, end, note_run)
         now_s = self._loop.time()
         try:
             self._queue.put(
@@ -263,36 +306,39 @@ class ServedVersion:
         except ServiceError:
             self.statistics.refused += 1
             raise
-        expiry = None
         if job.deadline_s is not None:
-            expiry = self._loop.call_at(job.deadline_s, self._expire, job)
+            job.expiry = self._loop.call_at(job.deadline_s, self._expire, job)
         self._dispatch()
-        try:
-            return await job.future
-        except asyncio.CancelledError:
-            self._cancel(job)
-            raise
-        except ServiceError:
+        return job
+
+    def note_end(self, job: InferenceJob, *, is_failed: bool) -> None:
+        """Notes that a request has ended."""
+        if is_failed:
             self.statistics.failed(time.perf_counter_ns() - job.queued_ns)
-            raise
-        finally:
-            if expiry is not None:
-                expiry.cancel()
+        if job.expiry is not None:
+            job.expiry.cancel()
 
     def _job(
         self,
         request: InferenceRequest,
         encode: Encode,
         timeout_s: float | None,
+        end: JobEnd,
         note_run: NoteRun | None,
     ) -> InferenceJob:
-        loaded = self.loaded
+        reshapes = self._known_reshapes()
+        loaded = reshapes.described
         for name in _REFUSED:
             if request.parameters.get(name):
                 raise ServiceError(
                     Status.INVALID, f"the model {self.name} is not served in sequences, so it takes no {name}"
                 )
         inputs = checked_inputs(request.inputs, loaded.inputs, self.name, self.settings.max_batch_size)
+        if reshapes.has_any:
+            inputs = [
+                replace(each, shape=reshapes.of_model(position, each.shape))
+                for position, each in enumerate(inputs)
+            ]
         rows = inputs[0].shape[0] if self.settings.max_batch_size and inputs else 1
         wanted = request.outputs
         positions: list[int] = []
@@ -332,7 +378,7 @@ class ServedVersion:
             rows=rows,
             wanted=chosen,
             finish=finish,
-            future=self._loop.create_future(),
+            end=end,
             deadline_s=self._deadline_s(request, timeout_s),
         )
         return job
@@ -368,8 +414,11 @@ class ServedVersion:
         return self._loop.time() + min(*limits, _MAX_TIMEOUT_S) if limits else None
 
     def _output(self, output: JobOutput, wanted: WantedOutput | None) -> OutputTensor:
-        described = self.loaded.outputs[output.position]
+        reshapes = self._known_reshapes()
+        described = reshapes.described.outputs[output.position]
         data, shape, datatype = output.data, output.shape, datatype_of(output.kind)
+        if reshapes.has_any:
+            shape = reshapes.of_client(output.position, shape)
         if wanted is not None and wanted.classes:
             labels = self._labels.get(described.name, ())
             data, shape = _classes(output, wanted, labels, is_batched=self.settings.max_batch_size > 0)
@@ -438,9 +487,10 @@ class ServedVersion:
 
     def _expire(self, job: InferenceJob) -> None:
         job.fail(ServiceError(Status.LATE, "Deadline Exceeded: the request has taken longer than it may"))
-        self._cancel(job)
+        self.abandon(job)
 
-    def _cancel(self, job: InferenceJob) -> None:
+    def abandon(self, job: InferenceJob) -> None:
+        """Stops the run of a request for which nobody waits any more."""
         for each in self._instances:
             each.cancel(job)
         self._queue.drop_ended()

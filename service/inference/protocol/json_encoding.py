@@ -61,6 +61,8 @@ _FLAT: Final[dict[str, msgspec.json.Decoder[Any]]] = {
 #: Kinds of NumPy's arrays of which elements of a kind may be given.
 _ACCEPTED: Final = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}
 _ENCODER: Final = msgspec.json.Encoder()
+#: How many bytes of elements are decoded at a time.
+_PART_BYTES: Final = 1 << 18
 #: How deep the lists of a tensor's elements may be nested.
 _MAX_NESTING: Final = 100
 #: The most dimensions of NumPy's arrays, in every version of it.
@@ -69,6 +71,21 @@ _MAX_RANK: Final = 32
 _BINARY_OUTPUT: Final = "binary_data_output"
 _BINARY: Final = "binary_data"
 _BINARY_SIZE: Final = "binary_data_size"
+
+
+class ParsedRequest(msgspec.Struct, frozen=True, eq=False):
+    """The JSON of an inference, whose meaning is not checked yet.
+
+    Attributes:
+        request: its fields.
+        elements: the bytes of each input whose elements are in the JSON, or what is wrong with them;
+            None for other inputs.
+        binary: what follows the JSON; None if nothing may.
+    """
+
+    request: _Request
+    elements: tuple[memoryview | ServiceError | None, ...]
+    binary: memoryview | None
 
 
 def decode_request(
@@ -85,6 +102,15 @@ def decode_request(
     Raises:
         ServiceError: it is not valid.
     """
+    return checked_request(model, version, parse_request(body, header_bytes), regions)
+
+
+def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
+    """Does the part of `decode_request` that takes time for much JSON. Any thread may call this.
+
+    Raises:
+        ServiceError: it is not JSON, or not of a request.
+    """
     view = memoryview(body)
     if header_bytes is not None and not 0 <= header_bytes <= len(body):
         raise ServiceError(
@@ -100,9 +126,33 @@ def decode_request(
         raise ServiceError(Status.INVALID, f"failed to parse the request JSON: {error}") from None
     if len(request.inputs) > MAX_TENSORS or len(request.outputs) > MAX_TENSORS:
         raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs or outputs")
+    elements = tuple(map(_parsed_elements, request.inputs))
+    return ParsedRequest(request, elements, None if header_bytes is None else binary)
+
+
+def _parsed_elements(given: _Input) -> memoryview | ServiceError | None:
+    parameters = _without_nulls(given.parameters)
+    if not memoryview(given.data).nbytes or REGION in parameters or _BINARY_SIZE in parameters:
+        return None
+    try:
+        return _elements(given, checked_shape(given.name, given.shape))
+    except ServiceError as error:
+        return ServiceError(error.status, str(error))
+
+
+def checked_request(
+    model: str, version: str, parsed: ParsedRequest, regions: RegionTable
+) -> InferenceRequest:
+    """Does the rest of `decode_request`.
+
+    Raises:
+        ServiceError: it is not valid.
+    """
+    request = parsed.request
+    binary = memoryview(b"") if parsed.binary is None else parsed.binary
     inputs: list[InputTensor] = []
     at = 0
-    for each in request.inputs:
+    for each, elements in zip(request.inputs, parsed.elements, strict=True):
         given = _without_nulls(each.parameters)
         size = given.get(_BINARY_SIZE)
         _require_one_source(each, given)
@@ -124,7 +174,7 @@ def decode_request(
                     f"Unable to parse 'binary_data_size': input {quoted(each.name)} has {size!r}; a number is "
                     "expected",
                 )
-            if size and header_bytes is None:
+            if size and parsed.binary is None:
                 raise ServiceError(
                     Status.INVALID,
                     "must specify valid 'Infer-Header-Content-Length' in request header and 'binary_data_size' "
@@ -138,8 +188,10 @@ def decode_request(
                 )
             source = Bytes(binary[at : at + size])
             at += size
+        elif isinstance(elements, ServiceError):
+            raise elements
         else:
-            source = Bytes(_elements(each, shape))
+            source = Bytes(_elements(each, shape) if elements is None else elements)
         inputs.append(InputTensor(name=each.name, datatype=each.datatype, shape=shape, source=source))
     if at != len(binary):
         raise ServiceError(
@@ -196,6 +248,8 @@ def _elements(given: _Input, shape: tuple[int, ...]) -> memoryview:
     kind = "O" if datatype == "BYTES" else dtype_of(datatype).kind
     try:
         try:
+            if kind != "O" and memoryview(given.data).nbytes > _PART_BYTES:
+                return _in_parts(given, _FLAT[kind], math.prod(shape))
             elements: list[Any] = _FLAT[kind].decode(given.data)
         except msgspec.ValidationError:
             elements = msgspec.json.decode(given.data)
@@ -208,6 +262,36 @@ def _elements(given: _Input, shape: tuple[int, ...]) -> memoryview:
             Status.INVALID, f"input {quoted(given.name)}: its data are not understood: {error}"
         ) from None
     return bytes_of_elements(given.name, datatype, elements, math.prod(shape))
+
+
+def _in_parts(given: _Input, decoder: "msgspec.json.Decoder[Any]", count: int) -> memoryview:
+    """Returns the bytes of a tensor with many elements that are not nested.
+
+    A part is decoded at a time, so that other threads can run between, and the numbers of all need
+    not be objects at the same time.
+
+    Raises:
+        msgspec.ValidationError: they are nested, or of another type.
+        ServiceError: there are more or fewer.
+    """
+    content = bytes(memoryview(given.data))
+    start, end = content.find(b"[") + 1, content.rfind(b"]")
+    if content.find(b"[", start, end) >= 0:
+        raise msgspec.ValidationError("the elements are nested")
+    parts: list[memoryview] = []
+    found = 0
+    while start <= end:
+        comma = content.find(b",", start + _PART_BYTES, end)
+        stop = end if comma < 0 else comma
+        elements = decoder.decode(b"[%b]" % content[start:stop])
+        found += len(elements)
+        if found > count or (not elements and (parts or stop < end)):
+            raise _wrong_count(quoted(given.name), found, count)
+        parts.append(bytes_of_elements(given.name, given.datatype, elements, len(elements)))
+        start = stop + 1
+    if found != count:
+        raise _wrong_count(quoted(given.name), found, count)
+    return memoryview(b"".join(parts))
 
 
 def bytes_of_elements(name: str, datatype: str, elements: list[Any], count: int) -> memoryview:

@@ -57,12 +57,23 @@ class Bytes:
         """See `InputBytes.release`."""
 
 
+class RegionPlace(Protocol):
+    """Where a part of a region is, for later requests. It does not keep the region."""
+
+    def part(self) -> "RegionPart | None":
+        """Returns the part for another request; None if the region is not registered any more."""
+
+
 class RegionPart(Protocol):
     """A part of a region of shared memory, which another process may change or truncate."""
 
     @property
     def size(self) -> int:
         """The number of bytes."""
+
+    @property
+    def place(self) -> RegionPlace:
+        """Where it is."""
 
     def copy_into(self, target: memoryview) -> None:
         """Copies its bytes; see `InputBytes.copy_into`."""

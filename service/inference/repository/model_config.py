@@ -16,6 +16,7 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.protocol.element_types import config_type
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.messages import POOL, ModelConfig
+from neurald.service.inference.repository.reshapes import reshape_fault
 from neurald.service.inference.worker.orders import LoadOrder, ModelDescription, Warmup
 
 PLATFORM: Final = "neurald_tflite"
@@ -248,6 +249,7 @@ def completed(config: Any, name: str, loaded: ModelDescription) -> Any:
     ):
         _check(name, kind, declared, actual, is_batched=is_batched)
         labels = {each.name: each.label_filename for each in declared} if kind == "output" else {}
+        reshapes = {each.name: _copy(each) for each in declared if each.HasField("reshape")}
         formats = {each.name: each.format for each in declared} if kind == "input" else {}
         del declared[:]
         for tensor in actual:
@@ -255,6 +257,9 @@ def completed(config: Any, name: str, loaded: ModelDescription) -> Any:
             entry.data_type = (
                 POOL.FindEnumTypeByName("inference.DataType").values_by_name[config_type(tensor.kind)].number
             )
+            if tensor.name in reshapes:
+                entry.dims[:] = reshapes[tensor.name].dims
+                entry.reshape.CopyFrom(reshapes[tensor.name].reshape)
             if kind == "output":
                 entry.label_filename = labels.get(tensor.name, "")
             else:
@@ -265,6 +270,12 @@ def completed(config: Any, name: str, loaded: ModelDescription) -> Any:
         result.version_policy.latest.num_versions = 1
     if not result.default_model_filename:
         result.default_model_filename = "model.tflite"
+    return result
+
+
+def _copy(message: Any) -> Any:
+    result = type(message)()
+    result.CopyFrom(message)
     return result
 
 
@@ -297,12 +308,18 @@ def _check(
                 f"it is {config_type(tensor.kind)}",
             )
         dims = dims_of(tensor, is_batched=is_batched)
-        fits = len(dims) == len(each.dims) and all(
-            -1 in (known, given) or known == given for known, given in zip(dims, each.dims, strict=True)
+        has_reshape = each.HasField("reshape")
+        if has_reshape and (fault := reshape_fault(list(each.dims), list(each.reshape.shape))):
+            raise ServiceError(
+                Status.INVALID, f"the configuration of the model {name}: the {kind} {each.name!r} {fault}"
+            )
+        wanted = each.reshape.shape if has_reshape else each.dims
+        fits = len(dims) == len(wanted) and all(
+            -1 in (known, given) or known == given for known, given in zip(dims, wanted, strict=True)
         )
-        if each.dims and tensor.shape is not None and not fits:
+        if (each.dims or has_reshape) and tensor.shape is not None and not fits:
             raise ServiceError(
                 Status.INVALID,
-                f"the configuration of the model {name}: the {kind} {each.name!r} has the dims "
-                f"{list(each.dims)}; in the model they are {dims}",
+                f"the configuration of the model {name}: the {kind} {each.name!r} has the "
+                f"{'reshape' if has_reshape else 'dims'} {list(wanted)}; in the model they are {dims}",
             )

@@ -1,6 +1,7 @@
 """The calls of the V2 protocol, whatever transport they came over."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 from neurald._version import __version__
@@ -14,6 +15,7 @@ from neurald.service.inference.protocol.messages import message_type
 from neurald.service.inference.protocol.regions import NoRegions, RegionTable
 from neurald.service.inference.protocol.tensors import InferenceRequest, Parameter, quoted
 from neurald.service.inference.repository.model_config import PLATFORM
+from neurald.service.inference.server.direct_run import DirectRun
 from neurald.service.inference.server.log_settings import LogSettings
 from neurald.service.inference.server.trace_settings import Changes
 from neurald.service.inference.server.traces import RequestTraces
@@ -187,6 +189,36 @@ class Calls:
             request.release()
             if trace is not None:
                 self._traces.end(trace)
+
+    def begin(
+        self,
+        request: InferenceRequest,
+        encode: Encode,
+        timeout_s: float | None,
+        ended: Callable[[object, Exception | None], None],
+    ) -> Callable[[], bool]:
+        """Begins to run a model; see `infer`.
+
+        Args:
+            request, encode, timeout_s: see `infer`.
+            ended: is called with the answer and the error, one of which is None, possibly before
+                this returns. It raises nothing.
+
+        Returns:
+            A function that ends the request early, without a call of `ended`; it returns False if
+                the request has ended.
+
+        Raises:
+            ServiceError: the request is not valid, or refused.
+        """
+        run = DirectRun(request, self._traces, ended)
+        try:
+            found = self.registry.find(request.model, request.version)
+            run.begin(found, encode, timeout_s)
+        except BaseException:
+            run.fail()
+            raise
+        return run.abandon
 
     # Settings.
 

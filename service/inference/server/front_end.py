@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
-from grpc_reflection.v1alpha._async import ReflectionServicer
+from grpc_health.v1 import health_pb2_grpc
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.address import Address
@@ -23,7 +21,6 @@ from neurald.hal.records import replace
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.models.worker_pool import WorkerPool
-from neurald.service.inference.protocol.messages import POOL, SERVICE
 from neurald.service.inference.repository.folders import Repository
 from neurald.service.inference.server.calls import Calls
 from neurald.service.inference.server.grpc_server import GrpcServer
@@ -31,6 +28,7 @@ from neurald.service.inference.server.grpc_service import GRPC_HEADER_PREFIX, V2
 from neurald.service.inference.server.health import ReadinessHealth
 from neurald.service.inference.server.lane_listener import LaneListener
 from neurald.service.inference.server.log_settings import LogSettings
+from neurald.service.inference.server.reflection import reflection_handlers
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
 from neurald.service.inference.server.restrictions import Restrictions
@@ -88,7 +86,11 @@ class FrontEnd:
             workers = WorkerPool(settings.workers)
             cleanup.callback(workers.close)
             registry = Registry(
-                repository, workers, queue_size=settings.limits.queue, load_s=settings.limits.load_s
+                repository,
+                workers,
+                queue_size=settings.limits.queue,
+                load_s=settings.limits.load_s,
+                given_bytes=settings.limits.total_bytes,
             )
             registry.is_starting = True
             shared = SharedMemoryRegions() if settings.allow_client_shm else None
@@ -173,10 +175,7 @@ class FrontEnd:
         server.add_generic_rpc_handlers((service.handlers(),))
         readiness = ReadinessHealth(lambda: calls.is_ready)
         health_pb2_grpc.add_HealthServicer_to_server(readiness, server)
-        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
-            ReflectionServicer(names, pool=_reflected_pool()), server
-        )
+        server.add_generic_rpc_handlers(reflection_handlers())
         try:
             credentials = _grpc_credentials(settings) if settings.tls_certificate else None
             port = server.add_port(address.numeric.target, credentials)
@@ -316,13 +315,6 @@ def _tls_context(settings: ServiceSettings) -> ssl.SSLContext | None:
             context.load_verify_locations(files.revoked)
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     return context
-
-
-def _reflected_pool() -> Any:
-    """Returns the pool of messages that reflection describes: ours, and gRPC's own."""
-    for module in (health_pb2, reflection_pb2):
-        POOL.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-    return POOL
 
 
 @contextlib.contextmanager

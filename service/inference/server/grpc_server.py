@@ -7,7 +7,7 @@ once; the loop's thread sends the answer itself. The core's interface, `grpc._cy
 one on which `grpc.server` and `grpc.aio` are built, and is not documented.
 
 Handlers are those of `grpc.aio`: coroutine functions, or asynchronous generators for streams, with
-a `ServerCall` as their context.
+a `ServerCall` as their context. A `DirectMethod` needs no task.
 """
 
 import asyncio
@@ -49,6 +49,22 @@ class _Details:
         self.invocation_metadata = metadata
 
 
+class DirectMethod:
+    """A method with one message and one answer, whose handler is no coroutine.
+
+    Args:
+        begin: is called with the message and the call, which it ends at once, or later by
+            `ServerCall.finish` or `refuse`. Returns what is called if the client leaves before.
+    """
+
+    def __init__(self, begin: Callable[[bytes, "ServerCall"], Callable[[], None] | None]) -> None:
+        self._begin = begin
+
+    def __call__(self, message: bytes, call: "ServerCall") -> Callable[[], None] | None:
+        """Begins a call."""
+        return self._begin(message, call)
+
+
 class ServerCall:
     """One call, the context of its handler. Belongs to the event loop, except what says otherwise.
 
@@ -64,6 +80,7 @@ class ServerCall:
         self.method: str = event.call_details.method.decode("ascii", "replace")
         self._deadline_s: float = event.call_details.deadline
         self._task: asyncio.Task[None] | None = None
+        self._abandon: Callable[[], None] | None = None
         self._reading: asyncio.Future[bytes | None] | None = None
         self._sending: asyncio.Future[None] | None = None
         self._has_begun_answer = False
@@ -131,6 +148,10 @@ class ServerCall:
         self._task = task
         if self._is_gone:
             task.cancel()
+
+    def begin_directly(self, method: DirectMethod, message: bytes) -> None:
+        """Begins a call of such a method."""
+        self._abandon = method(message, self)
 
     async def read(self) -> bytes | None:
         """Returns the next message; None after the last one."""
@@ -201,6 +222,8 @@ class ServerCall:
         self._is_gone = self._is_over = True
         if self._task is not None:
             self._task.cancel()
+        if self._abandon is not None:
+            self._abandon()
 
 
 class GrpcServer:
@@ -368,6 +391,9 @@ class GrpcServer:
         handler = self._handler(call)
         if message is None and not handler.request_streaming:
             call.refuse(grpc.StatusCode.INTERNAL, "the call has no message")
+            return
+        if message is not None and isinstance(handler.unary_unary, DirectMethod):
+            call.begin_directly(handler.unary_unary, message)
             return
         task = self._loop.create_task(self._answer(call, handler, message))
         self._tasks.add(task)

@@ -19,10 +19,11 @@ from neurald.service.inference.protocol.grpc_encoding import (
     encode_stream_answer,
     encode_stream_failure,
 )
+from neurald.service.inference.protocol.known_requests import KnownRequests
 from neurald.service.inference.protocol.messages import SERVICE, message_type
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.calls import Calls, model_parameters
-from neurald.service.inference.server.grpc_server import ServerCall
+from neurald.service.inference.server.grpc_server import DirectMethod, ServerCall
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
 from neurald.service.inference.server.restrictions import Restrictions
@@ -96,6 +97,7 @@ class V2Service:
         self._restrictions = restrictions
         self._regions = regions
         self._budget = budget
+        self._known = KnownRequests(calls.regions)
         self._token = f"Bearer {token}".encode() if token else b""
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -104,7 +106,7 @@ class V2Service:
             name: grpc.unary_unary_rpc_method_handler(self._unary(name, call))
             for name, call in self._table().items()
         }
-        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(self._infer)
+        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(DirectMethod(self._begin_infer))
         handlers["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
@@ -181,17 +183,35 @@ class V2Service:
 
         return handle
 
-    async def _infer(self, data: bytes, context: ServerCall) -> bytes:
+    def _begin_infer(self, data: bytes, call: ServerCall) -> Callable[[], None] | None:
+        """Begins an inference; returns what ends it early."""
         try:
-            self._admit(context, _INFERENCE)
-            with self._budget.holding(len(data)):
-                request = decode_request(data, self._calls.regions)
-                answer = await self._calls.infer(request, encode_answer, context.time_remaining())
-            assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
-            return answer
+            self._admit(call, _INFERENCE)
+            self._budget.take(len(data))
         except Exception as error:
-            await self._refuse(context, error)
-        raise AssertionError("unreachable")
+            _refuse(call, error)
+            return None
+
+        def ended(answer: object, error: Exception | None) -> None:
+            self._budget.give_back(len(data))
+            if error is not None:
+                _refuse(call, error)
+            else:
+                assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
+                call.finish(answer)
+
+        try:
+            request = self._known.decode(data)
+            abandon = self._calls.begin(request, encode_answer, call.time_remaining(), ended)
+        except Exception as error:
+            ended(None, error)
+            return None
+
+        def leave() -> None:
+            if abandon():
+                self._budget.give_back(len(data))
+
+        return leave
 
     async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
         """Answers the requests of a stream in their order, several of which are under way at once."""
@@ -255,19 +275,19 @@ class V2Service:
             self._admit(context, group)
             yield
         except Exception as error:
-            await self._refuse(context, error)
+            _refuse(context, error)
+            raise grpc.aio.AbortError from error
 
-    @staticmethod
-    async def _refuse(context: ServerCall, error: Exception) -> None:
-        """Ends a call with the status of an error, which is being handled."""
-        if isinstance(error, ServiceError):
-            await context.abort(_CODES[error.status], str(error))
-        if isinstance(error, Error):
-            await context.abort(grpc.StatusCode.INTERNAL, str(error))
-        if isinstance(error, grpc.aio.AbortError):
-            raise error
-        logger.exception("a call failed")
-        await context.abort(grpc.StatusCode.INTERNAL, f"unexpected {type(error).__name__}")
+
+def _refuse(call: ServerCall, error: Exception) -> None:
+    """Ends a call with the status of an error."""
+    if isinstance(error, ServiceError):
+        call.refuse(_CODES[error.status], str(error))
+    elif isinstance(error, Error):
+        call.refuse(grpc.StatusCode.INTERNAL, str(error))
+    elif not isinstance(error, grpc.aio.AbortError):
+        logger.error("a call failed", exc_info=error)
+        call.refuse(grpc.StatusCode.INTERNAL, f"unexpected {type(error).__name__}")
 
 
 def _refuse_repository(request: Any) -> None:

@@ -19,7 +19,12 @@ from neurald.service.inference.protocol.generate_encoding import (
     decode_generate_request,
     encode_generate_answer,
 )
-from neurald.service.inference.protocol.json_encoding import decode_request, encode_answer
+from neurald.service.inference.protocol.json_encoding import (
+    ParsedRequest,
+    checked_request,
+    encode_answer,
+    parse_request,
+)
 from neurald.service.inference.protocol.messages import as_json
 from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.inference.server.calls import Calls, parse_json_parameters
@@ -59,6 +64,8 @@ _DISCARD_S: Final = 5.0
 _ENVELOPE_BYTES: Final = 64 << 10
 #: The largest body of a call that has neither tensors nor files.
 _SMALL_BODY_BYTES: Final = 1 << 20
+#: Shorter JSON of inferences is parsed at once, which takes some milliseconds.
+_SHORT_JSON_BYTES: Final = 1 << 18
 _ENCODER: Final = msgspec.json.Encoder()
 
 Scope = Mapping[str, Any]
@@ -104,6 +111,8 @@ class HttpApp:
         self._regions = regions
         self._budget = budget
         self._message_bytes = message_bytes
+        #: Held while a thread parses, since several would only wait for each other.
+        self._parsing = asyncio.Lock()
         self._token = f"Bearer {token}".encode() if token else b""
         self._routes = [
             (method, group, re.compile(pattern + r"/?"), call)
@@ -266,7 +275,8 @@ class HttpApp:
         if header_bytes == 0:
             request = self._calls.raw_request(model, version, memoryview(content))
         else:
-            request = decode_request(model, version, content, header_bytes, self._calls.regions)
+            parsed = await self._parsed(content, header_bytes)
+            request = checked_request(model, version, parsed, self._calls.regions)
         task = asyncio.ensure_future(self._calls.infer(request, encode_answer))
         answer = await body.unless_gone(task)
         encoded, header_bytes = answer
@@ -280,6 +290,13 @@ class HttpApp:
         if not encoding:
             return 200, encoded, headers
         return 200, await compressed(encoded, encoding), [*headers, (b"content-encoding", encoding)]
+
+    async def _parsed(self, content: bytes, header_bytes: int | None) -> ParsedRequest:
+        """Parses JSON; much of it in another thread, so that other clients need not wait."""
+        if (len(content) if header_bytes is None else header_bytes) <= _SHORT_JSON_BYTES:
+            return parse_request(content, header_bytes)
+        async with self._parsing:
+            return await asyncio.to_thread(parse_request, content, header_bytes)
 
     async def _generate(self, body: "_Body", model: str, version: str) -> Answer:
         return 200, await self._generated(body, model, version), _JSON

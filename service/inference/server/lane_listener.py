@@ -114,7 +114,7 @@ class LaneListener:
         try:
             found = self._registry.find(wanted.name, wanted.version)
             lane = found.open_lane()
-            loaded = found.loaded
+            loaded = found.loaded_by_worker
         except ServiceError as error:
             code = _CODES.get(error.status, ResultCode.OP_FAILED)
             return Refused(code=code, message=str(error)), None

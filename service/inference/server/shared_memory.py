@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import stat
+import weakref
 from collections.abc import Mapping
 from typing import Final
 
@@ -58,6 +59,25 @@ class _SharedFile:
         return self._descriptor
 
 
+class _Place:
+    """Implements `RegionPlace`."""
+
+    __slots__ = ("_offset", "_region", "_regions", "_size")
+
+    def __init__(self, regions: "SharedMemoryRegions", region: _SharedFile, offset: int, size: int) -> None:
+        self._regions = regions
+        self._region = weakref.ref(region)
+        self._offset = offset
+        self._size = size
+
+    def part(self) -> "_Part | None":
+        """See `RegionPlace.part`."""
+        region = self._region()
+        if region is None or not self._regions.has(region):
+            return None
+        return _Part(self._regions, region, self._offset, self._size)
+
+
 class _Part:
     """A part of a region, as a request names it. The region is in use until it is released."""
 
@@ -68,6 +88,12 @@ class _Part:
         self.size = size
         self._is_used = True
         region.uses += 1
+
+    @property
+    def place(self) -> _Place:
+        """See `RegionPart.place`."""
+        region = self._region
+        return _Place(self._regions, region, self._offset - region.offset, self.size)
 
     def release(self) -> None:
         """See `RegionPart.release`."""
@@ -164,9 +190,13 @@ class SharedMemoryRegions:
             region.is_leaving = True
             self.leave(region)
 
+    def has(self, region: _SharedFile) -> bool:
+        """Returns whether this very region is registered."""
+        return self._regions.get(region.name) is region
+
     def leave(self, region: _SharedFile) -> None:
         """Removes a region that is to be unregistered, unless requests use it."""
-        if region.is_leaving and not region.uses and self._regions.get(region.name) is region:
+        if region.is_leaving and not region.uses and self.has(region):
             del self._regions[region.name]
 
     def part_of(self, tensor: str, parameters: Mapping[str, Parameter]) -> _Part | None:

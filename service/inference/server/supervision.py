@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from neurald.hal.errors import BadState
+from neurald.hal.model.types import counted
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.records import DECODE_ERRORS
@@ -134,5 +135,5 @@ class SupervisedFrontEnd:
                 f"{protocol.upper()} at {address}" for protocol, address in self._status.addresses.items()
             )
             served = sum(each.is_ready for each in self._status.models)
-            notice(f"serving {served} models over {places}")
+            notice(f"serving {counted(served, 'model')} over {places}")
         self._was_ready = self._status.is_ready

@@ -24,11 +24,12 @@ from neurald.hal.lanes.packets import (
     decode_order,
     encode,
 )
-from neurald.hal.lanes.repeats import COMPLETION, SUBMISSION
+from neurald.hal.lanes.repeats import COMPLETION, SUBMISSION, number_after
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.service.inference.worker.loaded_model import LoadedModel
+from neurald.service.inference.worker.native_lane import NativeLane
 from neurald.service.inference.worker.runner import Runner
 
 logger = logging.getLogger(__name__)
@@ -48,13 +49,17 @@ class LaneServer:
 
     def __init__(self, end: socket.socket, model: LoadedModel, *, is_trusted: bool) -> None:
         self._end = end
+        self._model = model
         self._runner = Runner(model, copies=not (is_trusted or model.tolerates_changing_inputs))
         self._spins = not is_trusted
         self._arena: SharedMemory | None = None
         self._ring: RingEnd | None = None
+        self._native: NativeLane | None = None
         self._orders: dict[int, RunOrder] = {}
         self._told: dict[int, RunAnswer] = {}
         self._lock = threading.Lock()
+        #: The number of the latest run, and of the one that Python has under way.
+        self._latest = 0
         self._number: int | None = None
         self._cancelled: int | None = None
 
@@ -74,6 +79,9 @@ class LaneServer:
 
     def hang_up(self) -> None:
         """Ends the run under way, since its caller has left."""
+        native = self._native
+        if native is not None:
+            native.cancel()
         self._runner.cancel()
 
     def cancel(self, number: int) -> None:
@@ -86,12 +94,8 @@ class LaneServer:
 
     def _serve(self) -> None:
         try:
-            while True:
-                if self._ring is None or not self._is_asked_by_ring(self._ring):
-                    if not self._read_packet():
-                        return
-                else:
-                    self._repeat(self._ring)
+            while self._serve_once():
+                pass
         except (OSError, Error, struct.error, *DECODE_ERRORS) as error:
             # What is wrong with a lane is wrong with its caller, who sees that it is closed.
             logger.debug("a lane ends: %s", error)
@@ -102,26 +106,44 @@ class LaneServer:
             self._runner.forget_arena()
             self._orders.clear()
             self._told.clear()
-            self._ring = None
+            if self._native is not None:
+                self._native.close()
+            self._ring = self._native = None
             if self._arena is not None:
                 self._arena.close()
                 self._arena = None
 
-    def _is_asked_by_ring(self, ring: RingEnd) -> bool:
+    def _serve_once(self) -> bool:
+        """Does what the caller wants next; returns False at the end of the lane."""
+        ring, native = self._ring, self._native
+        if ring is None or native is None:
+            return self._read_packet()
+        taken = ring.taken_number
+        is_left = native.serve()
+        self._latest = number_after(self._latest, ring.taken_number - taken)
+        if not self._is_asked_by_ring(ring, spins=self._spins and not native.was_idle):
+            return self._read_packet()
+        if is_left or not native.is_useful:
+            self._repeat(ring, native)
+        return True
+
+    @staticmethod
+    def _is_asked_by_ring(ring: RingEnd, *, spins: bool) -> bool:
         """Waits for the caller; returns whether it repeats a run, and else a packet has arrived."""
         began = time.perf_counter()
-        if not (self._spins and ring.spin()) and not ring.sleep(None):
+        if not (spins and ring.spin()) and not ring.sleep(None):
             return False
         ring.note_wait(time.perf_counter() - began)
         return True
 
-    def _repeat(self, ring: RingEnd) -> None:
+    def _repeat(self, ring: RingEnd, native: NativeLane) -> None:
         """Runs one of the kept orders again."""
-        number, slot = SUBMISSION.unpack_from(ring.take())
+        (slot,) = SUBMISSION.unpack_from(ring.take())
+        number = self._latest = number_after(self._latest)
         order, told = self._orders.get(slot), self._told.get(slot)
         if order is None:
             raise BadState("a run is repeated that is not known")
-        answer, memory = self._answer(order, number)
+        answer, memory = self._answer(order, number, is_cancelled=ring.is_cancelled)
         if (
             isinstance(answer, RunAnswer)
             and told is not None
@@ -130,13 +152,17 @@ class LaneServer:
             and answer.receipt.origin == told.receipt.origin
         ):
             receipt = answer.receipt
-            ring.put(COMPLETION.pack(number, 1, receipt.read_ns, receipt.run_ns, receipt.written_ns))
+            ring.put(COMPLETION.pack(False, receipt.run_ns, receipt.read_ns, receipt.written_ns))
+            native.let_run(slot, self._runner.bound_run(order), receipt.run_ns)
             return
-        ring.put(COMPLETION.pack(number, 0, 0, 0, 0))
+        native.forget(slot)
+        ring.put(COMPLETION.pack(True, 0, 0, 0))
         self._tell(slot, number, answer, memory)
 
     def _read_packet(self) -> bool:
         """Obeys one packet; returns False at the end of the lane."""
+        if self._ring is not None:
+            self._ring.note_packets()
         packet, descriptor = socket_end.receive(self._end)
         if not packet:
             return False
@@ -158,6 +184,9 @@ class LaneServer:
         if not 0 <= order.slot < KEPT_ORDERS:
             raise BadState(f"an order has the slot {order.slot}; there are {KEPT_ORDERS}")
         self._orders[order.slot] = order
+        self._latest = order.number
+        if self._native is not None:
+            self._native.forget(order.slot)
         self._tell(order.slot, order.number, *self._answer(order, order.number))
         return True
 
@@ -170,7 +199,10 @@ class LaneServer:
             memory = SharedMemory.received(descriptor, order.size, constant=False)
             self._ring = RingEnd(memory, self._end, RingSide.DAEMON)
             memory.close()  # only the mapping is needed
+            self._native = NativeLane(self._model.native_lanes, self._ring, self._end, spins=self._spins)
             return
+        if self._native is not None:
+            self._native.clear()
         self._runner.forget_arena()
         self._orders.clear()
         self._told.clear()
@@ -193,10 +225,12 @@ class LaneServer:
             if memory is not None:
                 memory.close()
 
-    def _answer(self, order: RunOrder, number: int) -> tuple[Answer, SharedMemory | None]:
+    def _answer(
+        self, order: RunOrder, number: int, *, is_cancelled: bool = False
+    ) -> tuple[Answer, SharedMemory | None]:
         with self._lock:
             self._number = number
-            is_cancelled = self._cancelled == number
+            is_cancelled = is_cancelled or self._cancelled == number
         try:
             if is_cancelled:
                 raise Cancelled("the caller cancelled the run")

@@ -18,6 +18,7 @@ from neurald.hal.sync.deadline import deadline_in
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.devices.on_demand import OnDemandDevice
 from neurald.runtime.function.tensor_info import TensorInfo, inputs_of, outputs_of
+from neurald.service.inference.worker.native_lanes import NativeLanes
 from neurald.service.inference.worker.orders import (
     LoadOrder,
     ModelDescription,
@@ -46,6 +47,7 @@ class LoadedModel:
         name: of the model.
         compilation: the compiled model.
         description: what the front end tells clients.
+        native_lanes: what lanes share that native code serves.
 
     Raises:
         BadData: the file is not a valid model, cannot be served, or its warm-up does not fit it.
@@ -56,6 +58,7 @@ class LoadedModel:
         self.name = order.name
         #: Why a driver takes no work, although its session exists; empty if it does.
         self._hanging = ""
+        self.native_lanes = NativeLanes()
         content = _mapped(descriptor)
         model = nd.load_tflite(content, order.signature or None)
         singles = outputs_of(model)
@@ -75,7 +78,7 @@ class LoadedModel:
             drivers=tuple(step.device.version for step in steps),
             is_stateful=bool(model.state),
         )
-        if order.is_batched and all(info.shape and None not in info.shape[1:] for info in self._inputs):
+        if order.is_batched:
             self._check_batch()
         for warmup in order.warmups:
             self._warm_up(warmup, is_batched=order.is_batched)
@@ -146,14 +149,18 @@ class LoadedModel:
                 reconnect(deadline_in(_REVIVAL_S), at_once=True)
 
     def _check_batch(self) -> None:
-        """Runs a batch of two, and requires that each output has two entries."""
-        arrays = [
-            _warm_input(info, (2, *(length or 1 for length in (info.shape or ())[1:])), None)
-            for info in self._inputs
-        ]
+        """Runs a batch of two, and requires that each output has two entries.
+
+        Open lengths are 1. A model that takes no such lengths is not checked.
+        """
         try:
-            results = self.compilation.run(*arrays)
+            results = self._run_batch(2)
         except BadData as error:
+            if any(info.shape is None or None in info.shape[1:] for info in self._inputs):
+                try:
+                    self._run_batch(1)
+                except Error:
+                    return
             raise BadData(
                 f"the model cannot be served in batches, so set max_batch_size to 0: {error}"
             ) from None
@@ -163,6 +170,12 @@ class LoadedModel:
                     f"the output {info.name} of a batch of 2 has the shape {list(array.shape)}, so the model "
                     "cannot be served in batches; set max_batch_size to 0"
                 )
+
+    def _run_batch(self, entries: int) -> list[Array]:
+        shapes = [(entries, *(length or 1 for length in (info.shape or ())[1:])) for info in self._inputs]
+        return self.compilation.run(
+            *(_warm_input(info, shape, None) for info, shape in zip(self._inputs, shapes, strict=True))
+        )
 
     def _warm_up(self, warmup: Warmup, *, is_batched: bool) -> None:
         known = {info.name for info in self._inputs}

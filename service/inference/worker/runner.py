@@ -10,6 +10,7 @@ import numpy as np
 
 import neurald as nd
 from neurald.hal.errors import BadData, OutputInsufficientSize
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.packets import Receipt, RunAnswer, RunOrder, TensorAt, aligned, kind_of
 from neurald.hal.memory.pool import SharedMemory
@@ -25,7 +26,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _Shape = tuple[int, ...]
 
 
-class _Bound:
+class BoundRun:
     """An execution whose inputs and outputs are bound to places in an arena."""
 
     def __init__(self, execution: nd.Execution, outputs: Sequence[Array]) -> None:
@@ -33,6 +34,10 @@ class _Bound:
         self.outputs = outputs
         #: Where the wanted outputs are, if they are in the arena whatever the inputs are.
         self.placed: tuple[TensorAt, ...] | None = None
+
+    def create_native_call(self) -> NativeCall | None:
+        """Returns what native code runs to repeat it; None if it cannot, or the answer may differ."""
+        return None if self.placed is None else self.execution.create_native_call()
 
 
 class Runner:
@@ -59,7 +64,7 @@ class Runner:
         self._has_strings = any(each.hasobject for each in self._types) or any(
             each.kind == "bytes" for each in model.description.inputs
         )
-        self._kept: OrderedDict[tuple[Any, ...], _Bound] = OrderedDict()
+        self._kept: OrderedDict[tuple[Any, ...], BoundRun] = OrderedDict()
         self._execution: nd.Execution | None = None
         self._guessed: dict[tuple[_Shape, ...], list[_Shape]] = {}
 
@@ -72,6 +77,10 @@ class Runner:
         execution = self._execution
         if execution is not None:
             execution.cancel()
+
+    def bound_run(self, order: RunOrder) -> BoundRun | None:
+        """Returns what is kept of the last run of an order."""
+        return self._kept.get((order.inputs, order.results_at, order.wanted))
 
     def run(self, order: RunOrder, arena: memoryview) -> tuple[RunAnswer, SharedMemory | None]:
         """Runs the model once.
@@ -137,7 +146,7 @@ class Runner:
             inputs.append(array.copy() if self._copies and not array.dtype.hasobject else array)
         return inputs
 
-    def _repeated(self, bound: _Bound, key: tuple[Any, ...]) -> bool:
+    def _repeated(self, bound: BoundRun, key: tuple[Any, ...]) -> bool:
         """Runs a kept execution again; returns False if its buffers are too small now."""
         try:
             self._compute(bound.execution)
@@ -162,7 +171,7 @@ class Runner:
         finally:
             self._execution = None
 
-    def _computed(self, inputs: Sequence[Array], order: RunOrder, arena: memoryview | None) -> _Bound:
+    def _computed(self, inputs: Sequence[Array], order: RunOrder, arena: memoryview | None) -> BoundRun:
         """Runs the model with buffers of the sizes that are likely, and larger ones if necessary."""
         given = tuple(each.shape for each in inputs)
         shapes = self._guessed.get(given) or self._shapes
@@ -184,7 +193,7 @@ class Runner:
                     raise
                 shapes = [tuple(shape or ()) for shape in error.dimensions]
                 continue
-            return _Bound(execution, outputs)
+            return BoundRun(execution, outputs)
         raise BadData(f"the outputs did not fit their buffers in {_MAX_GROWTHS} runs")
 
     def _buffers(self, shapes: Sequence[_Shape], order: RunOrder, arena: memoryview | None) -> list[Array]:
@@ -201,7 +210,7 @@ class Runner:
                 arrays.append(np.empty(shape, dtype))
         return arrays
 
-    def _actual(self, bound: _Bound, inputs: Sequence[TensorAt]) -> list[Array]:
+    def _actual(self, bound: BoundRun, inputs: Sequence[TensorAt]) -> list[Array]:
         """Returns the outputs in the shapes that this run gave them."""
         shapes = bound.execution.output_shapes()
         self._guess(inputs, list(shapes))
@@ -211,7 +220,7 @@ class Runner:
         ]
 
     def _placed(
-        self, outputs: Sequence[Array], order: RunOrder, arena: memoryview, bound: _Bound
+        self, outputs: Sequence[Array], order: RunOrder, arena: memoryview, bound: BoundRun
     ) -> tuple[tuple[TensorAt, ...], SharedMemory | None]:
         """Puts the wanted outputs into the arena, or all of them into a memory of their own."""
         contents: list[tuple[TensorAt, memoryview | None]] = []

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     )
     from neurald.runtime.litert.signature_runner import SignatureRunner
     from neurald.runtime.litert.tensor_buffer import TensorBuffer
-    from neurald.runtime.tflite.custom_operators import CustomFunction, CustomOperators
+    from neurald.runtime.tflite.graph.custom_operators import CustomFunction, CustomOperators
 
 _HOMES = {
     "CompiledModel": "litert.compiled_model",
     "CpuKernelMode": "litert.options",
     "CpuOptions": "litert.options",
-    "CustomFunction": "tflite.custom_operators",
-    "CustomOperators": "tflite.custom_operators",
+    "CustomFunction": "tflite.graph.custom_operators",
+    "CustomOperators": "tflite.graph.custom_operators",
     "Delegate": "litert.delegate",
     "Environment": "litert.environment",
     "EnvironmentOptions": "litert.environment",

@@ -15,9 +15,10 @@ from support.daemon.open_files import open_files
 from support.devices.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
 
 from neurald.hal.cache.entry import HEAD
-from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache, EntryStatus, Miss
+from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache, EntryStatus, Loaded, Miss
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.records import replace
 
 PARTS = entry_parts()
 KEY = PARTS.key()
@@ -242,15 +243,16 @@ def test_a_short_write_is_completed(directory: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_descriptors_are_closed(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = stored(directory, PARTS)
     cache = Cache(directory)
+    cache.store(PARTS, replace(artifact(), data=(HostMemory(bytes(1 << 17)),)), ORIGIN)
+    entry = directory / KEY.hex()
     before = open_files()
     for _ in range(5):
-        cache.load(KEY, NEEDED)
+        assert isinstance(cache.load(KEY, NEEDED), Loaded)
     with cache.lock(KEY, 1.0):
         pass
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # There is one number left, that of the directory.
+    # There is one number left, for the head, and then for the directory, but not for its data.
     lowest = os.open("/dev/null", os.O_RDONLY)
     os.close(lowest)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 1, limit[1]))

@@ -57,10 +57,11 @@ class Worker:
         self.runs.note(answer)
         return answer
 
-    def submission(self) -> tuple[int, int]:
+    def submission(self) -> int:
         assert self.ring.has_entry
-        number, slot = SUBMISSION.unpack_from(self.ring.take())
-        return number, slot
+        (slot,) = SUBMISSION.unpack_from(self.ring.take())
+        assert isinstance(slot, int)
+        return slot
 
 
 @pytest.fixture
@@ -74,8 +75,8 @@ def test_the_second_run_is_submitted_by_numbers(worker: Worker) -> None:
     assert (order.number, order.slot, order.results_at, order.wanted) == (1, 0, 64, (0,))
     worker.answer()
     assert worker.begin()
-    assert worker.submission() == (2, 0)
-    worker.ring.put(COMPLETION.pack(2, 1, 40, 50, 60))
+    assert worker.submission() == 0
+    worker.ring.put(COMPLETION.pack(False, 50, 40, 60))
     answer = worker.runs.completed()
     assert answer is not None
     assert (answer.number, answer.outputs) == (2, OUTPUTS)
@@ -104,20 +105,20 @@ def test_failures_and_attached_outputs_are_not_repeated(worker: Worker) -> None:
     assert not worker.begin()
     worker.answer()
     assert worker.begin()
-    worker.ring.put(COMPLETION.pack(4, 0, 0, 0, 0))
+    worker.ring.put(COMPLETION.pack(True, 0, 0, 0))
     assert worker.runs.completed() is None
     worker.runs.note(RunFailure(number=4, code=1, message="no"))
     assert not worker.begin()
 
 
 def test_ends_of_other_runs_are_refused(worker: Worker) -> None:
-    worker.ring.put(COMPLETION.pack(0, 1, 0, 0, 0))
+    worker.ring.put(COMPLETION.pack(False, 0, 0, 0))
     with pytest.raises(BadData, match="not begun"):
         worker.runs.completed()
     assert not worker.begin()
     with pytest.raises(BadData, match="not begun"):
         worker.answer(number=7)
-    worker.ring.put(COMPLETION.pack(1, 1, 0, 0, 0))
+    worker.ring.put(COMPLETION.pack(False, 0, 0, 0))
     with pytest.raises(BadData, match="not given"):
         worker.runs.completed()
     worker.answer()

@@ -287,3 +287,20 @@ def test_through_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
         execution.compute()
         assert execution.output_shapes() == [(2, 3)]
     assert error_code(lambda: execution.compute(burst=burst)) is nd.ResultCode.BAD_STATE
+
+
+def test_native_code_may_repeat_what_needs_nothing_else() -> None:
+    compilation = nd.CompilationBuilder(add_model(), [nd.devices()[0]]).finish()
+    execution, _ = bound_execution(compilation, reusable=True)
+    assert execution.create_native_call() is None, "it has not computed yet"
+    execution.compute()
+    assert execution.create_native_call() is not None
+    once, _ = bound_execution(compilation)
+    once.compute()
+    assert once.create_native_call() is None
+    counting = nd.CompilationBuilder(accumulator(), [nd.devices()[0]]).finish()
+    stateful = nd.Execution(counting, reusable=True)
+    stateful.set_input(0, ones())
+    stateful.set_output(0, np.empty((2, 3), np.float32))
+    stateful.compute()
+    assert stateful.create_native_call() is None

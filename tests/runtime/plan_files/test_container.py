@@ -10,7 +10,7 @@ from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
 from neurald.runtime.plan_files.container import is_plan_file, verified_container, write_container
 from neurald.runtime.plan_files.keys import SigningKey
-from neurald.runtime.tflite.content import file_content
+from neurald.runtime.tflite.file.content import file_content
 
 PARTS = {"first": b"code" * 50, "empty": b"", "last": b"weights" * 100}
 CONTENT = {"answer": 42}

@@ -12,12 +12,12 @@ from support.tflite.litert_files import composite, counter, sums
 from neurald.hal.cache.key import graphs_digest
 from neurald.hal.memory import mapped_file
 from neurald.hal.memory.pool import HostMemory
-from neurald.runtime.tflite import entry_conversion
-from neurald.runtime.tflite.content import file_content
-from neurald.runtime.tflite.custom_operators import CustomOperators
+from neurald.runtime.tflite.conversion import entry_conversion
 from neurald.runtime.tflite.entry import load_entry
-from neurald.runtime.tflite.schema import TfliteFile
-from neurald.runtime.tflite.stored_entry import Entry, restored_entry
+from neurald.runtime.tflite.file.content import file_content
+from neurald.runtime.tflite.file.schema import TfliteFile
+from neurald.runtime.tflite.graph.custom_operators import CustomOperators
+from neurald.runtime.tflite.kept.stored_entry import Entry, restored_entry
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.service.diagnosis import manager
 from neurald.service.diagnosis.finding import Finding, Severity
-from neurald.service.diagnosis.manager import examine_manager
+from neurald.service.diagnosis.manager import examine_manager, examine_starts
 from neurald.service.manager.state import DriverState, DriverStatus, ManagerStatus, PatternStatus
 
 
@@ -71,6 +72,17 @@ def test_drivers_in_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "died five times" in finding.found
     _, finding = with_drivers(monkeypatch, driver(DriverState.BACKOFF))
     assert finding.severity is Severity.WARNING
+
+
+def test_drivers_whose_processes_do_not_become_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert not list(examine_starts())
+    stopped = msgspec.structs.replace(driver(DriverState.STOPPED), reason="it did not become ready")
+    with_drivers(monkeypatch, stopped, msgspec.structs.replace(stopped, name="gpu", is_unable=True))
+    (finding,) = examine_starts()
+    assert (finding.subject, finding.severity) == ("driver gpu", Severity.PROBLEM)
+    assert finding.found == "it did not become ready"
+    assert "neurald restart gpu" in finding.advice
 
 
 @pytest.mark.parametrize("refused", [True, False])

@@ -16,12 +16,12 @@ from support.sweeps import sweep
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
-from neurald.service.sandbox import landlock, seccomp
+from neurald.service.sandbox import landlock, seccomp, writable_paths
 from neurald.service.sandbox.capabilities import KEPT
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.readable_paths import readable_paths
 from neurald.service.sandbox.sandbox import ALL_PARTS, Sandbox, enter
-from neurald.service.sandbox.writable_paths import make_writable_paths, require_protected
+from neurald.service.sandbox.writable_paths import make_writable_paths, require_protected, vendor_caches
 
 needs_all = pytest.mark.skipif(
     landlock.version() < 6 or not seccomp.is_available(), reason="this kernel has not all of the sandbox"
@@ -245,6 +245,34 @@ def test_a_vendors_cache_is_where_its_variable_says(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "kernels"))
     assert tmp_path / "kernels" in make_writable_paths(Address.parse(f"unix://{tmp_path}/d.sock"))
     assert (tmp_path / "kernels").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("file", "caches"),
+    [
+        ("pocl.icd", ["cache/pocl"]),
+        ("nvidia.icd", ["home/.nv"]),
+        ("rusticl.icd", ["cache/mesa_shader_cache", "cache/mesa_shader_cache_db"]),
+        ("intel.icd", ["cache/neo_compiler_cache"]),
+        ("amdocl64.icd", ["cache/comgr"]),
+        ("other.icd", []),
+    ],
+)
+def test_a_vendor_that_is_installed_has_a_cache_from_the_first_start_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, caches: list[str]
+) -> None:
+    (tmp_path / "vendors").mkdir()
+    (tmp_path / "vendors" / file).write_text("")
+    for variable, *_ in writable_paths._VENDOR_CACHES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(writable_paths, "_PLATFORMS", ())
+    monkeypatch.setattr(writable_paths, "_PACKAGES", {})
+    monkeypatch.setattr(writable_paths, "_NVIDIA", tmp_path / "absent")
+    for value in (tmp_path / "vendors", tmp_path / "vendors" / file):
+        monkeypatch.setenv("OCL_ICD_VENDORS", str(value))
+        found = vendor_caches(tmp_path / "cache")
+        assert [str(each.relative_to(tmp_path)) for each in found] == caches
 
 
 _UNSEEN = """

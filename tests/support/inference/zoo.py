@@ -35,6 +35,18 @@ def reshaping(kind: str = "FLOAT32", count: int = 4) -> bytes:
     return file.build()
 
 
+def one_row() -> bytes:
+    """Returns a model that gives its input x of shape (1, n), for any n, as y of that shape."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((1, 1), name="x", shape_signature=(1, -1))
+    shape = graph.tensor((2,), "INT32", data=np.array([1, -1], np.int32))
+    y = graph.tensor((1, 1), name="y", shape_signature=(1, -1))
+    graph.operator("RESHAPE", (x, shape), (y,), "ReshapeOptions", NewShape=[1, -1])
+    graph.inputs, graph.outputs = (x,), (y,)
+    return file.build()
+
+
 def dense(inputs: int = 4, outputs: int = 3, seed: int = 0) -> bytes:
     """Returns a model of one fully connected layer, x (1, inputs) to y (1, outputs)."""
     random = np.random.default_rng(seed)

@@ -231,26 +231,26 @@ def without_warpgroups(text: str) -> str:
 _SWIZZLED = "#define SWIZZLED(base, at) ((base) + ((at) ^ (((at) >> 7 & 7) << 4)))\n"
 _INSTRUCTION = re.compile(r"m64n(\d+)k\d+\.\w+\.(\w+)\.")
 _ASSEMBLY = r"static inline void (\w+)_{}\([^{{]*\{{\n  asm volatile\((.*?)\n               : .*?\);\n\}}\n"
-#: Multiplies all steps of a tile, and exchanges accumulators as `_exchange` in
-#: warpgroup_pipeline.py.
+#: Notes where a tile's steps are, and computes four sums of it where they are read, since the
+#: work-items of a warp cannot meet here.
 _PIPELINE_RUN = """\
 #define NAME_run(sums, full, empty, left, right, first, phase, lane, next) \\
-  for (int block = 0; block < BLOCKS; ++block) \\
-    for (int j = 0; j < COUNT; ++j) { \\
-      const int row = block * 64 + lid % 128 / 32 * 16 + lid % 32 / 4 + j % 4 / 2 * 8; \\
-      const int place = j / 8 * 16 + lid % 2 * 8 + lid % 4 / 2 * 4 + j % 8 / 4 * 2 + j % 2; \\
-      sums[block][j] = 0; \\
-      for (int step = 0; step < LENGTH; ++step) { \\
-        const uint at = ((first) + step) % STAGES * STEP; \\
-        for (int word = 0; word < 32; ++word) \\
-          sums[block][j] += warp_products_TYPE( \\
-            *(const __local uint *)SWIZZLED(scratch, at + (left) + row * 128 + word * 4), \\
-            *(const __local uint *)SWIZZLED(scratch, at + (right) + place * 128 + word * 4)); \\
-      } \\
-    }
+  const uint tile_first = (first), tile_left = (left), tile_right = (right);
+static inline __attribute__((always_inline)) KIND NAME_sum(__local const uchar *scratch, const uint first, const uint left, const uint right) {
+  KIND sum = 0;
+  for (int step = 0; step < LENGTH; ++step) {
+    const uint at = (first + step) % STAGES * STEP;
+    for (int word = 0; word < 32; ++word)
+      sum += warp_products_TYPE(*(const __local uint *)SWIZZLED(scratch, at + left + word * 4),
+                                *(const __local uint *)SWIZZLED(scratch, at + right + word * 4));
+  }
+  return sum;
+}
 """
+#: Reads four sums that the warp has stored in local memory.
+_PIPELINE_SUM = re.compile(r"\*\(__local const (\w+)4 \*\)\(slab \+ slab_row \* \d+ \+ slab_column\)")
 _PIPELINE_FUNCTION = re.compile(
-    r"static inline void (\w+)_(copy|fetch|expect|copied|await)\((?:const uint|const int)[^{]*\{\n.*?\n\}\n",
+    r"static inline void (\w+)_(copy|fetch|expect|copied|await|meet)\((?:const uint|const int|\))[^{]*\{\n.*?\n\}\n",
     re.DOTALL,
 )
 _PIPELINE_FUNCTIONS = {
@@ -261,6 +261,7 @@ _PIPELINE_FUNCTIONS = {
     "expect": "(arrived, bytes)",
     "copied": "(arrived)",
     "await": "(counter, phase)",
+    "meet": "()",
 }
 
 
@@ -278,11 +279,11 @@ def without_pipelines(text: str) -> str:
 
     instruction = _INSTRUCTION.search(lines)
     assert instruction
-    blocks, count = lines.count("mma_async") // 4, int(instruction[1]) // 2
+    kind = _PIPELINE_SUM.search(text)
+    assert kind
     names: dict[str, object] = {
         "NAME": found[1],
-        "BLOCKS": blocks,
-        "COUNT": count,
+        "KIND": kind[1],
         "LENGTH": number(r"setp\.lt\.u32 p, step, (\d+);"),
         "STAGES": number(r"setp\.eq\.u32 p, stage, (\d+);"),
         "STEP": number(r"mul\.lo\.u32 at, stage, (\d+);"),
@@ -290,6 +291,12 @@ def without_pipelines(text: str) -> str:
     }
     run = re.sub(rf"({'|'.join(names)})(?=[^A-Z]|$)", lambda name: str(names[name[0]]), _PIPELINE_RUN)
     text = text.replace(found[0], run)
+    sums = (
+        f"{found[1]}_sum(scratch, tile_first, tile_left + (lid % 128 / 32 * 16 + (block) * 64 + slab_row) * 128, "
+        f"tile_right + ((behind) + slab_column + {column}) * 128)"
+        for column in range(4)
+    )
+    text = _PIPELINE_SUM.sub(f"({kind[1]}4)({', '.join(sums)})", text).replace('_Pragma("unroll")', "")
     text = _PIPELINE_FUNCTION.sub(
         lambda found: f"#define {found[1]}_{found[2]}{_PIPELINE_FUNCTIONS[found[2]]}\n", text
     )

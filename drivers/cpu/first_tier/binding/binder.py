@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Final, TypeAlias
 
+from neurald.drivers.cpu.first_tier.binding.folding import Folding
 from neurald.drivers.cpu.first_tier.binding.scope import BindingScope
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall
 from neurald.drivers.cpu.first_tier.layout import Tiles
 from neurald.hal.model.lazy_table import LazyTable
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.model.types import Lifetime, Model, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, Model, Subgraph
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.call import Call
 from neurald.hal.validation.shape_inference import bind_operations
 
 _Bind: TypeAlias = Callable[[BindingScope, Call], list[BoundCall]]
@@ -217,50 +218,36 @@ _FOLDED: Final = frozenset((*FAMILIES["movement"], *FAMILIES["elements"], Operat
 class Binder:
     """Binds the operations of a graph.
 
-    Attributes:
-        folded: the positions of operations that are computed from constants.
-
     Args:
         model: the model.
         graph: one of its graphs.
         tiles: of the target.
+
+    Attributes:
+        graph: with the dimensions that are known before it runs.
+        folded: the positions of operations that are computed, mostly from constants.
+        known: values that these compute, by operand.
     """
 
     def __init__(self, model: Model, graph: Subgraph, tiles: Tiles) -> None:
-        self._graph = graph
-        self._scope = BindingScope(model, graph, tiles)
         self._bindings = bind_operations(graph)
-        self.folded: list[int] = []
-
-    @property
-    def known(self) -> Mapping[int, Array]:
-        """Values that operations compute from constants, by operand."""
-        return self._scope.known
+        found = Folding(model, graph, self._bindings, _FOLDED)
+        self.graph, self.folded, self.known = found.graph(graph), found.folded, found.known
+        self._scope = BindingScope(self.graph, found.value, tiles)
 
     def bound(self) -> list[list[BoundCall] | None]:
         """Returns the kernels of each operation; None for one that has none.
 
-        Operations on constants are computed, and need none.
+        Operations that were computed need none.
         """
-        for position, operation in enumerate(self._graph.operations):
-            if operation.type in _FOLDED and self._has_known_inputs(operation):
-                self._fold(position)
         folded = set(self.folded)
         return [
             [] if position in folded else self._operation(position)
-            for position in range(len(self._graph.operations))
+            for position in range(len(self.graph.operations))
         ]
 
-    def _has_known_inputs(self, operation: Operation) -> bool:
-        operands = self._graph.operands
-        return all(
-            self._scope.value(index) is not None
-            for index in operation.inputs
-            if operands[index].lifetime is not Lifetime.NO_VALUE
-        )
-
     def _operation(self, position: int) -> list[BoundCall] | None:
-        operation, operands = self._graph.operations[position], self._graph.operands
+        operation, operands = self.graph.operations[position], self.graph.operands
         bind: _Bind | None = _BINDINGS.get(operation.type)
         if bind is None or any(
             not operands[index].is_fully_specified
@@ -275,22 +262,10 @@ class Binder:
             self._scope.value,
         )
         try:
-            # What the model has as constants is checked already.
-            if not self._scope.known.keys().isdisjoint(operation.inputs):
+            # What the model has as constants and as shapes is checked already.
+            if not self.known.keys().isdisjoint(operation.inputs):
                 DEFINITIONS[operation.type].check(call)
             return bind(self._scope, call)
         except Exception:
             # References report what is wrong with it, if anything.
             return None
-
-    def _fold(self, position: int) -> None:
-        """Computes an operation on constants."""
-        binding, operands = self._bindings[position], self._graph.operands
-        call = Call(binding, operands, lambda index: operands[index].dimensions, self._scope.value)
-        try:
-            results = DEFINITIONS[binding.type].reference(call)
-        except Exception:
-            return
-        for index, result in zip(self._graph.operations[position].outputs, results, strict=True):
-            self._scope.set_value(index, result)
-        self.folded.append(position)

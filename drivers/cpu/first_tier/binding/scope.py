@@ -9,7 +9,7 @@ import numpy as np
 
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
 from neurald.drivers.cpu.first_tier.layout import Tiles
-from neurald.hal.model.types import Model, Operand, OperandType, Subgraph
+from neurald.hal.model.types import Operand, OperandType, Subgraph
 from neurald.hal.operations.arithmetic.quantized import activate
 from neurald.hal.operations.machinery.call import Array, Call
 
@@ -26,34 +26,19 @@ MAX_INT32: Final = (1 << 31) - 1
 class BindingScope:
     """The state that bindings of a graph's operations share.
 
-    Attributes:
-        known: values that operations compute from constants, by operand.
-
     Args:
-        model: the model.
-        graph: one of its graphs.
+        graph: the graph.
+        value: returns the value of an operand that is known.
         tiles: of the target.
     """
 
-    def __init__(self, model: Model, graph: Subgraph, tiles: Tiles) -> None:
-        self._model = model
+    def __init__(self, graph: Subgraph, value: Callable[[int], Array | None], tiles: Tiles) -> None:
         self.operands = graph.operands
+        self.value = value
         self.tiles = tiles
-        self.known: dict[int, Array] = {}
-        self._values: dict[int, Array | None] = {}
         self._constants: dict[Hashable, BoundConstant] = {}
         #: What was found out about operations that others are equal to.
         self.bound: dict[Hashable, tuple[tuple[int, ...], list[BoundCall]]] = {}
-
-    def value(self, index: int) -> Array | None:
-        """Returns the value of an operand that is known."""
-        if index not in self._values:
-            self._values[index] = self._model.constant(self.operands[index])
-        return self._values[index]
-
-    def set_value(self, index: int, value: Array) -> None:
-        """Makes the value of an operand known that is computed from constants."""
-        self.known[index] = self._values[index] = value
 
     def constant(self, call: Call, name: str) -> Array:
         """Returns the value of a constant input.

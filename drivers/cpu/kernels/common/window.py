@@ -150,6 +150,12 @@ class TileRun(Struct, frozen=True, kw_only=True):
     taps: tuple[range, ...]
     end: int | None = None
 
+    @property
+    def starts(self) -> list[int]:
+        """The first position of each tile, if their number is known."""
+        last = self.first + self.length * self.count if self.end is None else self.end
+        return [min(self.first + self.length * tile, last - self.length) for tile in range(self.count)]
+
 
 class TapSegment(Struct, frozen=True, kw_only=True):
     """Taps that are on the image for the same positions of a tile."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -35,7 +35,7 @@ from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
 from neurald.drivers.cpu.kernels.common.tile import lanes_for
 from neurald.drivers.cpu.kernels.common.window import TileRun, tile_runs, window_dimensions
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
-from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.routine import OrderedUnits, Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Input and output beyond this total size exceed the second-level cache.
@@ -107,6 +107,7 @@ def _new_routine(
         declarations=frozenset(code.declarations),
         label=f"{writer.kind}, {writer.positions} positions of {writer.lanes} channels at once",
         operations=kernel.operations,
+        units=writer.units,
     )
 
 
@@ -162,6 +163,27 @@ class _Depthwise:
         tiles, rows = sum(run.count for run in self._runs), self._rows.positions
         inner = (rows, tiles) if self._is_row_by_row else (tiles, rows)
         return (self._node.output.shape[0], self._blocks, *inner)
+
+    @property
+    def units(self) -> OrderedUnits | None:
+        """The positions that work items compute, in the order in which threads share them."""
+        images, blocks, *_ = self.extents
+        rows, width = self._rows.positions, self._columns.positions
+        if any(isinstance(each, Extent) for each in (images, rows, width)):
+            return None
+        if not self._is_row_by_row:
+            begins = range(0, images * rows * width, width)
+            tiles = sum(run.count for run in self._runs)
+            return OrderedUnits(
+                begins=tuple(begins), ends=tuple(each + width for each in begins), items=blocks * tiles
+            )
+        tiles_of_row = [(start, start + run.length) for run in self._runs for start in run.starts]
+        found = [
+            (row * width + begin, row * width + end)
+            for row in range(images * rows)
+            for begin, end in tiles_of_row
+        ]
+        return OrderedUnits(begins=tuple(b for b, _ in found), ends=tuple(e for _, e in found), items=1)
 
     @property
     def cycles(self) -> float:

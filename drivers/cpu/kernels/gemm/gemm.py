@@ -26,6 +26,7 @@ from neurald.drivers.cpu.kernels.common.window import TapSegment, TileRun, tap_s
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
 from neurald.drivers.cpu.kernels.gemm.operand_packing import OutputRange, SourceCopy
+from neurald.drivers.cpu.target.routine import OrderedUnits
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
@@ -127,6 +128,40 @@ class GemmWriter:
         positions = self._product.images, self._units
         panels = (self._tile.panels,)
         return (*batches, *panels, *positions) if self._is_panel_major else (*batches, *positions, *panels)
+
+    @property
+    def units(self) -> OrderedUnits | None:
+        """The positions that work items compute, in the order in which threads share them."""
+        product = self._product
+        lengths = product.images, product.rows.positions, product.columns.positions, self._tile.panels
+        if any(isinstance(each, Extent) for each in lengths) or self._pack_panel is not None:
+            return None
+        if any(not is_one(each.extent) for each in product.batches):
+            return None
+        if self._is_panel_major and not self._shares_positions and self._tile.panels > 1:
+            return None
+        width = product.columns.positions
+        if self._is_one_row:
+            parts = [(start, start + run.length) for run in self._column_runs for start in run.starts]
+        elif self._row_runs:
+            parts = [
+                (start * width, (start + run.length) * width)
+                for run in self._row_runs
+                for start in run.starts
+            ]
+        else:
+            parts = [(row * width, (row + 1) * width) for row in range(product.rows.positions)]
+        size = product.rows.positions * width
+        found = [
+            (image * size + begin, image * size + end)
+            for image in range(product.images)
+            for begin, end in parts
+        ]
+        return OrderedUnits(
+            begins=tuple(begin for begin, _ in found),
+            ends=tuple(end for _, end in found),
+            items=self._tile.panels,
+        )
 
     @property
     def _units(self) -> int:

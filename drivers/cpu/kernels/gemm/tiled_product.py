@@ -129,6 +129,7 @@ def _new_routine(
         scratch_bytes=scratch_bytes,
         label=f"tiles of {tile.positions} positions and {tile.vectors} x {tile.lanes} channels",
         operations=kernel.operations,
+        units=writer.units,
     )
 
 

@@ -258,5 +258,6 @@ def store2_text(view: AttentionView) -> str:
         lines += statements.lines
     places = Statements(arguments.by_value, {batch: "batch", row: "m", feature: "d"}, prefix="place_")
     at = places.value(place)
-    stored = f"  vstorea_half2_rte((float2)({', '.join(elements)}), ({at}) >> 1, a0);"
+    pair = f"neurald_halves_of_float2((float2)({', '.join(elements)}))"
+    stored = f"  *(__global uint *)(a0 + {at}) = {pair};"
     return "\n".join((head, *lines, *places.lines, stored, "}", ""))

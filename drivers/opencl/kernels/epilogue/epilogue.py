@@ -185,7 +185,7 @@ def fetch4_function(kernel: Kernel, arguments: KernelArguments) -> str:
 def stored4_text(value: str, place: str, kind: Scalar) -> str:
     """Returns the statement that stores four elements at an aligned place of the output."""
     if kind is Scalar.FLOAT16:
-        return f"vstorea_half4_rte({value}, ({place}) >> 2, a0);"
+        return f"*(__global uint2 *)(a0 + {place}) = neurald_halves_of_float4({value});"
     return f"*(__global {memory_type(kind)}4 *)(a0 + {place}) = {value};"
 
 

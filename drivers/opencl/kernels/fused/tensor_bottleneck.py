@@ -287,7 +287,7 @@ def _depthwise(tiling: FusedBlockTiling) -> str:
         read = (
             "*(__local const float4 *)({})"
             if tiling.is_split
-            else "vload_half4(0, (__local const half *)({}))"
+            else "neurald_float4_of_halves(*(__local const uint2 *)({}))"
         )
         products = (
             multiply_add("float", "sum", read.format(f"from + {place}"), read.format(f"tap + {number * row}"))
@@ -315,7 +315,9 @@ def _names(tiling: FusedBlockTiling, values: KernelArguments, sums: AccumulatorL
     vector = f"{memory_type(kind)}4" if is_integer else "float4"
     is_half = kind is Scalar.FLOAT16
     put = (
-        "vstore_half4_rte(value, 0, (__local half *)to);" if is_half else f"*(__local {vector} *)to = value;"
+        "*(__local uint2 *)to = neurald_halves_of_float4(value);"
+        if is_half
+        else f"*(__local {vector} *)to = value;"
     )
     return {
         **tiling.patch.names,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.kernels.fused.block import Block
@@ -25,6 +25,8 @@ _MAX_REGISTERS = 128
 #: Maximum number of output positions of a group, and of groups that split the wide channels.
 _MAX_ROWS, _MAX_SHARES = 128, 16
 _POWERS = (1, 2, 4, 8)
+#: How many divisions among warps are kept.
+_KEPT = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,48 +108,28 @@ class FusedBlockTiling:
     @cached_property
     def wide_warps(self) -> WarpLayout:
         """Division of the wide channels among warps."""
-        choices = (WarpLayout(across=across, down=_WARPS // across) for across in _POWERS)
-        return min(choices, key=lambda warps: (self.wide_turns(warps), self.wide_registers(warps)))
+        return _wide_warps(self.patch.positions, self.channels, self.wide_steps, self.is_split)
 
     def wide_turns(self, warps: WarpLayout) -> int:
         """Returns how often each warp multiplies 16 rows by 16 columns in the expansion."""
-        return steps_of(steps_of(self.patch.positions, 16), warps.down) * steps_of(
-            self.channels // COLUMNS, warps.across
-        )
+        return _wide_turns(warps, self.patch.positions, self.channels)
 
     def wide_registers(self, warps: WarpLayout) -> int:
         """Returns the number of registers for weights of the expansion."""
-        each = self.wide_steps * 4 + self.is_split * 24
-        return steps_of(self.channels // COLUMNS, warps.across) * each if self.wide_steps else 0
+        return _wide_registers(warps, self.channels, self.wide_steps, self.is_split)
 
     @cached_property
     def narrow_warps(self) -> WarpLayout:
         """Division of the projection among warps."""
-        choices = (
-            WarpLayout(across=across, down=down, slices=_WARPS // across // down)
-            for across in _POWERS
-            for down in _POWERS
-            if across * down <= _WARPS
-        )
-        return min(choices, key=lambda warps: (self.narrow_cycles(warps), self.narrow_registers(warps)))
+        return _narrow_warps(self.patch.rows, self.column_blocks, self.narrow_steps, self.is_split)
 
     def narrow_cycles(self, warps: WarpLayout) -> int:
         """Estimates the cycles of multiplying, and of adding up over slices."""
-        tiles = steps_of(steps_of(self.patch.rows, 16), warps.down) * steps_of(
-            self.column_blocks, warps.across
-        )
-        gathered = (
-            self.patch.rows * self.column_blocks * COLUMNS * warps.slices // 128 + 200
-            if warps.slices > 1
-            else 0
-        )
-        return tiles * (steps_of(self.narrow_steps, warps.slices) * 30 + 100) + gathered
+        return _narrow_cycles(warps, self.patch.rows, self.column_blocks, self.narrow_steps)
 
     def narrow_registers(self, warps: WarpLayout) -> int:
         """Returns the number of registers for weights and accumulators of the projection."""
-        columns = steps_of(self.column_blocks, warps.across)
-        rows = steps_of(steps_of(self.patch.rows, 16), warps.down)
-        return columns * (steps_of(self.narrow_steps, warps.slices) * 4 + rows * 8 + self.is_split * 16)
+        return _narrow_registers(warps, self.patch.rows, self.column_blocks, self.narrow_steps, self.is_split)
 
     @property
     def registers(self) -> int:
@@ -254,6 +236,60 @@ class FusedBlockTiling:
         elif self.shares > 1:
             split = 1500 + split_cycles(rows * self.column_blocks * COLUMNS, self.shares)
         return waves * (2500 + wide + depthwise + self.narrow_cycles(self.narrow_warps) + read + split)
+
+
+# Many tilings divide the same numbers among warps, so that these are kept.
+
+
+@lru_cache(_KEPT)
+def _wide_warps(positions: int, channels: int, steps: int, is_split: bool) -> WarpLayout:
+    choices = (WarpLayout(across=across, down=_WARPS // across) for across in _POWERS)
+    return min(
+        choices,
+        key=lambda warps: (
+            _wide_turns(warps, positions, channels),
+            _wide_registers(warps, channels, steps, is_split),
+        ),
+    )
+
+
+def _wide_turns(warps: WarpLayout, positions: int, channels: int) -> int:
+    rows = steps_of(steps_of(positions, 16), warps.down)
+    return rows * steps_of(channels // COLUMNS, warps.across)
+
+
+def _wide_registers(warps: WarpLayout, channels: int, steps: int, is_split: bool) -> int:
+    each = steps * 4 + is_split * 24
+    return steps_of(channels // COLUMNS, warps.across) * each if steps else 0
+
+
+@lru_cache(_KEPT)
+def _narrow_warps(rows: int, blocks: int, steps: int, is_split: bool) -> WarpLayout:
+    choices = (
+        WarpLayout(across=across, down=down, slices=_WARPS // across // down)
+        for across in _POWERS
+        for down in _POWERS
+        if across * down <= _WARPS
+    )
+    return min(
+        choices,
+        key=lambda warps: (
+            _narrow_cycles(warps, rows, blocks, steps),
+            _narrow_registers(warps, rows, blocks, steps, is_split),
+        ),
+    )
+
+
+def _narrow_cycles(warps: WarpLayout, rows: int, blocks: int, steps: int) -> int:
+    tiles = steps_of(steps_of(rows, 16), warps.down) * steps_of(blocks, warps.across)
+    gathered = rows * blocks * COLUMNS * warps.slices // 128 + 200 if warps.slices > 1 else 0
+    return tiles * (steps_of(steps, warps.slices) * 30 + 100) + gathered
+
+
+def _narrow_registers(warps: WarpLayout, rows: int, blocks: int, steps: int, is_split: bool) -> int:
+    columns = steps_of(blocks, warps.across)
+    tiles = steps_of(steps_of(rows, 16), warps.down)
+    return columns * (steps_of(steps, warps.slices) * 4 + tiles * 8 + is_split * 16)
 
 
 def _unit(block: Block) -> int:

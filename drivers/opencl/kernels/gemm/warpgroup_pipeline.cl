@@ -4,8 +4,9 @@
 //: both matrices. STAGES: steps in local memory. SIZE: bytes of an element. NA: chunks of the left
 //: matrix that a work-item copies in a step. COUNT: accumulators of a work-item for 64 rows. BLOCKS:
 //: times 64 rows of a warpgroup. SHARING: warpgroups that share a tile. TEAMS: tiles that are under way
-//: together. MULTIPLYING: work-items that multiply. BLOCK_BYTES: of 64 columns in a step. UNROLLED:
-//: vectors that a work-item computes before it stores them. VALUE: their type.
+//: together. MULTIPLYING: work-items that multiply. BLOCK_BYTES: of 64 columns in a step. SLAB: columns
+//: of 16 rows that a warp stores at a time. SLAB_PITCH: accumulators between rows in its part of local
+//: memory; SLABS_AT: where these parts begin. VALUE: the type of four elements.
 
 //: [function]
 //: The whole function, and those that it calls.
@@ -25,6 +26,9 @@ static inline void ${KERNEL}_await(const uint counter, const uint phase) {
   uint done = 0;
   while (!done)
     asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(counter), "r"(phase) : "memory");
+}
+static inline void ${KERNEL}_meet() {
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
 static inline void ${KERNEL}_run($T (*sums)[$COUNT], const uint full, const uint empty, const uint left, const uint right, const uint stage, const uint phase, const uint lane, const uint next) {
   asm volatile($INSTRUCTIONS
@@ -81,7 +85,8 @@ $FUNCTION {
   } else {
     asm volatile("$MORE" ::: "memory");
     const int warpgroup = lid / 128, team = warpgroup / $SHARING, lane = lid & 31;
-    const int down = warpgroup % $SHARING * (64 * $BLOCKS) + lid / 32 % 4 * 16 + (lane >> 2);
+    const int down = warpgroup % $SHARING * (64 * $BLOCKS) + lid / 32 % 4 * 16;
+    __local $T *slab = (__local $T *)(scratch + $SLABS_AT) + lid / 32 * (16 * $SLAB_PITCH);
     const uint left = steps_at + warpgroup % $SHARING * (64 * $BLOCKS * $BYTES);
     int position = team * $steps;
     uint turn = team == 0;
@@ -94,36 +99,53 @@ $FUNCTION {
       turn ^= 1;
       ${KERNEL}_run(sums, full, empty, left, steps_at + $BM * $BYTES, position % $STAGES, position / $STAGES & 1, lane, turns + (team + 1) % $TEAMS * 8);
       position += $TEAMS * $steps;
-      const int at = n0 + (lane & 1) * 8 + (lane >> 1 & 1) * 4;
-#define NEURALD_SUM(block, place) (${T}4)(sums[block][place], sums[block][place + 1], sums[block][place + 4], sums[block][place + 5])
+#define NEURALD_PLACE(block, behind) \
+        const int e = lane + i * 32, slab_row = e / ($SLAB / 4), slab_column = e % ($SLAB / 4) * 4; \
+        const int m = m0 + down + (block) * 64 + slab_row, n = n0 + (behind) + slab_column;
+#define NEURALD_KEEP(block, first) \
+        _Pragma("unroll") for (int j = 0; j < $SLAB / 8; ++j) { \
+          __local $T *to = slab + (lane >> 2) * $SLAB_PITCH + j * 8 + 2 * (lane & 3); \
+          *(__local ${T}2 *)to = (${T}2)(sums[block][(first) + j * 4], sums[block][(first) + j * 4 + 1]); \
+          *(__local ${T}2 *)(to + 8 * $SLAB_PITCH) = (${T}2)(sums[block][(first) + j * 4 + 2], sums[block][(first) + j * 4 + 3]); \
+        } \
+        ${KERNEL}_meet();
 $STORE_ALL
 $STORING
-#undef NEURALD_SUM
-#undef NEURALD_VALUE
-#undef NEURALD_STORE
+#undef NEURALD_PLACE
+#undef NEURALD_KEEP
+#undef NEURALD_PART
     }
   }
 #undef NEURALD_TILE
 }
 
 //: [store_each]
-//: Stores a vector.
-#define NEURALD_VALUE(i, block, place, below, behind)
-#define NEURALD_STORE(i, block, place, below, behind) { \
-        const int m = m0 + down + below, n = at + behind; \
-        const ${T}4 sum = NEURALD_SUM(block, place); \
-        if (m < $rows && n < $columns) { $STORE } \
+//: Stores a part vector by vector.
+#define NEURALD_PART(block, first, behind) { \
+        NEURALD_KEEP(block, first) \
+        _Pragma("unroll") for (int i = 0; i < $SLAB / 8; ++i) { \
+          NEURALD_PLACE(block, behind) \
+          const ${T}4 sum = *(__local const ${T}4 *)(slab + slab_row * $SLAB_PITCH + slab_column); \
+          if (m < $rows && n < $columns) { $STORE } \
+        } \
+        ${KERNEL}_meet(); \
       }
 
 //: [store_together]
-//: Computes a vector, and stores it: several are computed before they are stored, so that all of their
-//: loads are under way.
-#define NEURALD_VALUE(i, block, place, below, behind) \
-      $VALUE found##i; { \
-        const int row = min(m0 + down + below, $rows - 1), column = min(at + behind, $columns - 4); \
-        found##i = ${KERNEL}_value4(NEURALD_SUM(block, place), $ROW, $COLUMN, $ARGUMENTS$SIZE_ARGUMENTS); \
-      }
-#define NEURALD_STORE(i, block, place, below, behind) { \
-        const int row = m0 + down + below, column = at + behind; \
-        if (row < $rows && column < $columns) { $STORE_VALUE } \
+//: Computes all vectors of a part before it stores them, so that all of their loads are under way.
+#define NEURALD_PART(block, first, behind) { \
+        $VALUE found[$SLAB / 8]; \
+        NEURALD_KEEP(block, first) \
+        _Pragma("unroll") for (int i = 0; i < $SLAB / 8; ++i) { \
+          NEURALD_PLACE(block, behind) \
+          const ${T}4 sum = *(__local const ${T}4 *)(slab + slab_row * $SLAB_PITCH + slab_column); \
+          const int row = min(m, $rows - 1), column = min(n, $columns - 4); \
+          found[i] = ${KERNEL}_value4(sum, $ROW, $COLUMN, $ARGUMENTS$SIZE_ARGUMENTS); \
+        } \
+        _Pragma("unroll") for (int i = 0; i < $SLAB / 8; ++i) { \
+          NEURALD_PLACE(block, behind) \
+          const int row = m, column = n; \
+          if (m < $rows && n < $columns) { $STORE_VALUE } \
+        } \
+        ${KERNEL}_meet(); \
       }

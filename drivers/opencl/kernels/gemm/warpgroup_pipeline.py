@@ -6,8 +6,8 @@ memory say which steps have arrived and which places are free, so that no warpgr
 others. Several warpgroups share a tile, or each has a tile of its own ("teams"): then one
 multiplies while another one stores.
 
-The warpgroup that copies gives registers to the others. Accumulators are exchanged between
-neighbouring work-items until each has four columns, and go from registers to the output.
+The warpgroup that copies gives registers to the others. A warp stores whole rows through a part of
+local memory of its own, some columns at a time.
 """
 
 import math
@@ -41,8 +41,8 @@ from neurald.drivers.opencl.platform.retargeting import HIDDEN
 _TEMPLATES = templates(__name__, "warpgroup_pipeline.cl")
 #: Work-items of a warpgroup, and the rows that an instruction multiplies.
 _WARPGROUP, _ROWS = 128, 64
-#: Vectors of the output that a work-item computes before it stores them.
-_UNROLLED = 8
+#: Rows that a warp stores at a time.
+_SLAB_ROWS = 16
 #: Registers of a work-item that copies and of one that multiplies, by the number of warpgroups that
 #: multiply. A compute unit has 65,536.
 _REGISTERS = {2: (40, 232), 3: (32, 160)}
@@ -58,6 +58,7 @@ class PipelineTiling:
         sharing: the number of warpgroups that share a tile.
         teams: the number of tiles that a group has under way.
         stages: the number of steps in local memory.
+        slab: the number of columns that a warp stores at a time.
     """
 
     columns: int
@@ -65,6 +66,7 @@ class PipelineTiling:
     sharing: int = 1
     teams: int = 1
     stages: int
+    slab: int = 32
 
     @property
     def rows(self) -> int:
@@ -82,9 +84,19 @@ class PipelineTiling:
         return (self.rows + self.columns) * STEP_BYTES
 
     @property
-    def scratch_bytes(self) -> int:
+    def slab_pitch(self) -> int:
+        """Accumulators between stored rows, such that rows begin at different banks."""
+        return self.slab + 8
+
+    @property
+    def slabs_at(self) -> int:
         """Bytes of the steps, and of the counters behind them."""
-        return self.step_bytes * self.stages + -(-(2 * self.stages + self.teams) // 2) * 16
+        return self.step_bytes * self.stages + math.ceil((2 * self.stages + self.teams) / 2) * 16
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of local memory; the warps' parts for storing come last."""
+        return self.slabs_at + self.multiplying // 32 * _SLAB_ROWS * self.slab_pitch * 4
 
     def tiles(self, product: GemmView) -> int:
         """Returns the number of tiles of a batch."""
@@ -93,9 +105,12 @@ class PipelineTiling:
 
 _TILINGS = (
     PipelineTiling(columns=192, sharing=3, stages=4),
+    PipelineTiling(columns=256, sharing=2, stages=4),
+    PipelineTiling(columns=128, blocks=2, sharing=2, stages=4),
     PipelineTiling(columns=192, teams=2, stages=6),
     PipelineTiling(columns=256, teams=2, stages=5),
     PipelineTiling(columns=128, blocks=2, teams=2, stages=6),
+    PipelineTiling(columns=128, blocks=2, teams=2, stages=5, slab=64),
     PipelineTiling(columns=128, teams=2, stages=8),
 )
 
@@ -138,7 +153,7 @@ def _source(
     block_pitch = steps * BLOCK * STEP_BYTES // size
     tiles = tiling.tiles(product)
     groups = min(tiles * product.batches, facts.compute_units)
-    after, stored, sizes_of_epilogue = storing(kernel, product, values, _TEMPLATES, "found##i")
+    after, stored, sizes_of_epilogue = storing(kernel, product, values, _TEMPLATES, "found[i]")
     fewer, more = _REGISTERS[tiling.sharing * tiling.teams]
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
@@ -155,6 +170,9 @@ def _source(
         "TEAMS": tiling.teams,
         "MULTIPLYING": tiling.multiplying,
         "BLOCK_BYTES": BLOCK * STEP_BYTES,
+        "SLAB": tiling.slab,
+        "SLAB_PITCH": tiling.slab_pitch,
+        "SLABS_AT": tiling.slabs_at,
         "LEFT": memory_type(product.left.type),
         "RIGHT": memory_type(right.type),
         "BASE": "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}",
@@ -193,23 +211,12 @@ def _source(
 
 
 def _statements(tiling: PipelineTiling) -> str:
-    """Returns the calls of macros that store a tile. Compilers do not unroll a loop of this size."""
-    vectors = [
-        f"{block}, {columns * 8 + half * 2}, {block * _ROWS + half * 8}, {columns * 16}"
+    """Returns the calls of a macro that stores a tile. Compilers do not unroll a loop of this size."""
+    return "\n".join(
+        f"      NEURALD_PART({block}, {first // 2}, {first})"
         for block in range(tiling.blocks)
-        for columns in range(tiling.columns // 16)
-        for half in range(2)
-    ]
-    lines = []
-    for first in range(0, len(vectors), _UNROLLED):
-        some = list(enumerate(vectors[first : first + _UNROLLED]))
-        lines += [
-            "      {",
-            *(f"        NEURALD_VALUE({number}, {vector})" for number, vector in some),
-            *(f"        NEURALD_STORE({number}, {vector})" for number, vector in some),
-            "      }",
-        ]
-    return "\n".join(lines)
+        for first in range(0, tiling.columns, tiling.slab)
+    )
 
 
 def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
@@ -231,8 +238,7 @@ def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
     full, empty, left, right, first_stage, first_phase, lane, next_turn = (f"%{sums + i}" for i in range(8))
     lines = [
         "{",
-        ".reg .pred p, says, odd;",
-        ".reg .b32 kept<2>, given<2>;",
+        ".reg .pred p, says;",
         ".reg .b32 step, stage, phase, at, counter, before, address;",
         ".reg .b64 left, right, first_left, first_right;",
         "bar.warp.sync 0xffffffff;",
@@ -284,33 +290,9 @@ def _instructions(product: GemmView, tiling: PipelineTiling, steps: int) -> str:
         *([f"@says mbarrier.arrive.shared.b64 _, [{next_turn}];"] if tiling.teams > 1 else []),
         f"{HIDDEN} wgmma.wait_group.sync.aligned 0;",
         "@says mbarrier.arrive.shared.b64 _, [before];",
-        *_exchange(sums, lane),
         "}",
     ]
     return "\n               ".join(f'"{line}\\n"' for line in lines)
-
-
-def _exchange(sums: int, lane: str) -> list[str]:
-    """Returns the instructions by which neighbouring work-items exchange accumulators.
-
-    Of a row in two blocks of eight columns, a work-item has two columns each at `place` and `place`
-    + 4. Then it has four columns of one of them.
-    """
-    lines = [f"and.b32 step, {lane}, 1;", "setp.ne.u32 odd, step, 0;"]
-    for place in (each for each in range(sums) if each % 8 in (0, 2)):
-        for number in range(2):
-            low, high = f"%{place + number}", f"%{place + 4 + number}"
-            lines += [
-                f"selp.b32 kept{number}, {high}, {low}, odd;",
-                f"selp.b32 given{number}, {low}, {high}, odd;",
-                f"shfl.sync.bfly.b32 given{number}, given{number}, 1, 0x1f, 0xffffffff;",
-            ]
-        for number in range(2):
-            lines += [
-                f"selp.b32 %{place + number}, given{number}, kept{number}, odd;",
-                f"selp.b32 %{place + 4 + number}, kept{number}, given{number}, odd;",
-            ]
-    return lines
 
 
 def _description(name: str, address: str) -> list[str]:

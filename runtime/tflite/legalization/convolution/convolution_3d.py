@@ -2,16 +2,16 @@
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     LegalizationRule,
     emit_activated,
     padding,
 )
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _STEPS = tuple(f"{what}_{axis}" for what in ("stride", "dilation") for axis in ("depth", "height", "width"))
 

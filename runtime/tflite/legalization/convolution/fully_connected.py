@@ -4,16 +4,16 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.records import replace
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, FullyConnectedOptionsWeightsFormat
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.convolution.weighted_sum import convert_bias, convert_weights
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     emit_activated,
 )
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, FullyConnectedOptionsWeightsFormat
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _DEFAULT = FullyConnectedOptionsWeightsFormat.DEFAULT
 

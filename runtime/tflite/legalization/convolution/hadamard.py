@@ -4,13 +4,13 @@ import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, OperandType
-from neurald.runtime.tflite.flexbuffer import FlexMap
+from neurald.runtime.tflite.file.flexbuffer import FlexMap
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.machinery.steps import constant, reshaped, step
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 #: Largest matrix by which rows are multiplied at once; larger ones are products of these.
 _MAX_FACTOR = 64

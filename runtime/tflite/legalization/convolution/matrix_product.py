@@ -4,12 +4,12 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import ChannelQuant, Dimensions
 from neurald.hal.records import replace
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.machinery.steps import step
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def batch_matmul(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:

@@ -15,12 +15,12 @@ import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, OperandType, PaddingScheme
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.machinery.steps import constant, known_shape, reshaped, step
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _PADDINGS: Mapping[int, PaddingScheme] = {1: PaddingScheme.SAME, 2: PaddingScheme.VALID}
 _INT32 = OperandType.TENSOR_INT32

@@ -1,7 +1,12 @@
 """REDUCE_WINDOW and STABLEHLO_REDUCE_WINDOW."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.flatbuffer import INT32
+from neurald.runtime.tflite.file.flatbuffer import INT32
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions2
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.machinery.stablehlo import (
     body_reduction,
@@ -9,11 +14,6 @@ from neurald.runtime.tflite.legalization.machinery.stablehlo import (
     stablehlo_options,
 )
 from neurald.runtime.tflite.legalization.movement.padding import emit_stablehlo_pad
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions2
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def reduce_window(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:

@@ -6,9 +6,9 @@ float16 weights are converted to float32 at run time if the activations are floa
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 
 #: Bias types by type of quantised input; TENSOR_INT32 for all others.
 _BIASES = {OperandType.TENSOR_QUANT16_SYMM: OperandType.TENSOR_INT64}

@@ -1,11 +1,11 @@
 """DETECTION_POSTPROCESS, the custom operator of detection models."""
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.flexbuffer import FlexMap
+from neurald.runtime.tflite.file.flexbuffer import FlexMap
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _COUNTS = ("max_detections", "max_classes_per_detection")
 

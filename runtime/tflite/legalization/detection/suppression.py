@@ -1,8 +1,8 @@
 """NON_MAX_SUPPRESSION_V4 and NON_MAX_SUPPRESSION_V5."""
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization, operation
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
 
 LEGALIZATIONS: dict[int, Legalization] = {
     BuiltinOperator.NON_MAX_SUPPRESSION_V4: Legalization(

@@ -1,8 +1,8 @@
 """BITWISE_XOR, RIGHT_SHIFT, and StableHLO's AND and SHIFT_LEFT."""
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization, operation
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
 
 LEGALIZATIONS: dict[int, Legalization] = {
     BuiltinOperator.BITWISE_XOR: Legalization(

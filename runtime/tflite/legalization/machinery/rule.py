@@ -14,11 +14,11 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation, OperandType, PaddingScheme
 from neurald.hal.operations.machinery.signature import MAX_RANK
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import OPTIONS, Options, options_name
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import ActivationFunctionType, Padding
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
+from neurald.runtime.tflite.file.options import OPTIONS, Options, options_name
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import ActivationFunctionType, Padding
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 
 LegalizationRule = Callable[[SubgraphBuilder, Operator, Options], None]
 

@@ -2,12 +2,12 @@
 
 from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.hal.operations.tflite.convolution.reduce_window import Reduction
-from neurald.runtime.tflite.flatbuffer import INT64, Table
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import OPTIONS
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
+from neurald.runtime.tflite.file.flatbuffer import INT64, Table
+from neurald.runtime.tflite.file.options import OPTIONS
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 
 #: Reduction by the only operator of a body; converters write StableHLO's or TFLite's operators.
 _REDUCTIONS = {

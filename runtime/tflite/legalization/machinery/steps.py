@@ -6,9 +6,9 @@ import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand, OperandType
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 
 
 def step(

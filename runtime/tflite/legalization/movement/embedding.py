@@ -3,12 +3,12 @@
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, Operand, OperandType
 from neurald.hal.operations.tflite.movement.embedding import FLOATS
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def lookup(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:

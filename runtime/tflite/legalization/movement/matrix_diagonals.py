@@ -1,11 +1,11 @@
 """MATRIX_DIAG and MATRIX_SET_DIAG."""
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     operation,
 )
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
 
 LEGALIZATIONS: dict[int, Legalization] = {
     BuiltinOperator.MATRIX_DIAG: Legalization(rule=operation(OperationType.TFLITE_MATRIX_DIAG)),

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions2
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization, operation
 from neurald.runtime.tflite.legalization.machinery.stablehlo import option_list, stablehlo_options
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions2
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _REALS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 

@@ -1,11 +1,11 @@
 """REVERSE_V2 and REVERSE_SEQUENCE."""
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization, narrow_to_int32
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def reverse(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:

@@ -1,15 +1,15 @@
 """SCATTER_ND, SPARSE_TO_DENSE and ONE_HOT."""
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     constant_scalar,
     operation,
 )
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def one_hot(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:

@@ -5,6 +5,11 @@ import numpy as np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, FusedActivation, OperandType
 from neurald.hal.operations.machinery.signature import MAX_RANK
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     constant_scalar,
@@ -13,11 +18,6 @@ from neurald.runtime.tflite.legalization.machinery.rule import (
     list_operand,
     narrow_to_int32,
 )
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 _CLAMPS = {
     FusedActivation.RELU: OperationType.RELU,

@@ -2,18 +2,18 @@
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.tflite.convolution.reduce_window import Reduction
-from neurald.runtime.tflite.flatbuffer import INT32, INT64
+from neurald.runtime.tflite.file.flatbuffer import INT32, INT64
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions2
+from neurald.runtime.tflite.graph.operands import UnsupportedFeature
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.machinery.stablehlo import (
     body_reduction,
     option_list,
     stablehlo_options,
 )
-from neurald.runtime.tflite.operands import UnsupportedFeature
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator, BuiltinOptions2
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 #: STABLEHLO_SCATTER's numbers of update functions.
 _UPDATES = {Reduction.ADD: 1, Reduction.MUL: 2, Reduction.MINIMUM: 3, Reduction.MAXIMUM: 4}

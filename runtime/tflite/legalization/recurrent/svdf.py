@@ -1,12 +1,12 @@
 """SVDF."""
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.recurrent.recurrent import emit_cell, optional_inputs
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def svdf(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:

@@ -1,16 +1,16 @@
 """ARG_MAX, ARG_MIN, TOPK_V2, UNIQUE and WHERE."""
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import (
     Legalization,
     LegalizationRule,
     constant_scalar,
     operation,
 )
-from neurald.runtime.tflite.options import Options
-from neurald.runtime.tflite.schema import Operator
-from neurald.runtime.tflite.schema_enums import BuiltinOperator
-from neurald.runtime.tflite.subgraph_builder import SubgraphBuilder
 
 
 def extreme(android: OperationType, tflite: OperationType) -> LegalizationRule:

@@ -1,5 +1,6 @@
 """The libraries of the package: they are those of the sources, and nothing else is used."""
 
+import pkgutil
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,7 +42,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
             raise FileNotFoundError(name)
         return found[name]
 
-    monkeypatch.setattr(subject.pkgutil, "get_data", read)
+    monkeypatch.setattr(pkgutil, "get_data", read)
     return found
 
 

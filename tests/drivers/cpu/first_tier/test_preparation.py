@@ -169,3 +169,29 @@ def test_what_is_compiled_in_the_background_has_a_first_tier_for_new_sizes() -> 
         time.sleep(0.02)
     prepared.execute(request, ExecuteOptions())
     np.testing.assert_allclose(result, np.tanh(array), rtol=1e-5)
+
+
+def test_what_is_compiled_in_the_background_takes_over_what_was_bound() -> None:
+    builder = nd.ModelBuilder()
+    given, output = builder.add_operand(FLOAT, (0, 5)), builder.add_operand(FLOAT, (0, 5))
+    builder.add_operation(nd.OperationType.TANH, [given], [output])
+    builder.identify_inputs_and_outputs([given], [output])
+    model, device = builder.finish(), CpuDevice()
+    device.first_tier_library.code(None)
+    assert device.first_tier_library.wait(120)
+    first = device.prepare_first_tier(model, PrepareOptions())
+    assert isinstance(first, SpecializingModel)
+    array = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    request, _ = request_of(model, [array], [(3, 5)])
+    first.execute(request, ExecuteOptions())
+    bound = first._variants[(3, 5),]
+    compiler = BackgroundCompiler("cpu", device, model)
+    options = PrepareOptions(compiler=compiler, cancellation=Cancellation(), first_tier=first)
+    prepared = device.prepare_model(model, options)
+    assert isinstance(prepared, SpecializingModel)
+    assert prepared._first_tier is not None
+    known = {model.main.inputs[0]: (3, 5)}
+    # It holds what it was given until that is compiled.
+    assert prepared._first_tier(model, known, ExecuteOptions()) is bound
+    assert not first._variants
+    assert prepared._first_tier(model, known, ExecuteOptions()) is not bound

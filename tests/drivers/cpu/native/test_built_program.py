@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from neurald.drivers.cpu.native import built_program as subject
-from neurald.drivers.cpu.native.built_program import FILES, MAGIC, built_program, text_digest
+from neurald.drivers.cpu.native.built_program import FILES, MAGIC, built_program, program_of, text_digest
 from neurald.drivers.cpu.native.image import decoded
 from neurald.drivers.cpu.native.llvm import TargetMachine, link_image
 from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name, step_program_text
-from neurald.drivers.cpu.native.thread_pool import StepProgram
+from neurald.drivers.cpu.native.thread_pool import StepProgram, process
 from neurald.drivers.cpu.target.processor import MACHINE
-from neurald.drivers.cpu.target.target import host_target
+from neurald.drivers.cpu.target.target import TARGETS, host_target
 from neurald.drivers.settings import Settings
+from neurald.hal.errors import BadData
 
 pytestmark = pytest.mark.skipif(MACHINE not in FILES, reason="the package has no file for this machine")
 
@@ -43,6 +44,26 @@ def test_it_has_the_callers_of_common_functions() -> None:
     addresses = StepProgram(code).addresses
     assert all(caller_name(count) in addresses for count in range(1, COMMON_ARGUMENTS + 1))
     assert caller_name(COMMON_ARGUMENTS + 1) not in addresses
+
+
+def test_artifacts_have_its_digest() -> None:
+    digest, code = text_digest(step_program_text()), built_program()
+    assert code is not None
+    assert program_of(digest) == code
+    assert StepProgram(code).stored == code
+    first, again = type(process)(), type(process)()
+    program = first.step_program(TARGETS["generic"])
+    assert program.stored == digest
+    assert again.step_program(TARGETS["generic"], digest).addresses.keys() == program.addresses.keys()
+
+
+@pytest.mark.parametrize("stored", [bytes(32), b"x" * 32, text_digest("another text")])
+def test_digests_of_others_are_refused(stored: bytes) -> None:
+    assert program_of(stored) is None
+    state = type(process)()
+    with pytest.raises(BadData):
+        state.step_program(TARGETS["generic"], stored)
+    assert state.has_step_program
 
 
 def test_a_changed_text_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,11 @@ def test_pointers_and_images_of_a_function() -> None:
     ("kind", "pointer", "image"),
     [
         (Scalar.FLOAT32, "*(__global const float4 *)(p + at)", "read_imagef(p, s + ((at) >> 2))"),
-        (Scalar.FLOAT16, "vloada_half4(at >> 2, p)", "read_imagef(p, s + ((at) >> 2))"),
+        (
+            Scalar.FLOAT16,
+            "neurald_float4_of_halves(*(__global const uint2 *)(p + at))",
+            "read_imagef(p, s + ((at) >> 2))",
+        ),
         (Scalar.INT8, "*(__global const char4 *)(p + at)", "read_imagei(p, s + ((at) >> 2))"),
         (Scalar.UINT8, "*(__global const uchar4 *)(p + at)", "read_imageui(p, s + ((at) >> 2))"),
         (Scalar.UINT32, "*(__global const uint4 *)(p + at)", "read_imageui(p, s + ((at) >> 2))"),

@@ -84,6 +84,13 @@ def test_an_unreadable_file_leaves_everything_to_be_measured(
     assert "a.json is ignored" in caplog.text
 
 
+def test_gpus_with_the_same_chip_have_the_same_choices() -> None:
+    for name, same in choices._SAME_AS.items():
+        path = Path(choices.__file__).with_name(file_name(same))
+        key, label = next(iter(decoded(path.read_text(), same).items()))
+        assert Choices.of_device(name).label(key) == label
+
+
 def test_classes_have_about_the_same_sizes_and_the_same_types() -> None:
     first = _labelled("tile 8", shape=(200, 768))
     assert _class(first) == _class(_labelled("tile 4", shape=(210, 768)))

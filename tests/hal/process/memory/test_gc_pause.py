@@ -25,3 +25,24 @@ def test_a_disabled_collector_stays_disabled() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_was_put_off_is_done_at_the_end() -> None:
+    begun: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            begun.append(info["generation"])
+
+    gc.callbacks.append(note)
+    try:
+        with paused_gc():
+            kept = [[number] for number in range(gc.get_threshold()[0] + 1)]
+            assert not begun
+        assert begun == [1]
+        assert all(gc.is_tracked(each) for each in kept)
+        with paused_gc():
+            pass
+        assert begun == [1]
+    finally:
+        gc.callbacks.remove(note)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,24 @@ def test_executions_repeat_on_the_first_tier(
         total += 1
         assert (output == (total if model.state else sum_of_ones)).all()
     assert regular
+
+
+@pytest.mark.usefixtures("kernels")
+def test_the_first_tier_is_freed_after_the_replacement(held: threading.Event) -> None:
+    compilation = started(add_model())
+    (step,) = compilation.plan.steps
+    first = weakref.ref(compilation.recovery.step(step)._first)
+    np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+    held.set()
+    assert compilation.wait_until_optimized(WAIT_S)
+    for _ in range(3):
+        np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+    end_s = time.monotonic() + WAIT_S
+    # The thread that has replaced it may still return from that.
+    while first() is not None and time.monotonic() < end_s:
+        gc.collect()
+        time.sleep(0.01)
+    assert first() is None
 
 
 def test_variables_keep_their_values(held: threading.Event) -> None:

@@ -89,11 +89,11 @@ def test_runs_that_nobody_waits_for_are_not_awaited() -> None:
             rows=1,
             wanted=(0,),
             finish=nothing,
-            future=asyncio.get_running_loop().create_future(),
+            end=asyncio.get_running_loop().create_future(),
         )
         instance.run([job])
         assert (instance.running, instance.awaited) == (1, 1)
-        job.future.cancel()
+        job.end.cancel()
         assert (instance.running, instance.awaited) == (1, 0)
         instance.cancel(job)
         async with asyncio.timeout(60):

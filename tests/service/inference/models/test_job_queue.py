@@ -27,7 +27,7 @@ def job(
         rows=rows,
         wanted=(0,),
         finish=lambda outputs, record: None,
-        future=loop.create_future(),
+        end=loop.create_future(),
         deadline_s=deadline_s,
     )
 
@@ -85,8 +85,8 @@ def test_requests_that_have_ended_are_not_run(loop: asyncio.AbstractEventLoop) -
     jobs = [job(loop) for _ in range(3)]
     for each in jobs:
         queue.put(each, 0.0, lanes=1)
-    jobs[0].future.cancel()
-    jobs[1].future.cancel()
+    jobs[0].end.cancel()
+    jobs[1].end.cancel()
     late = job(loop)
     queue.put(late, 0.0, lanes=1)
     assert queue.take(0.0)[0] == [jobs[2], late]
@@ -130,7 +130,8 @@ def test_requests_that_have_no_time_left_are_not_begun(loop: asyncio.AbstractEve
     queue.put(late, 0.0, lanes=1)
     queue.put(other, 0.0, lanes=1)
     assert queue.take(0.95) == ([], None)
-    assert isinstance(late.future.exception(), ServiceError)
+    assert isinstance(late.end, asyncio.Future)
+    assert isinstance(late.end.exception(), ServiceError)
     assert queue.take(0.95)[0] == [other]
 
 

@@ -107,14 +107,17 @@ def test_models_that_cannot_be_loaded_stay_as_they_are(client: Any) -> None:
 FILES = {"1/model.tflite": b"a"}
 
 
+async def note(self: Registry, found: Found, config_json: str | None) -> None:
+    """Loads nothing."""
+    files = tuple((path, b"") for path in found.files)
+    self._sources[found.name] = registry._Source(
+        state=(), config_json=config_json, files=files, given_bytes=registry._size(found)
+    )
+
+
 def test_clients_give_few_models_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_MAX_GIVEN", 3)
-
-    async def load(self: Registry, found: Found, config_json: str | None) -> None:
-        files = tuple((path, b"") for path in found.files)
-        self._sources[found.name] = registry._Source(state=(), config_json=config_json, files=files)
-
-    monkeypatch.setattr(Registry, "_load", load)
+    monkeypatch.setattr(Registry, "_load", note)
 
     async def check() -> None:
         models = registry_of(tmp_path)
@@ -127,6 +130,23 @@ def test_clients_give_few_models_at_a_time(tmp_path: Path, monkeypatch: pytest.M
         await models.unload("b")
         await models.load("d", "{}", FILES)
         assert not models._locks
+
+    asyncio.run(check())
+
+
+def test_files_of_clients_have_a_limit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Registry, "_load", note)
+
+    async def check() -> None:
+        models = registry_of(tmp_path, given_bytes=10)
+        half = {"1/model.tflite": b"12345"}
+        for name in ("a", "b", "a"):
+            await models.load(name, "{}", half)
+        with pytest.raises(ServiceError, match="would have 15 bytes; 10 may be") as failed:
+            await models.load("c", "{}", half)
+        assert failed.value.status is Status.EXHAUSTED
+        with pytest.raises(ServiceError, match="would have 11 bytes"):
+            await models.load("a", "{}", {"1/model.tflite": b"123456"})
 
     asyncio.run(check())
 
@@ -147,6 +167,6 @@ def test_names_of_clients_are_not_remembered_without_end(
     asyncio.run(check())
 
 
-def registry_of(folder: Path) -> Registry:
+def registry_of(folder: Path, given_bytes: int = 1 << 20) -> Registry:
     workers = WorkerPool(WorkerOptions())
-    return Registry(Repository([folder]), workers, queue_size=1, load_s=1.0)
+    return Registry(Repository([folder]), workers, queue_size=1, load_s=1.0, given_bytes=given_bytes)

@@ -15,6 +15,10 @@ from support.inference import zoo
 from support.inference.serving import Serving
 from support.waiting import wait_until
 
+from neurald.service.inference.protocol.errors import ServiceError
+from neurald.service.inference.protocol.json_encoding import decode_request
+from neurald.service.inference.protocol.regions import NoRegions
+
 triton = pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # noqa: E402 - optional
 
@@ -243,3 +247,53 @@ def test_heads_without_end_are_cut(serving: Serving) -> None:
 
         wait_until(is_cut)
     assert ask(serving, "GET", "/v2/health/live")[0] == 200
+
+
+def parsed(elements: str, count: int, datatype: str = "FP32") -> memoryview:
+    """Returns the bytes of the only input of a request in JSON."""
+    body = (
+        f'{{"inputs": [{{"name": "x", "datatype": "{datatype}", "shape": [{count}], "data": {elements}}}]}}'
+    )
+    request = decode_request("m", "", body.encode(), None, NoRegions())
+    target = bytearray(request.inputs[0].source.size)
+    request.inputs[0].source.copy_into(memoryview(target))
+    return memoryview(target)
+
+
+@pytest.mark.parametrize("datatype", ["FP32", "INT8", "BOOL", "UINT64"])
+def test_many_elements_are_parsed_in_parts(datatype: str) -> None:
+    count = 200_003
+    numbers = np.random.default_rng(0).integers(0, 128, count)
+    values: Any = {"FP32": numbers / 7, "BOOL": numbers > 64}.get(datatype, numbers)
+    dtype = {"FP32": np.float32, "INT8": np.int8, "BOOL": np.bool_, "UINT64": np.uint64}[datatype]
+    text = json.dumps(values.tolist())
+    assert np.array_equal(np.frombuffer(parsed(text, count, datatype), dtype), values.astype(dtype))
+    nested = json.dumps(values[: count - 3].reshape(-1, 8).tolist())
+    flat = values[: count - 3].astype(dtype)
+    assert np.array_equal(np.frombuffer(parsed(nested, count - 3, datatype), dtype), flat)
+
+
+def test_many_wrong_elements_are_refused() -> None:
+    count = 200_000
+    text = json.dumps([1] * count)
+    for elements, expected, message in (
+        (text, count + 1, "200000 elements"),
+        (text, count - 1, "elements; its shape has 199999"),
+        (text[:-1] + ", 300]", count + 1, "beyond the range of INT8"),
+        (text[:-1] + ', "a"]', count + 1, "not understood|elements that are not INT8"),
+        (text[:-1] + ",]", count, "trailing comma"),
+    ):
+        with pytest.raises(ServiceError, match=message):
+            parsed(elements, expected, "INT8")
+    assert not parsed("[" + " " * count * 2 + "]", 0).nbytes
+
+
+def test_much_json_is_answered(serving: Serving) -> None:
+    elements = "[" + ", ".join(f"{each}.{'0' * 80_000}" for each in (1, 2, 3, 4)) + "]"
+    body = f'{{"inputs": [{{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": {elements}}}]}}'
+    status, document = ask(serving, "POST", "/v2/models/same_FP32/infer", body.encode())
+    assert status == 200
+    assert document["outputs"][0]["data"] == [1, 2, 3, 4]
+    status, document = ask(serving, "POST", "/v2/models/same_FP32/infer", body[:-1].encode())
+    assert status == 400
+    assert "JSON" in document["error"]

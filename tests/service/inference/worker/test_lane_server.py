@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from support.inference import zoo
+from support.inference.lanes import Repeater, is_cut
 from support.inference.loading import load
 
 from neurald.hal.errors import ResultCode
@@ -29,17 +30,6 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE
 from neurald.service.inference.worker.lane_server import LaneServer
 from neurald.service.inference.worker.loaded_model import LoadedModel
-
-
-def is_cut(end: socket.socket) -> bool:
-    """Returns whether the lane was closed; packets that wake may come before."""
-    try:
-        while packet := socket_end.receive(end)[0]:
-            if packet[0] != WAKE:
-                return False
-    except ConnectionResetError:
-        pass
-    return True
 
 
 class Caller:
@@ -152,44 +142,6 @@ def test_arenas_that_could_shrink_end_the_lane(caller: Caller) -> None:
     assert caller.is_cut()
 
 
-class Repeater:
-    """The other end of a lane with a ring."""
-
-    def is_cut(self) -> bool:
-        return is_cut(self.end)
-
-    def __init__(self, model: LoadedModel, *, is_trusted: bool = False, arena_bytes: int = 4096) -> None:
-        self.end, theirs = socket_end.pair()
-        self.end.settimeout(60)
-        self.server = LaneServer(theirs, model, is_trusted=is_trusted)
-        self.server.start()
-        self.runs = RepeatedRuns(self.end)
-        self.replace_arena(arena_bytes)
-
-    def replace_arena(self, size: int) -> None:
-        self.arena = SharedMemory.create(size)
-        self.runs.send_packet(encode(Arena(size=size)), self.arena.fd)
-        self.runs.forget()
-
-    def packet(self) -> Answer:
-        packet, descriptor = b"\0", None
-        while packet[:1] == bytes((WAKE,)):
-            packet, descriptor = socket_end.receive(self.end)
-        assert descriptor is None
-        answer: Answer = decode_answer(packet)
-        self.runs.note(answer)
-        return answer
-
-    def run(self, *inputs: TensorAt, results_at: int = 1024) -> tuple[Answer, bool]:
-        """Returns the answer of a run, and whether it came without a packet."""
-        if not self.runs.begin(inputs, results_at, (0,)):
-            return self.packet(), False
-        if not self.runs.ring.spin():
-            assert self.runs.ring.sleep(60)
-        answer = self.runs.completed()
-        return (answer, True) if answer is not None else (self.packet(), False)
-
-
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_repeated_runs_need_no_packets(same: LoadedModel, is_trusted: bool) -> None:
     caller = Repeater(same, is_trusted=is_trusted)
@@ -237,7 +189,7 @@ def test_another_answer_comes_as_a_packet() -> None:
 def test_unknown_runs_cannot_be_repeated(same: LoadedModel, slot: int) -> None:
     caller = Repeater(same)
     assert isinstance(caller.run(X)[0], RunAnswer)
-    caller.runs.ring.put(SUBMISSION.pack(2, slot))
+    caller.runs.ring.put(SUBMISSION.pack(slot))
     assert caller.is_cut()
 
 
@@ -270,7 +222,7 @@ def test_damaged_words_of_a_ring_end_the_lane(same: LoadedModel) -> None:
     caller = Repeater(same)
     assert isinstance(caller.run(X)[0], RunAnswer)
     caller.runs.ring._put_number += 7
-    caller.runs.ring.put(SUBMISSION.pack(2, 0))
+    caller.runs.ring.put(SUBMISSION.pack(0))
     assert caller.is_cut()
 
 

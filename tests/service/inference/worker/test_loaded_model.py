@@ -28,7 +28,7 @@ def test_batches_open_the_first_length() -> None:
     assert model.description.inputs[0].shape == (-1, 4)
     assert model.description.outputs[0].shape == (-1, 3)
     assert model.health().is_ready
-    for content in (zoo.counting(), zoo.reshaping()):
+    for content in (zoo.counting(), zoo.reshaping(), zoo.one_row()):
         with pytest.raises(BadData, match="batch"):
             load(content, is_batched=True)
 

@@ -18,7 +18,7 @@ from neurald.hal.model.types import Model
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
-from neurald.runtime.tflite.schema import INT2
+from neurald.runtime.tflite.file.schema import INT2
 
 _ROWS, _LENGTH = 6, 64
 _BITS = {"INT4": 4, INT2: 2, "INT8": 8}

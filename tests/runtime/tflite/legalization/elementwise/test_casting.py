@@ -5,7 +5,7 @@ from support.tflite.operator import Load, shaped, types
 from support.tflite.results import run_operator, run_with_kernels
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.runtime.tflite.schema import INT2, UINT4
+from neurald.runtime.tflite.file.schema import INT2, UINT4
 
 
 def test_cast(load: Load) -> None:

@@ -14,7 +14,7 @@ from support.tflite.results import FIRST_VALUES, INT16_FIRST, run_on_cpu, run_op
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
-from neurald.runtime.tflite.schema import UINT4
+from neurald.runtime.tflite.file.schema import UINT4
 
 
 def test_quantization_operators(load: Load) -> None:

@@ -5,7 +5,7 @@ from support.tflite.operator import Load, fixed, shaped
 from support.tflite.results import run_operator
 
 from neurald.hal.errors import BadData
-from neurald.runtime.tflite.schema import INT2, UINT4
+from neurald.runtime.tflite.file.schema import INT2, UINT4
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -1,0 +1,142 @@
+"""What of a graph is known before it runs: shapes, and values that follow from constants.
+
+Models compute lengths from the shapes of their inputs, and give other operands shapes by them. Once
+the shapes of the inputs are known, these operations are computed here, one after another.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.operation_type import OperationType as T
+from neurald.hal.model.types import Lifetime, Model, Operand, Operation, Subgraph
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
+from neurald.hal.operations.machinery.signature import Binding
+from neurald.hal.records import replace
+
+#: Operations whose results follow from the shape of the input alone.
+_OF_SHAPES: Final = frozenset((T.TFLITE_SHAPE, T.TFLITE_RANK))
+#: Limit of the number of elements of integers that are computed, beside those of `kinds`.
+_MAX_ELEMENTS: Final = 1 << 16
+
+
+class Folding:
+    """Computes what is known of a graph.
+
+    Args:
+        model: the model.
+        graph: one of its graphs.
+        bindings: of the graph's operations.
+        kinds: operations that are computed whatever they compute; of others, integers are.
+
+    Attributes:
+        operands: of the graph, with the dimensions that are known.
+        known: values that operations compute from constants, by operand.
+        folded: the positions of these operations.
+    """
+
+    def __init__(
+        self, model: Model, graph: Subgraph, bindings: Sequence[Binding], kinds: frozenset[T]
+    ) -> None:
+        self.operands: list[Operand] = list(graph.operands)
+        self.known: dict[int, Array] = {}
+        self.folded: list[int] = []
+        self._model, self._kinds = model, kinds
+        self._values: dict[int, Array | None] = {}
+        for position, (operation, binding) in enumerate(zip(graph.operations, bindings, strict=True)):
+            may_fold = self._may_fold(operation)
+            if not may_fold and self._are_specified(operation.outputs):
+                continue
+            call = Call(binding, self.operands, self._shape, self.value, referenced=model.referenced)
+            if may_fold and self._fold(operation, call):
+                self.folded.append(position)
+            else:
+                self._infer(operation, call)
+
+    def graph(self, graph: Subgraph) -> Subgraph:
+        """Returns the graph with the dimensions that are known."""
+        changed = any(one is not other for one, other in zip(self.operands, graph.operands, strict=True))
+        return replace(graph, operands=tuple(self.operands)) if changed else graph
+
+    def value(self, index: int) -> Array | None:
+        """Returns the value of an operand that is known."""
+        if index not in self._values:
+            self._values[index] = self._model.constant(self.operands[index])
+        return self._values[index]
+
+    def _shape(self, index: int) -> Shape | None:
+        operand = self.operands[index]
+        return operand.dimensions if operand.is_fully_specified else None
+
+    def _are_specified(self, indexes: Sequence[int]) -> bool:
+        return all(self.operands[index].is_fully_specified for index in indexes)
+
+    def _may_fold(self, operation: Operation) -> bool:
+        """Returns True if nothing but constants decides the results."""
+        if operation.type in _OF_SHAPES:
+            return self._are_specified(operation.inputs)
+        if operation.type not in self._kinds and not self._are_integers(operation):
+            return False
+        return all(
+            self.value(index) is not None
+            for index in operation.inputs
+            if self.operands[index].lifetime is not Lifetime.NO_VALUE
+        )
+
+    def _are_integers(self, operation: Operation) -> bool:
+        """Returns True if an operation has integers as inputs and outputs, and gives the same again."""
+        definition = DEFINITIONS.get(operation.type)
+        if definition is None or definition.is_random or not operation.inputs:
+            return False
+        types = [
+            self.operands[index].type
+            for index in (*operation.inputs, *operation.outputs)
+            if self.operands[index].lifetime is not Lifetime.NO_VALUE
+        ]
+        return all(each.is_tensor is False or each.dtype.kind in "iub" for each in types)
+
+    def _fold(self, operation: Operation, call: Call) -> bool:
+        """Computes an operation; returns False if that is not possible."""
+        definition = DEFINITIONS[operation.type]
+        try:
+            if operation.type not in self._kinds:
+                shapes = definition.output_shapes(call)
+                if sum(map(math.prod, shapes)) > _MAX_ELEMENTS:
+                    return False
+            results = definition.reference(call)
+        except Exception:
+            # References report what is wrong with it, if anything.
+            return False
+        for index, result in zip(operation.outputs, results, strict=True):
+            array = np.asarray(result)
+            self.known[index] = self._values[index] = array
+            self._set_shape(index, array.shape)
+        return True
+
+    def _infer(self, operation: Operation, call: Call) -> None:
+        """Notes the shapes of the results, as far as they are known."""
+        definition = DEFINITIONS.get(operation.type)
+        if definition is None:
+            return
+        try:
+            shapes = definition.output_shapes(call)
+        except (UnknownValue, BadData):
+            return
+        for index, shape in zip(operation.outputs, shapes, strict=True):
+            self._set_shape(index, shape)
+
+    def _set_shape(self, index: int, shape: Shape) -> None:
+        """Notes the shape of an operand that has none, unless it contradicts what is declared."""
+        operand = self.operands[index]
+        declared = operand.dimensions
+        if operand.is_fully_specified or 0 in shape:
+            return
+        if not declared or (
+            len(declared) == len(shape)
+            and all(before in (0, now) for before, now in zip(declared, shape, strict=True))
+        ):
+            self.operands[index] = replace(operand, dimensions=tuple(map(int, shape)))

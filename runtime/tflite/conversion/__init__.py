@@ -1,0 +1,1 @@
+"""Converts files to models."""

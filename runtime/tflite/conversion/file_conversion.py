@@ -1,0 +1,104 @@
+"""Converts the content of a `.tflite` file to a model."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from neurald.hal.api_arguments import integer
+from neurald.hal.errors import BadData
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.types import Model, SignatureNames
+from neurald.hal.validation.model_rules import validate_accepted, validate_model
+from neurald.runtime.tflite.conversion.importer import Importer
+from neurald.runtime.tflite.conversion.input_shapes import with_input_shapes
+from neurald.runtime.tflite.file.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
+
+
+def convert(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]]) -> Model:
+    """Converts the file in a memory.
+
+    Args:
+        memory: the content of the file, which becomes pool 0 of the model.
+        name: of the signature to load; None for the first subgraph.
+        shapes: shapes of inputs by name, instead of those in the file.
+
+    Raises:
+        BadData: the file is damaged, has no such signature, or has unsupported operators.
+    """
+    file = TfliteFile(memory.view())
+    signatures = MappingProxyType(
+        {
+            key: SignatureNames(inputs=tuple(entry.inputs), outputs=tuple(entry.outputs))
+            for key, entry in file.signatures.items()
+        }
+    )
+    importer = Importer(file, memory)
+    if name is None:
+        source = importer.subgraph(0)
+        inputs, outputs = source.inputs, source.outputs
+        names = SignatureNames(
+            inputs=tuple(source.tensors[index].name for index in inputs),
+            outputs=tuple(source.tensors[index].name for index in outputs),
+        )
+    else:
+        if name not in file.signatures:
+            known = ", ".join(shown(key) for key in sorted(file.signatures)) or "none"
+            raise BadData(f"there is no signature {shown(name)}; there are: {known}")
+        entry = file.signatures[name]
+        source = importer.subgraph(entry.subgraph)
+        inputs, outputs = _entry_tensors(entry, source, f"signature {shown(name)}")
+        names = signatures[name]
+    source = with_input_shapes(source, _shapes_by_tensor(shapes, names.inputs, inputs))
+    main, state = importer.main(source, inputs, outputs)
+    model = Model(
+        main=main,
+        referenced=tuple(importer.referenced),
+        pools=importer.pools,
+        state=state,
+        input_names=names.inputs,
+        output_names=names.outputs,
+        signatures=signatures,
+    )
+    if importer.is_accepted:
+        validate_accepted(model)
+    else:
+        validate_model(model)
+    return model
+
+
+def _shapes_by_tensor(
+    shapes: Mapping[str, Sequence[int]], names: Sequence[str], inputs: Sequence[int]
+) -> dict[int, tuple[int, ...]]:
+    """Returns the shapes by the numbers of the tensors.
+
+    Raises:
+        BadData: there is no such input, or a shape is not valid.
+    """
+    tensors = dict(zip(names, inputs, strict=True))
+    found: dict[int, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        if name not in tensors:
+            known = ", ".join(shown(each) for each in tensors) or "none"
+            raise BadData(f"a shape is given for {shown(str(name))}, which is no input; there are: {known}")
+        lengths = [integer(each, f"a length of input {shown(name)}") for each in shape]
+        if any(not 0 <= length < 1 << 31 for length in lengths):
+            raise BadData(
+                f"input {shown(name)}: {lengths} is no shape; lengths from 0 to 2**31 - 1 are expected"
+            )
+        found[tensors[name]] = tuple(lengths)
+    return found
+
+
+def _entry_tensors(
+    entry: TfliteSignature, source: TfliteSubgraph, what: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the tensors of a signature's inputs and outputs.
+
+    Its inputs must be those of the subgraph.
+    """
+    inputs, outputs = tuple(entry.inputs.values()), tuple(entry.outputs.values())
+    if sorted(inputs) != sorted(source.inputs):
+        raise BadData(f"{what} does not name each input of subgraph {entry.subgraph} exactly once")
+    for label, index in entry.outputs.items():
+        if index >= len(source.tensors):
+            raise BadData(f"{what}: output {shown(label)} is tensor {index}; there are {len(source.tensors)}")
+    return inputs, tuple(source.aliases.get(index, index) for index in outputs)

@@ -1,0 +1,1 @@
+"""Reads `.tflite` files: the format, and what is in it."""

@@ -1,0 +1,1 @@
+"""Graphs under conversion, which legalization rules read and extend."""

@@ -1,0 +1,1 @@
+"""Keeps converted models in the cache."""

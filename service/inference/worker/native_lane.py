@@ -1,0 +1,127 @@
+"""Runs of lanes that native code of a driver serves, see `neurald.hal.execution.native_serving`."""
+
+import socket
+from typing import Final
+
+from neurald.hal.admission.native_gate import NativeShare
+from neurald.hal.errors import Error
+from neurald.hal.execution.native_serving import IDLE, NEEDS_INSTANCE, PYTHON, REPORT, NativeCall
+from neurald.hal.lanes.repeats import SUBMISSION
+from neurald.hal.rpc.server.native_ring import NativeRing
+from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER, RingEnd
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.service.inference.worker.native_lanes import NativeLanes
+from neurald.service.inference.worker.runner import BoundRun
+
+#: Native code only serves runs that take less. Python takes a small part of the time of others.
+_MAX_NATIVE_NS: Final = 10_000_000
+
+
+class NativeLane:
+    """The runs of one lane that native code serves. Only `cancel` may be called by other threads.
+
+    Args:
+        lanes: of the model.
+        ring: the worker's end.
+        end: its socket.
+        spins: whether it polls for runs before it sleeps.
+    """
+
+    def __init__(self, lanes: NativeLanes, ring: RingEnd, end: socket.socket, *, spins: bool) -> None:
+        self._lanes = lanes
+        self._ring = ring
+        self._end = end
+        self._spins = spins
+        self._share = NativeShare()
+        self._activity = lanes.breadcrumbs.slot()
+        self._cancellation = Cancellation()
+        self._cancellation.watch(ring.cancelled_address, 0)
+        self._runs: NativeRing | None = None
+        self._reason = PYTHON
+        #: The runs, by slot, that only Python can repeat.
+        self._refused: dict[int, BoundRun] = {}
+
+    @property
+    def is_useful(self) -> bool:
+        """True if there is an order that it may repeat."""
+        return self._runs is not None and self._runs.is_useful
+
+    @property
+    def was_idle(self) -> bool:
+        """True if the last `serve` ended because nothing was to do for a while."""
+        return self._reason == IDLE
+
+    def cancel(self) -> None:
+        """Ends the run under way; native code serves none afterwards."""
+        self._cancellation.cancel()
+
+    def serve(self) -> bool:
+        """Serves the ring until Python is needed; returns whether an entry is left for it."""
+        runs = self._runs
+        if runs is None or not runs.is_useful:
+            self._reason = PYTHON
+            return True
+        reason = REPORT
+        while reason == REPORT:
+            reason = runs.serve()
+        self._reason = reason
+        return reason in (PYTHON, NEEDS_INSTANCE) and self._ring.has_entry
+
+    def let_run(self, slot: int, bound: BoundRun | None, run_ns: int) -> None:
+        """Lets native code repeat an order that Python has repeated, with the same answer as before.
+
+        Args:
+            slot: of the order.
+            bound: its run.
+            run_ns: how long it took.
+        """
+        if bound is None or run_ns > _MAX_NATIVE_NS or not STORES_IN_ORDER:
+            self.forget(slot)
+            return
+        runs = self._runs
+        try:
+            if runs is not None and runs.may_run(slot):
+                if self._reason == NEEDS_INSTANCE:
+                    runs.grow(slot)
+                return
+            call = None if self._refused.get(slot) is bound else bound.create_native_call()
+        except Error:  # there is no memory for an instance
+            call = None
+        if call is None:
+            self._refused[slot] = bound
+            return
+        if runs is None:
+            runs = self._runs = self._new_runs(call)
+        runs.add(slot, SUBMISSION.pack(slot), call, (), (), b"", bound)
+
+    def forget(self, slot: int) -> None:
+        """Has native code no longer repeat the order of a slot."""
+        self._refused.pop(slot, None)
+        if self._runs is not None:
+            self._runs.forget(slot)
+
+    def clear(self) -> None:
+        """Has native code repeat no order any more."""
+        self._refused.clear()
+        if self._runs is not None:
+            self._runs.clear()
+
+    def close(self) -> None:
+        """Ends it, with its lane."""
+        self.clear()
+        self._lanes.breadcrumbs.give_back(self._activity)
+
+    def _new_runs(self, call: NativeCall) -> NativeRing:
+        lanes = self._lanes
+        return NativeRing(
+            call.functions,
+            self._ring,
+            self._end,
+            self._cancellation,
+            self._activity,
+            lanes.gate,
+            lanes.share,
+            self._share,
+            tells_times=True,
+            spins=self._spins,
+        )

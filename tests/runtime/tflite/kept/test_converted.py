@@ -1,0 +1,173 @@
+"""Converted models in the cache: found while the file is unchanged, and equal to a new conversion."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.tflite.builder import TfliteModel
+
+from neurald.hal.cache.key import graphs_digest
+from neurald.hal.cache.store import Cache
+from neurald.hal.errors import BadData
+from neurald.hal.memory import mapped_file
+from neurald.hal.model.types import Model
+from neurald.runtime.model.feature_level_slice import levels_of
+from neurald.runtime.tflite import load_tflite
+from neurald.runtime.tflite.conversion import file_conversion
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(mapped_file, "_REST_NS", 20_000_000)
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """Returns a list to which each conversion adds its signature."""
+    found: list[str | None] = []
+    convert = file_conversion.convert
+
+    def counted(*arguments: object) -> Model:
+        found.append(arguments[1])  # type: ignore[arg-type]
+        return convert(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(file_conversion, "convert", counted)
+    return found
+
+
+def packed(path: Path, data: bytes = b"\x21\x43\x65") -> Path:
+    """Writes a model with a constant of 4 bits, which the conversion unpacks."""
+    model = TfliteModel()
+    graph = model.subgraph()
+    x = graph.tensor((1, 6), name="x")
+    weights = graph.tensor((1, 6), "INT4", name="w", data=data, scale=0.5)
+    between, y = graph.tensor((1, 1)), graph.tensor((1, 1), name="y")
+    graph.operator("FULLY_CONNECTED", (x, weights), (between,), "FullyConnectedOptions")
+    graph.operator("ADD", (between, between), (y,), "AddOptions")
+    graph.inputs, graph.outputs = (x,), (y,)
+    model.write(path)
+    time.sleep(0.05)
+    return path
+
+
+def constants(model: Model) -> list[tuple[str, bytes]]:
+    found = [(operand.name, model.constant(operand)) for operand in model.main.operands]
+    return [(name, value.tobytes()) for name, value in found if value is not None]
+
+
+def assert_same(model: Model, other: Model) -> None:
+    assert graphs_digest(model) == graphs_digest(other)
+    assert list(levels_of(model)) == list(levels_of(other))
+    assert constants(model) == constants(other)
+    assert [each.name for each in model.main.operands] == [each.name for each in other.main.operands]
+    assert (model.input_names, model.output_names) == (other.input_names, other.output_names)
+    assert model.signatures == other.signatures
+    for first, second in zip(model.state, other.state, strict=True):
+        assert first.name == second.name
+        np.testing.assert_array_equal(first.initial, second.initial)
+        assert first.initial.dtype == second.initial.dtype
+
+
+def test_an_unchanged_file_is_converted_once(path: Path, conversions: list[str | None]) -> None:
+    packed(path)
+    first, second, third = (load_tflite(path) for _ in range(3))
+    assert conversions == [None]
+    assert_same(first, second)
+    assert_same(first, third)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 2), (0, 2)])
+def test_variables(path: Path, conversions: list[str | None], shape: tuple[int, ...]) -> None:
+    model = TfliteModel()
+    graph = model.subgraph()
+    handle = graph.tensor((), "RESOURCE")
+    x, y, z = graph.tensor(shape, name="x"), graph.tensor(shape, name="y"), graph.tensor(shape, name="z")
+    graph.operator("VAR_HANDLE", (), (handle,), "VarHandleOptions", SharedName="v")
+    graph.operator("READ_VARIABLE", (handle,), (y,))
+    graph.operator("ADD", (x, y), (z,), "AddOptions")
+    graph.operator("ASSIGN_VARIABLE", (handle, z), ())
+    graph.inputs, graph.outputs = (x,), (z,)
+    initialise = model.subgraph()
+    inner = initialise.tensor((), "RESOURCE")
+    size = int(np.prod(shape))
+    start = initialise.tensor(shape, data=[float(n) for n in range(size)])
+    initialise.operator("VAR_HANDLE", (), (inner,), "VarHandleOptions", SharedName="v")
+    initialise.operator("ASSIGN_VARIABLE", (inner, start), ())
+    initialise.inputs, initialise.outputs = (), ()
+    graph.operator("CALL_ONCE", (), (), "CallOnceOptions", InitSubgraphIndex=1)
+    graph.operators.insert(0, graph.operators.pop())
+    model.write(path)
+    time.sleep(0.05)
+    first, second = load_tflite(path), load_tflite(path)
+    assert conversions == [None]
+    assert first.state
+    assert_same(first, second)
+
+
+def test_a_changed_file_is_converted_again(path: Path, conversions: list[str | None]) -> None:
+    packed(path)
+    before = load_tflite(path)
+    packed(path, b"\x11\x11\x11")
+    after = load_tflite(path)
+    assert len(conversions) == 2
+    assert constants(before) != constants(after)
+
+
+def test_a_file_that_was_just_written_is_not_kept(
+    path: Path, conversions: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped_file, "_REST_NS", 10**12)
+    packed(path)
+    load_tflite(path)
+    load_tflite(path)
+    assert len(conversions) == 2
+
+
+def test_bytes_are_converted_each_time(path: Path, conversions: list[str | None]) -> None:
+    content = packed(path).read_bytes()
+    load_tflite(content)
+    load_tflite(content)
+    assert len(conversions) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0", b"x" * 200])
+def test_a_damaged_entry_is_as_good_as_none(
+    path: Path, tmp_path: Path, conversions: list[str | None], damage: bytes
+) -> None:
+    first = load_tflite(packed(path))
+    for file in (tmp_path / "cache").rglob("head"):
+        file.chmod(0o600)
+        file.write_bytes(damage)
+    second = load_tflite(path)
+    assert len(conversions) == 2
+    assert_same(first, second)
+
+
+def test_without_a_usable_cache_files_are_converted(
+    path: Path, tmp_path: Path, conversions: list[str | None]
+) -> None:
+    packed(path)
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "cache" / "neurald").write_bytes(b"not a directory")
+    load_tflite(path)
+    load_tflite(path)
+    assert len(conversions) == 2
+
+
+def test_each_signature_has_an_entry(path: Path, conversions: list[str | None]) -> None:
+    packed(path)
+    load_tflite(path)
+    with pytest.raises(BadData, match="no signature 'a'"):
+        load_tflite(path, signature="a")
+    load_tflite(path)
+    assert conversions == [None, "a"]
+
+
+def test_entries_are_listed_like_others(path: Path, tmp_path: Path) -> None:
+    load_tflite(packed(path))
+    (entry,) = Cache(tmp_path / "cache" / "neurald").verify()
+    assert not entry.damage
+    assert entry.manifest is not None
+    assert "FULLY_CONNECTED" in entry.manifest.origin.model

@@ -1,0 +1,138 @@
+"""Runs of lanes that native code serves."""
+
+import numpy as np
+import pytest
+from support.inference import zoo
+from support.inference.lanes import Repeater
+from support.inference.loading import load
+from support.waiting import wait_until
+
+from neurald.hal.lanes.packets import RunAnswer, RunFailure, TensorAt
+from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER
+from neurald.service.inference.worker.loaded_model import LoadedModel
+
+pytestmark = pytest.mark.skipif(not STORES_IN_ORDER, reason="native code serves no rings on this machine")
+
+X = TensorAt(kind="int32", shape=(1, 4), offset=0, size=16)
+Y = TensorAt(kind="int32", shape=(1, 4), offset=64, size=16)
+
+
+@pytest.fixture
+def same() -> LoadedModel:
+    return load(zoo.reshaping("INT32"))
+
+
+def executions(model: LoadedModel) -> int:
+    """Returns how many runs native code has ended; a caller sees the answer a moment before."""
+    gate = model.native_lanes.gate
+    wait_until(lambda: not gate.running)
+    return gate.executions
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_repeated_runs_are_served_by_native_code(same: LoadedModel, is_trusted: bool) -> None:
+    caller = Repeater(same, is_trusted=is_trusted)
+    values = np.frombuffer(caller.arena.view(), np.int32)
+    for number in range(12):
+        place = (X, Y)[number % 2]
+        values[place.offset // 4 :][:4] = np.arange(4) + number
+        answer, is_repeated = caller.run(place)
+        assert is_repeated == (number > 1)
+        assert isinstance(answer, RunAnswer)
+        assert answer.outputs[0].in_arena(caller.arena.view()).tolist() == list(range(number, number + 4))
+        assert answer.receipt.devices == ("cpu",)
+        assert answer.receipt.run_ns > 0
+    # The first run of each order came as a packet, and Python repeated it the first time.
+    assert executions(same) == 8
+    caller.end.close()
+
+
+def test_python_and_native_code_count_the_same_runs(same: LoadedModel) -> None:
+    caller = Repeater(same)
+    for _ in range(5):
+        caller.run(X)
+    before = executions(same)
+    assert before
+    answer, is_repeated = caller.run(Y)
+    assert not is_repeated
+    assert answer.number == caller.runs.number == 6
+    caller.run(X)
+    assert executions(same) == before + 1
+    # Python has the next one, which is cancelled by its number.
+    caller.server.cancel(9)
+    assert isinstance(caller.run(X)[0], RunAnswer)
+    caller.run(Y)
+    assert executions(same) == before + 2
+    caller.end.close()
+
+
+def test_native_code_leaves_a_cancelled_run(same: LoadedModel) -> None:
+    caller = Repeater(same)
+    for _ in range(5):
+        caller.run(X)
+    before = executions(same)
+    caller.runs.ring.cancel(caller.runs.ring.next_number)
+    answer, is_repeated = caller.run(X)
+    assert isinstance(answer, RunFailure)
+    assert answer.is_cancelled
+    assert not is_repeated
+    assert executions(same) == before
+    for _ in range(4):
+        assert isinstance(caller.run(X)[0], RunAnswer)
+    assert executions(same) > before
+    caller.end.close()
+
+
+def test_another_arena_ends_native_runs(same: LoadedModel) -> None:
+    caller = Repeater(same)
+    for _ in range(5):
+        caller.run(X)
+    before = executions(same)
+    caller.replace_arena(8192)
+    np.frombuffer(caller.arena.view(), np.int32)[:4] = 9
+    answer, _ = caller.run(X)
+    assert isinstance(answer, RunAnswer)
+    assert executions(same) == before
+    for number in range(4):
+        np.frombuffer(caller.arena.view(), np.int32)[:4] = number
+        answer, _ = caller.run(X)
+        assert isinstance(answer, RunAnswer)
+        assert answer.outputs[0].in_arena(caller.arena.view()).tolist() == [number] * 4
+    assert executions(same) > before
+    caller.end.close()
+
+
+def test_a_caller_that_leaves_ends_its_native_runs(same: LoadedModel) -> None:
+    caller = Repeater(same)
+    for _ in range(5):
+        caller.run(X)
+    native = caller.server._native
+    assert native is not None
+    assert native.is_useful
+    caller.server.hang_up()
+    caller.end.close()
+    wait_until(lambda: caller.server.is_over and not native.is_useful)
+
+
+def test_what_loops_is_repeated_by_python() -> None:
+    counting = load(zoo.counting())
+    caller = Repeater(counting)
+    np.frombuffer(caller.arena.view(), np.int32)[0] = 3
+    x = TensorAt(kind="int32", shape=(), offset=0, size=4)
+    for _ in range(5):
+        assert isinstance(caller.run(x)[0], RunAnswer)
+    assert executions(counting) == 0
+    caller.end.close()
+
+
+def test_runs_that_take_long_are_left_to_python(same: LoadedModel) -> None:
+    caller = Repeater(same)
+    for _ in range(5):
+        caller.run(X)
+    native, server = caller.server._native, caller.server
+    assert native is not None
+    (order,) = server._orders.values()
+    caller.end.close()
+    wait_until(lambda: server.is_over)
+    native.let_run(order.slot, None, 0)
+    assert not native.is_useful

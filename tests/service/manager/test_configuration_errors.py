@@ -1,0 +1,58 @@
+"""What is said of mistakes in the configuration file."""
+
+from typing import Any
+
+import pytest
+
+from neurald.service.manager.configuration import _File
+from neurald.service.manager.configuration_errors import mistake
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({}, ""),
+        ({"drivers": {"cpu": {"idle_s": 1}, "gpu": {}}}, ""),
+        ({"idle": 3}, "'idle' is no setting; did you mean 'idle_s'?"),
+        (
+            {"log_level": "loud"},
+            "log_level is 'loud'; expected is one of debug, info, notice, warning, error",
+        ),
+        ({"drivers": []}, "drivers is an array; a table is expected"),
+        ({"drivers": {"cpu": 3}}, "drivers.cpu is an integer; a table is expected"),
+        (
+            {"drivers": {"cpu": {}, "gpu": {"watch_s": 3}}},
+            "'drivers.gpu.watch_s' is no setting; did you mean 'watchdog_s'?",
+        ),
+        (
+            {"drivers": {"a.b": {"sandbox": "half"}}},
+            "drivers.a.b.sandbox is 'half'; expected is one of auto, full, off",
+        ),
+        (
+            {"drivers": {"cpu": {"users": ["ada", 1.5]}}},
+            "drivers.cpu.users[1] is a number; an integer or a string is expected",
+        ),
+        (
+            {"drivers": {"cpu": {"limits": {"sessions": []}}}},
+            "drivers.cpu.limits.sessions is an array; an integer or a string is expected",
+        ),
+        (
+            {"drivers": {"cpu": {"environment": {"A": 1}}}},
+            "drivers.cpu.environment.A is an integer; a string is expected",
+        ),
+        ({"remotes": {"gpu": {"address": 3}}}, "remotes.gpu.address is an integer; a string is expected"),
+        (
+            {"service": {"repository": ["/m"]}},
+            "'service.repository' is no setting; did you mean 'repositories'?",
+        ),
+    ],
+)
+def test_mistakes_are_named_with_their_place(content: dict[str, Any], expected: str) -> None:
+    assert mistake(content, _File) == expected
+
+
+def test_without_a_similar_name_all_are_listed() -> None:
+    found = mistake({"drivers": {"cpu": {"qqq": 1}}}, _File)
+    assert found.startswith(
+        "'drivers.cpu.qqq' is no setting; there are drain_s, driver, environment, groups, "
+    )

@@ -1,0 +1,148 @@
+"""What the manager does when a process of a driver is about to end; see also `test_manager`."""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neurald.hal.admission.sharing import NOBODY_ELSE
+from neurald.hal.crashes.breadcrumbs import create_memory
+from neurald.hal.process.activation import READY, REFUSED
+from neurald.service.crashes.autopsy import DriverEnd
+from neurald.service.crashes.investigator import CrashInvestigator
+from neurald.service.daemon import notifications
+from neurald.service.manager.configuration import DriverSettings
+from neurald.service.manager.state import DriverState
+from neurald.service.manager.supervised_driver import SupervisedDriver
+
+_WAIT_S = 60.0
+
+
+class _Process:
+    """Stands for a process that serves, and records what is done with it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.failure = ""
+        self.last_lines: deque[str] = deque()
+        self.has_begun, self.is_stopping = True, False
+        self.ready_s: float | None = 0.0
+        self.sandbox, self.sandbox_missing = None, ()
+        self.breadcrumbs = create_memory()
+        self.helper_deaths = 0
+        self.exit_text = "signal SIGKILL"
+        self.end = DriverEnd(status=-9)
+        self.deeds: list[str] = []
+
+    def kill_later(self, within_s: float) -> None:
+        self.deeds.append(f"kill after {within_s:g} s")
+
+    def stop(self, within_s: float) -> None:
+        self.is_stopping = True
+        self.deeds.append("stop")
+
+    def describe_sandbox(self, values: object) -> None:
+        pass
+
+    def watch_threads(self, values: object) -> None:
+        self.deeds.append("watch")
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("s")
+
+
+def with_driver(folder: Path, test: Callable[[SupervisedDriver, Any], Coroutine[Any, Any, None]]) -> None:
+    """Runs a test of a driver whose process serves."""
+
+    async def run() -> None:
+        settings = DriverSettings(driver="adder", idle_s=0.0, drain_s=1.0, spare=False)
+        driver = SupervisedDriver(
+            "adder", settings, NOBODY_ELSE, folder, folder / "notify", CrashInvestigator(None)
+        )
+        process: Any = _Process(1001)
+        driver._process, driver._state = process, DriverState.READY
+        async with asyncio.timeout(_WAIT_S):
+            await test(driver, process)
+        driver._standby.close(removes=True)
+        os.close(process.breadcrumbs)
+
+    asyncio.run(run())
+
+
+def test_one_that_ends_is_not_ready_any_more_and_clients_wait_for_its_end(folder: Path) -> None:
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        driver._ends(process)
+        status = driver.status()
+        assert (status.state, status.reason) == (DriverState.BACKOFF, "it ended by itself")
+        assert status.deaths == 0
+        # If it goes on nevertheless, it cannot serve.
+        assert process.deeds == ["kill after 2 s"]
+        driver._ends(process)
+        assert len(process.deeds) == 1
+        client = asyncio.ensure_future(driver._activate())
+        await asyncio.sleep(0.05)
+        assert not client.done()
+        started: list[None] = []
+        driver._start = lambda: started.append(None)  # type: ignore[method-assign]
+        driver._ended(process)
+        await client
+        assert started
+        assert (driver.status().deaths, driver.status().last_exit) == (1, "signal SIGKILL")
+
+    with_driver(folder, test)
+
+
+def test_clients_of_one_that_does_not_end_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neurald.service.manager.supervised_driver._MAX_WAIT_S", 0.01)
+
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        driver._ends(process)
+        assert await driver._activate() == REFUSED + b"it ended by itself\n"
+
+    with_driver(folder, test)
+
+
+def test_one_that_was_told_to_stop_ends_in_order(folder: Path) -> None:
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        process.is_stopping = True
+        driver._ends(process)
+        assert driver.status().state is DriverState.READY
+        assert process.deeds == []
+
+    with_driver(folder, test)
+
+
+def test_a_successor_that_becomes_ready_before_the_end_serves(folder: Path) -> None:
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        successor: Any = _Process(1002)
+        successor.ready_s = None
+        driver._next = successor
+        driver._ends(process)
+        assert driver.notified(1002, {notifications.READY: "1", notifications.THREADS: "1"})
+        assert successor.deeds == ["watch"]
+        assert driver.status().state is DriverState.READY
+        assert await driver._activate() == READY
+        driver._ended(process)
+        status = driver.status()
+        assert (status.state, status.process, status.deaths) == (DriverState.READY, 1002, 0)
+        os.close(successor.breadcrumbs)
+
+    with_driver(folder, test)
+
+
+def test_what_is_no_number_counts_as_nothing(folder: Path) -> None:
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        for text in ("", "-1", "\u0663", "x", "1e3"):
+            driver.notified(1001, {notifications.SESSIONS: text, notifications.HELPER_DEATHS: text})
+            assert driver.status().sessions == 0
+        driver.notified(1001, {notifications.SESSIONS: "3"})
+        assert driver.status().sessions == 3
+        driver._timers.cancel_all()
+
+    with_driver(folder, test)
