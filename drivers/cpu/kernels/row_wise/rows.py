@@ -247,6 +247,11 @@ def _is_nan_with(expression: Expression, part: Expression) -> bool:
             operands = set(each.arguments) - seen
             seen |= operands
             pending += operands
+        elif isinstance(each, Apply) and each.op is Op.SELECT:
+            condition, _, other = each.arguments
+            # NaN is not less than anything.
+            if isinstance(condition, Apply) and condition.op is Op.LESS and condition.arguments[0] is other:
+                pending.append(other)
     return False
 
 
