@@ -24,6 +24,7 @@ from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution,
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.window import WindowDimension, window_dimensions
+from neurald.drivers.cpu.native.step_program import MAX_BALANCING_CHUNKS
 from neurald.drivers.cpu.target.executable import (
     ANY_THREADS,
     MAX_BANDED_ARGUMENTS,
@@ -37,12 +38,14 @@ from neurald.drivers.cpu.target.routine import ALIGNMENT, OrderedUnits, Routine
 #: of single pixels, all threads save waiting for each other.
 _MIN_BYTES, _MIN_POINTWISE_BYTES = 512 << 10, 96 << 10
 #: Maximum size of the results that a band passes on, and of those of the bands of a turn.
-_MAX_BAND_BYTES, _TURN_BYTES = 64 << 10, 48 << 10
+_MAX_BAND_BYTES, _TURN_BYTES = 64 << 10, 96 << 10
 #: Maximum share of the work that threads repeat.
 _MAX_REPEATED = 0.05
 #: Numbers of threads that are considered. A sequence without repeated work is for any number.
 _THREADS = (1, 2, 4, 8, 16, 32)
 _MAX_CALLS = 64
+#: Maximum number of bands that threads share, since each makes the artifact larger.
+_MAX_BANDS = 256
 #: Size of a stream's buffer, relative to what a turn needs.
 _ROOM = 1.5
 _OUTSIDE = -1
@@ -200,8 +203,13 @@ class _Sequences:
         table = _table(known, links)
         calls = self._calls[first : first + count]
         costs = [each.routine.cost_ns / max(1, each.routine.work_items) for each in calls]
-        threads = _max_threads(table, costs)
+        # Without such windows, threads repeat a few positions of tiles at most.
+        has_windows = any(link.has_window for each in links[1:] for link in each)
+        threads = _max_threads(table, costs) if has_windows else ANY_THREADS
         turn = max(1, int(_TURN_BYTES / max(1.0, size)))
+        merged = turn if threads == 1 else -(-len(table[0]) // _MAX_BANDS)
+        table = [_merged(row, merged) for row in table]
+        turn = max(1, turn // merged)
         has_large = any(each.kernel.output.size_bytes >= _MIN_BYTES for each in calls[:-1])
         streams, bytes_ = self._streams(first, table, known, turn)
         words = array("q", [word for row in (*table, *bytes_) for band in row for word in band])
@@ -211,7 +219,6 @@ class _Sequences:
             turn=turn,
             min_threads=1 if has_large else 2,
             max_threads=threads,
-            repeats=threads < ANY_THREADS,
             streams=tuple(streams),
             table=words.tobytes(),
         )
@@ -251,6 +258,14 @@ class _Sequences:
             bytes_.append(known)
             offset += size
         return streams, bytes_
+
+
+def _merged(ranges: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """Merges each so many bands to one."""
+    return [
+        (ranges[first][0], ranges[min(first + count, len(ranges)) - 1][1])
+        for first in range(0, len(ranges), count)
+    ]
 
 
 def _without_gaps(ranges: Sequence[tuple[int, int] | None]) -> list[tuple[int, int]]:
@@ -361,7 +376,8 @@ def _max_threads(table: Sequence[Sequence[tuple[int, int]]], costs: Sequence[flo
     whole = sum(cost * row[-1][1] for cost, row in zip(costs, table, strict=True))
     bands, most = len(table[-1]), 1
     for threads in _THREADS:
-        parts = min(bands, threads)
+        # Threads take over parts of others.
+        parts = min(bands, threads if threads == 1 else threads * MAX_BALANCING_CHUNKS)
         bounds = [(bands * part // parts, bands * (part + 1) // parts) for part in range(parts)]
         done = sum(
             cost * (row[end - 1][1] - row[begin][0])

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.memory.buffer_location import Port
+from neurald.drivers.cpu.native.band_records import chosen, described_words, description
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_program import (
@@ -29,10 +30,8 @@ from neurald.drivers.cpu.native.step_program import (
 from neurald.drivers.cpu.native.strings import StringSources, first_reference
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import (
-    MAX_BANDED_ARGUMENTS,
     RECORD_WORDS,
     STEP_WORDS,
-    BandedCalls,
     Executable,
     Instruction,
     Opcode,
@@ -52,6 +51,8 @@ from neurald.hal.sync.deadline import nanoseconds
 _CHUNK_NS: Final = 10_000.0
 #: Maximum number of pieces of an unshared call, and of the work items of a piece.
 _MAX_PIECES: Final = 1 << 20
+#: Minimum number of bands of a chunk, since threads repeat some work at the ends.
+_MIN_CHUNK_BANDS: Final = 4
 _MAX_PIECE_ITEMS: Final = 1 << 40
 #: How a call of one part and chunk is shared, as a record has it.
 _UNSHARED: Final = 1 | 1 << 32
@@ -80,11 +81,6 @@ _WORD_BYTES: Final = 8
 #: The type of the status of a call.
 _STATUS: Final = "i"
 _STATUS_BYTES: Final = 4
-#: Words of the description of bands before what it has for each stream.
-_BANDS_WORDS: Final = 5
-#: Minimum number of bands of a thread, and maximum share of time in which threads have none left.
-_MIN_BANDS: Final = 3
-_MAX_IDLE: Final = 0.15
 
 
 class ArgumentBinding:
@@ -173,7 +169,7 @@ class Instance:
         self._statuses = memory.words(statuses, len(calls), _STATUS)
         self._team = team
         #: The sequences of kernels that run in bands, by their first kernel.
-        self._banded = _chosen(executable.banded, team.threads)
+        self._banded = chosen(executable.banded, team.threads, calls.costs_ns)
         skipped = sum(each.calls - 1 for each in self._banded.values())
         self._count = len(executable.instructions or calls) - skipped
         self._forks = process.forks
@@ -300,7 +296,7 @@ class Instance:
         step.extend(executable.extents)
         bands = len(step)
         for banded in self._banded.values():
-            step.extend([0] * _described_words(banded))
+            step.extend([0] * described_words(banded))
         begin, _ = step.buffer_info()
         # By `Base`. All copies of the step refer to the extents in this one.
         bases = (self._arena, constants, begin + _WORD_BYTES * end, begin, self.strings.address)
@@ -357,16 +353,13 @@ class Instance:
                 continue
             own = records[number : number + banded.calls]
             described = at + RECORD_WORDS * banded.calls
-            content = [*chain.from_iterable(own), begin + _WORD_BYTES * at]
-            content += [banded.calls, banded.bands, banded.turn, len(banded.streams)]
-            content += chain.from_iterable((each.offset, each.size_bytes) for each in banded.streams)
-            content += chain.from_iterable(self._sources(banded))
-            content += banded.words()
+            counts = self._executable.calls.counts[number : number + banded.calls]
+            content = [*chain.from_iterable(own), begin + _WORD_BYTES * at, *description(banded, counts)]
             step[at : at + len(content)] = array.array(_WORD, content)
             cost = sum(costs[number : number + banded.calls])
             divided = division(banded.bands, cost, threads)
-            if banded.repeats:
-                divided = replace(divided, chunks=1)
+            few = max(1, banded.bands // divided.parts // _MIN_CHUNK_BANDS)
+            divided = replace(divided, chunks=min(divided.chunks, few))
             yield (
                 program[BANDS_CALLER],
                 begin + _WORD_BYTES * described,
@@ -378,15 +371,6 @@ class Instance:
                 _RECORD_NS + min(math.ceil(cost), _MAX_COST_NS),
             )
             at += len(content)
-
-    def _sources(self, banded: BandedCalls) -> list[list[int]]:
-        """Returns the number of arguments of each kernel, and which of them are streams."""
-        counts = self._executable.calls.counts[banded.first : banded.first + banded.calls]
-        found = [[count, *[0] * MAX_BANDED_ARGUMENTS] for count in counts]
-        for number, stream in enumerate(banded.streams, 1):
-            for kernel, argument in stream.places:
-                found[kernel][1 + argument] = number
-        return found
 
     def _record_offsets(self) -> Iterator[tuple[int, int]]:
         """Yields the number of each call that the program makes, and where its record is, in words."""
@@ -402,7 +386,7 @@ class Instance:
                 continue
             for each in range(banded.calls):
                 yield instruction.number + each, at + RECORD_WORDS * each
-            at += _described_words(banded)
+            at += described_words(banded)
 
     def _call_records(self, arguments: int) -> Iterator[tuple[int, ...]]:
         """Yields the record of each call, whose arguments follow each other from an address on."""
@@ -640,32 +624,6 @@ def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]
         0,
         min(cost_ns, _MAX_COST_NS),
     )
-
-
-def _described_words(banded: BandedCalls) -> int:
-    """Returns the size of the records and the description of bands, in words."""
-    words = _BANDS_WORDS + 2 * len(banded.streams) + (1 + MAX_BANDED_ARGUMENTS) * banded.calls
-    return RECORD_WORDS * banded.calls + words + len(banded.table) // _WORD_BYTES
-
-
-def _chosen(banded: Sequence[BandedCalls], threads: int) -> dict[int, BandedCalls]:
-    """Returns sequences of kernels for a number of threads that do not overlap, by their first kernel."""
-    found: dict[int, BandedCalls] = {}
-    taken: set[int] = set()
-    for each in banded:
-        own = range(each.first, each.first + each.calls)
-        if each.min_threads <= threads <= each.max_threads and taken.isdisjoint(own):
-            if threads > 1 and not _divides(each.bands, threads):
-                continue
-            found[each.first] = each
-            taken.update(own)
-    return found
-
-
-def _divides(bands: int, threads: int) -> bool:
-    """Returns True if threads have similar numbers of bands. Their kernels have smaller parts."""
-    most = -(-bands // threads)
-    return most >= _MIN_BANDS and most * threads <= bands * (1 + _MAX_IDLE)
 
 
 class CallDivision(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
+declare i32 @sched_getcpu()
 declare ptr @memmove(ptr, ptr, i64)
 $PAUSE_DECLARATION
 
@@ -278,6 +279,9 @@ enter:
 own:
   %p.limit = getelementptr i8, ptr %slot.own, i64 132
   store atomic i32 %helpers, ptr %p.limit monotonic, align 4
+  %here = call i32 @worker.here(ptr %pool)
+  %p.apart = getelementptr i8, ptr %slot.own, i64 176
+  store atomic i32 %here, ptr %p.apart monotonic, align 4
   %p.own.scratch = getelementptr i8, ptr %slot.own, i64 144
   store ptr %scratch, ptr %p.own.scratch
   %p.own.stride = getelementptr i8, ptr %slot.own, i64 152

@@ -16,6 +16,10 @@ claim: the owner waits until the chunk is done.
 Each chunk of a part is smaller than the one before. Its own thread claims the largest one first,
 the others claim the smallest one first. Threads of different speed thus finish together.
 
+If an execution has as many threads as there are cores, a worker stays on each core, since systems
+that wake many threads at once put some on the same core, and leave others idle for milliseconds. The
+worker of the owner's core does not help.
+
 Workers poll the slots for a while, then each sleeps on its own futex. The owner of a shared call
 wakes the workers that may help.
 
@@ -50,12 +54,14 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               16 time in which calls will not be shared (i32; in units of 8 µs, at least one
               for each call), 20 this time after the next long sleep (i32), 0 at first,
               SLEEP_FLAGS_OFFSET: for each worker, a cache line apart, 1 while it sleeps (i32);
-              SLOTS_OFFSET: the slots
+              SLOTS_OFFSET: the slots;
+              HOMES_OFFSET: for each core, the worker that stays on it, or NO_WORKER (i32)
     slot      0 word (number << 32 | chunks of a part << 16 | parts << 1 | whether chunks may be
               unclaimed), 64 chunks that are done,
               72 whether the owner sleeps (i32), 76 whether a chunk was skipped (i32),
               128 whether it has an owner (i32), 132 workers that may help (i32),
               136 record, 144 scratch, 152 scratch stride, 160 cancellation, 168 deadline,
+              176 the worker that stays on the owner's core, or NO_WORKER (i32),
               PARTS_OFFSET: for each part, a cache line apart,
               number << 32 | first unclaimed chunk << 16 | end of the unclaimed chunks
     record    0 caller, 8 function, 16 arguments, 24 status, 32 work items, 40 parts (i32),
@@ -108,7 +114,12 @@ _FORGET_MASK: Final = (1 << 24) - 1
 SLEEP_FLAGS_OFFSET: Final = LINE_BYTES
 _SLOTS_OFFSET: Final = SLEEP_FLAGS_OFFSET + MAX_WORKERS * LINE_BYTES
 
-POOL_BYTES: Final = _SLOTS_OFFSET + _SLOT_COUNT * _SLOT_BYTES
+#: For each core, the worker that stays on it; cores beyond these have none.
+HOMES_OFFSET: Final = _SLOTS_OFFSET + _SLOT_COUNT * _SLOT_BYTES
+MAX_CORES: Final = 1024
+NO_WORKER: Final = MAX_WORKERS
+
+POOL_BYTES: Final = HOMES_OFFSET + 4 * MAX_CORES
 #: Added to the position of a record if the execution was stopped before its end, and to that of a
 #: loop's test if the loop ran too long.
 STOPPED: Final = 1 << 32
@@ -203,6 +214,9 @@ def step_program_text(machine: str = "") -> str:
         OWNER_POLLS=_OWNER_POLLS,
         OWNER_YIELDS=_OWNER_YIELDS,
         FORGET_MASK=_FORGET_MASK,
+        HOMES_OFFSET=HOMES_OFFSET,
+        MAX_CORES=MAX_CORES,
+        NO_WORKER=NO_WORKER,
         MAX_PARTS=_MAX_PARTS,
         PARTS_OFFSET=_PARTS_OFFSET,
         PAUSE=pause,

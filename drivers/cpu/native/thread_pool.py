@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
@@ -17,8 +18,11 @@ from neurald.drivers.cpu.native.python_call import PYTHON_FUNCTIONS
 from neurald.drivers.cpu.native.step_program import (
     BANDS_CALLER,
     COMMON_ARGUMENTS,
+    HOMES_OFFSET,
     LINE_BYTES,
+    MAX_CORES,
     MAX_WORKERS,
+    NO_WORKER,
     POOL_BYTES,
     QUIT_OFFSET,
     SLEEP_FLAGS_OFFSET,
@@ -44,6 +48,8 @@ THREADS_VARIABLE = "NEURALD_THREADS"
 
 #: Number of threads that a model may request even if there are fewer cores.
 _MIN_THREAD_LIMIT = 16
+#: Minimum number of cores that workers stay on: with few, threads are rarely on the same one.
+_MIN_HOMES = 4
 #: Time that an exiting process waits for a worker in the middle of a call.
 _MAX_JOIN_S = 1.0
 
@@ -155,12 +161,18 @@ class ThreadPool:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))
         self._workers: list[threading.Thread] = []
         self._grows = threading.Lock()
+        self._has_homes = False
+        for core in range(MAX_CORES):
+            self._words[HOMES_OFFSET // 4 + core] = NO_WORKER
 
     def grow(self, threads: int) -> None:
         """Starts workers for executions with this many threads."""
         with self._grows:
             self._words[THREAD_LIMIT_OFFSET // 4] = max(threads, self._words[THREAD_LIMIT_OFFSET // 4])
-            while len(self._workers) < threads - 1:
+            cores = sorted(os.sched_getaffinity(0))
+            # A thread of the application has a core, too; which one may change.
+            needs_homes = threads >= len(cores) >= _MIN_HOMES
+            while len(self._workers) < (max(threads - 1, len(cores)) if needs_homes else threads - 1):
                 number = len(self._workers)
                 worker = threading.Thread(
                     target=self._work,
@@ -171,6 +183,18 @@ class ThreadPool:
                 worker.start()
                 self._workers.append(worker)
                 self._words[WORKER_COUNT_OFFSET // 4] = len(self._workers)
+            if needs_homes and not self._has_homes:
+                self._has_homes = True
+                self._stay(cores)
+
+    def _stay(self, cores: Sequence[int]) -> None:
+        """Binds a worker to each core."""
+        for number, (core, worker) in enumerate(zip(cores, self._workers, strict=False)):
+            # A sandbox may forbid it, and a core may have become unavailable.
+            with contextlib.suppress(OSError):
+                if core < MAX_CORES and worker.native_id is not None:
+                    os.sched_setaffinity(worker.native_id, (core,))
+                    self._words[HOMES_OFFSET // 4 + core] = number
 
     def _work(self, number: int) -> None:
         """Runs a worker. Batch scheduling keeps it from preempting the thread that wakes it."""

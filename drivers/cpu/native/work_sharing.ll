@@ -144,15 +144,21 @@ end:
   ret void
 }
 
-; Wakes those of the first %helpers workers that sleep, as far as the limit on threads allows.
-define internal void @wake(ptr %pool, i32 %helpers) {
+; Wakes those of the first %helpers workers, except that of the owner's core, that sleep, as far as
+; the limit on threads allows.
+define internal void @wake(ptr %pool, ptr %slot, i32 %helpers) {
 entry:
+  %p.apart = getelementptr i8, ptr %slot, i64 176
+  %apart = load atomic i32, ptr %p.apart monotonic, align 4
   %running = load atomic i32, ptr %pool seq_cst, align 4
   %p.most = getelementptr i8, ptr %pool, i64 12
   %most = load atomic i32, ptr %p.most monotonic, align 4
   %free = sub i32 %most, %running
   %fewer = icmp slt i32 %free, %helpers
-  %wanted = select i1 %fewer, i32 %free, i32 %helpers
+  %chosen = select i1 %fewer, i32 %free, i32 %helpers
+  %is.among = icmp slt i32 %apart, %chosen
+  %one = zext i1 %is.among to i32
+  %wanted = add i32 %chosen, %one
   %p.workers = getelementptr i8, ptr %pool, i64 8
   %workers = load atomic i32, ptr %p.workers monotonic, align 4
   %few = icmp slt i32 %workers, %wanted
@@ -161,7 +167,10 @@ entry:
 test:
   %worker = phi i32 [ 0, %entry ], [ %next, %continue ]
   %more = icmp slt i32 %worker, %count
-  br i1 %more, label %look, label %end
+  br i1 %more, label %choose, label %end
+choose:
+  %is.apart = icmp eq i32 %worker, %apart
+  br i1 %is.apart, label %continue, label %look
 look:
   %wide = zext i32 %worker to i64
   %line = shl i64 %wide, 6
@@ -227,7 +236,7 @@ publish:
   %open = or i64 %counts, 1
   %word = or i64 %number.placed, %open
   %old = atomicrmw xchg ptr %slot, i64 %word seq_cst
-  call void @wake(ptr %pool, i32 %helpers)
+  call void @wake(ptr %pool, ptr %slot, i32 %helpers)
   br label %work
 work:
   %won = call i1 @claim(ptr %slot, i64 %word, i64 0)
@@ -350,6 +359,34 @@ none:
   ret ptr null
 }
 
+; Returns the number of a worker among the threads of a slot; 0 if it shares the owner's core.
+define internal i32 @thread.of(ptr %slot, i32 %worker) {
+  %p.apart = getelementptr i8, ptr %slot, i64 176
+  %apart = load atomic i32, ptr %p.apart monotonic, align 4
+  %is.same = icmp eq i32 %worker, %apart
+  %is.before = icmp slt i32 %worker, %apart
+  %after = add i32 %worker, 1
+  %number = select i1 %is.before, i32 %after, i32 %worker
+  %result = select i1 %is.same, i32 0, i32 %number
+  ret i32 %result
+}
+
+; Returns the worker of the core that this thread runs on, or a number that no worker has.
+define internal i32 @worker.here(ptr %pool) {
+  %core = call i32 @sched_getcpu()
+  %is.known = icmp ult i32 %core, $MAX_CORES
+  br i1 %is.known, label %look, label %none
+look:
+  %wide = zext i32 %core to i64
+  %place = shl i64 %wide, 2
+  %offset = add i64 %place, $HOMES_OFFSET
+  %p.home = getelementptr i8, ptr %pool, i64 %offset
+  %home = load atomic i32, ptr %p.home monotonic, align 4
+  ret i32 %home
+none:
+  ret i32 $NO_WORKER
+}
+
 ; Returns the word of a slot if the worker may claim a chunk of it, else 0.
 define internal i64 @open(ptr %pool, ptr %slot, i32 %worker) {
   %word = load atomic i64, ptr %slot acquire, align 8
@@ -357,11 +394,15 @@ define internal i64 @open(ptr %pool, ptr %slot, i32 %worker) {
   %none = icmp eq i64 %open, 0
   br i1 %none, label %no, label %limits
 limits:
+  %thread = call i32 @thread.of(ptr %slot, i32 %worker)
   %p.limit = getelementptr i8, ptr %slot, i64 132
   %limit = load atomic i32, ptr %p.limit monotonic, align 4
-  %wanted = icmp slt i32 %worker, %limit
+  %is.few = icmp sle i32 %thread, %limit
+  %is.apart = icmp sgt i32 %thread, 0
+  %wanted = and i1 %is.few, %is.apart
   %running = load atomic i32, ptr %pool monotonic, align 4
-  %threads = add i32 %running, %worker
+  %before = sub i32 %thread, 1
+  %threads = add i32 %running, %before
   %p.most = getelementptr i8, ptr %pool, i64 12
   %most = load atomic i32, ptr %p.most monotonic, align 4
   %has.room = icmp slt i32 %threads, %most
@@ -377,8 +418,6 @@ no:
 ; %only.check is set and there is one.
 define internal i1 @help(ptr %pool, i32 %worker, i1 %only.check) {
 entry:
-  %wide = zext i32 %worker to i64
-  %thread = add i64 %wide, 1
   br label %test
 test:
   %index = phi i64 [ 0, %entry ], [ %next, %closed ]
@@ -398,6 +437,9 @@ look:
 opened:
   br i1 %only.check, label %seen, label %take
 take:
+  ; The owner is the same as before, since a claim would fail for a later call.
+  %number = call i32 @thread.of(ptr %address, i32 %worker)
+  %thread = zext i32 %number to i64
   %won = call i1 @claim(ptr %address, i64 %word, i64 %thread)
   br i1 %won, label %look, label %closed
 closed:

@@ -162,7 +162,6 @@ class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
         calls: how many they are.
         turn: number of bands that run together.
         min_threads, max_threads: the numbers of threads for which it pays.
-        repeats: True if threads repeat work of others at the ends of their bands.
         streams: the values that are in scratch memory.
         table: for each kernel and band, the first work item and the end of them; then for each
             stream and band, the first byte and the end of them; all in 64 bits.
@@ -173,7 +172,6 @@ class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
     turn: int
     min_threads: int
     max_threads: int
-    repeats: bool
     streams: tuple[BandStream, ...]
     table: bytes
 
@@ -208,11 +206,11 @@ class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
             raise BadData(f"a kernel of bands has more than {MAX_BANDED_ARGUMENTS} arguments")
         words, count = self.words(), self.bands
         for number in range(self.calls + streams):
-            begins = words[2 * count * number : 2 * count * (number + 1) : 2]
-            ends = words[2 * count * number + 1 : 2 * count * (number + 1) : 2]
+            row = words[2 * count * number : 2 * count * (number + 1)].tolist()
+            begins, ends = row[::2], row[1::2]
             if begins[0] < 0 or any(map(gt, begins, ends)):
                 raise BadData("bands have work items or bytes that end before they begin")
-            if any(map(gt, begins, begins[1:])) or any(map(gt, ends, ends[1:])):
+            if begins != sorted(begins) or ends != sorted(ends):
                 raise BadData("bands have work items or bytes that are not in order")
             if number < self.calls:
                 if begins[0] or ends[-1] != work_items[self.first + number]:

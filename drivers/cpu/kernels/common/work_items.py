@@ -54,6 +54,49 @@ def each_work_item(
         loop.results = [chosen(nexts, dimension) for dimension in counted]
 
 
+@contextmanager
+def each_rectangle(code: Instructions, inner: int) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Writes a loop over the parts of a range of work items that have two dimensions.
+
+    There are at most three: what the range has of its first row, whole rows, and what it has of its
+    last row. Whole rows can so be computed in any order.
+
+    Args:
+        code: receives the instructions.
+        inner: the extent of the inner dimension.
+
+    Yields:
+        The ranges of both dimensions, outer first. The outer one may be empty.
+    """
+    if inner == 1:
+        yield ("%begin", "%end"), ("0", "1")
+        return
+    first, start = (code.value(f"{name} i64 %begin, {inner}") for name in ("udiv", "urem"))
+    last, stop = (code.value(f"{name} i64 %end, {inner}") for name in ("udiv", "urem"))
+    is_one = code.value(f"icmp eq i64 {first}, {last}")
+    cuts = code.value(f"icmp ne i64 {start}, 0")
+    has_head = code.value(f"or i1 {is_one}, {cuts}")
+    has_some = code.value("icmp ne i64 %begin, %end")
+    has_head = code.value(f"and i1 {has_head}, {has_some}")
+    after = code.value(f"add i64 {first}, {code.value(f'zext i1 {has_head} to i64')}")
+    head_stop = code.value(f"select i1 {is_one}, i64 {stop}, i64 {inner}")
+    has_tail = code.value(f"icmp ne i64 {stop}, 0")
+    ends = code.value(f"add i64 {last}, {code.value(f'zext i1 {has_tail} to i64')}")
+    # In a range within a row, the head is all.
+    tail_end = code.value(f"select i1 {is_one}, i64 {last}, i64 {ends}")
+    with code.loop("0", "3") as part:
+        is_head, is_tail = (code.fresh(f"icmp eq i64 {part.index}, {number}") for number in (0, 2))
+
+        def chosen(head: str, middle: str, tail: str) -> str:
+            rest = code.fresh(f"select i1 {is_tail}, i64 {tail}, i64 {middle}")
+            return code.fresh(f"select i1 {is_head}, i64 {head}, i64 {rest}")
+
+        yield (
+            (chosen(first, after, last), chosen(after, last, tail_end)),
+            (chosen(start, "0", "0"), chosen(head_stop, str(inner), stop)),
+        )
+
+
 def _digits(code: Instructions, extents: Sequence[int], order: Sequence[int]) -> Mapping[int, str]:
     """Returns the index of the first work item in each dimension longer than 1."""
     digits = {}

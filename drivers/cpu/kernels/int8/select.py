@@ -249,7 +249,7 @@ def _new_routine(
     """Returns the routine of a product."""
     writer = TiledProductWriter(plan, epilogue, arguments, zero=zero, sums=sums, right=right)
     others = plan_of_small_images(plan)
-    work_items, scratch_bytes = plan.work_items, writer.scratch_bytes
+    work_items, scratch_bytes = writer.work_items, writer.scratch_bytes
     if others is None:
         writer.write()
     else:

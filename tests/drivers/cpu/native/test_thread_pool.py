@@ -179,3 +179,37 @@ def test_the_process_ends() -> None:
         "time.sleep(0.1)\n"
     ).replace("tests_support", "support.cpu.routines")
     _run(text)
+
+
+_STAYS = """
+import os, threading
+import numpy as np
+from support.cpu.routines import adding, native
+from neurald.drivers.cpu.native import thread_pool
+
+thread_pool._MIN_HOMES = 1
+cores = sorted(os.sched_getaffinity(0))
+values = np.arange(500, dtype=np.int32)
+
+def check(threads):
+    model = native([adding(number, 500, cost_ns=1e6) for number in range(10)], threads=threads)
+    for core in cores:
+        os.sched_setaffinity(0, (core,))
+        for _ in range(30):
+            assert (model.run_arrays([values])[0] == values + 45).all()
+    os.sched_setaffinity(0, cores)
+
+check(len(cores))
+workers = [each for each in threading.enumerate() if each.name.startswith("neurald-cpu")]
+assert [os.sched_getaffinity(each.native_id) for each in workers] == [{core} for core in cores]
+for threads in (2, len(cores) + 3):
+    check(threads)
+workers = [each for each in threading.enumerate() if each.name.startswith("neurald-cpu")]
+assert len(workers) == len(cores) + 2
+assert all(os.sched_getaffinity(each.native_id) == {*cores} for each in workers[len(cores):])
+"""
+
+
+def test_workers_stay_on_a_core_each_if_all_are_used() -> None:
+    """Whichever core the application's thread is on, its worker does not help it."""
+    _run(_STAYS)

@@ -14,6 +14,7 @@ from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+from neurald.drivers.cpu.kernels.common.work_items import each_rectangle
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.packing.input_packing import InputPacker
 from neurald.drivers.cpu.kernels.int8.packing.panels import HEAD_BYTES, panel_bytes, unsigned_shift
@@ -26,6 +27,8 @@ from neurald.drivers.cpu.kernels.int8.product.tile_kernel import TileMicroKernel
 from neurald.drivers.cpu.kernels.int8.product.window_sums import write_window_sums
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 
+#: Units or panels are divided until there are this many work items for threads.
+_MIN_WORK_ITEMS = 96
 #: Length of tiles for positions that are left if their number is open.
 _SHORT_TILE = 4
 
@@ -118,8 +121,43 @@ class TiledProductWriter:
         if self._tile_kernel is not None:
             self._tile_kernel.release(self.code)
 
+    @property
+    def work_items(self) -> int:
+        """Number of work items."""
+        return self._plan.work_items * self.divisions
+
+    @property
+    def divisions(self) -> int:
+        """Number of work items that each unit or panel is divided into, if there are few for threads."""
+        plan = self._plan
+        sizes = plan.units, plan.panels, plan.height, plan.width, plan.rows
+        if plan.images != 1 or plan.groups != 1 or has_extents(sizes) or self._panels is not None:
+            return 1
+        inner = plan.units if plan.shares_panels else plan.panels
+        return max(1, min(inner, -(-_MIN_WORK_ITEMS // plan.work_items)))
+
+    def _write_divided(self, divisions: int) -> None:
+        """Writes the instructions for a range of work items that are parts of units or of panels."""
+        plan, code, v = self._plan, self.code, self._single
+        inner = plan.units if plan.shares_panels else plan.panels
+        with each_rectangle(code, divisions) as (outer, parts):
+            first, last = (
+                v.binary("udiv", "i64", multiple(code, each, inner), str(divisions)) for each in parts
+            )
+            panels, (begin, end) = (first, last), outer
+            if plan.shares_panels:
+                # Without panels there is nothing to do.
+                is_empty = code.fresh(f"icmp uge i64 {outer[0]}, {outer[1]}")
+                panels, end = outer, last
+                begin = code.fresh(f"select i1 {is_empty}, i64 {last}, i64 {first}")
+            with code.loop(begin, end, step=plan.block, may_be_empty=True) as blocks:
+                self._write_block("0", blocks.index, end, panels)
+
     def _write_work_items(self) -> None:
         plan, code, v = self._plan, self.code, self._single
+        if self.divisions > 1:
+            self._write_divided(self.divisions)
+            return
         if plan.shares_panels:
             units = str(plan.units)
             with code.loop("0", str(plan.images)) as images, code.loop("0", units, step=plan.block) as blocks:
