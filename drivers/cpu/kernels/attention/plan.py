@@ -32,7 +32,7 @@ _MAX_PACKED_BYTES = 16 << 20
 _FEW_ROWS = MIN_LENGTH
 #: Weights below 2^-100 of the largest one cannot change a result, but their products with values
 #: may be denormal.
-_LEAST_EXPONENT = -69.3
+_MIN_EXPONENT = -69.3
 
 
 class Factor(Struct, frozen=True, kw_only=True):
@@ -224,7 +224,7 @@ def _rows(kernel: Kernel, node: Attention, tile: Value, local: Axis) -> RowWiseK
             return None
         return load(tile, (local, expression.index[2]))
 
-    weights = without_tiny_weights(rewrite(node.weights, replacement, {}), _LEAST_EXPONENT)
+    weights = without_tiny_weights(rewrite(node.weights, replacement, {}), _MIN_EXPONENT)
     return rows_along(Kernel(output=tile, axes=(b, m, n), body=weights, operations=kernel.operations))
 
 

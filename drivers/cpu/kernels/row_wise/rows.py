@@ -84,7 +84,7 @@ class RowWiseKernel(Struct, frozen=True, kw_only=True):
 
 
 #: Results of a softmax with smaller exponents, below 1e-33, would be denormal if their sum is large.
-_LEAST_EXPONENT = -76.0
+_MIN_EXPONENT = -76.0
 
 
 def is_row_by_row(kernel: Kernel) -> bool:
@@ -141,7 +141,7 @@ def _rows_of(kernel: Kernel) -> RowWiseKernel | None:
     if not _is_candidate(kernel):
         return None
     kernel = simplify_axes(narrow_int64(kernel))
-    kernel = replace(kernel, body=without_tiny_weights(kernel.body, _LEAST_EXPONENT))
+    kernel = replace(kernel, body=without_tiny_weights(kernel.body, _MIN_EXPONENT))
     reductions = _reductions_of(kernel)
     return None if reductions is None else _with_kept(kernel, reductions)
 
