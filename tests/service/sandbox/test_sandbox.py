@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.daemon.processes import python_path, run_command
 from support.sweeps import sweep
+from support.waiting import wait_until
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
@@ -257,15 +258,15 @@ def test_a_daemon_warns_of_sockets_beside_what_a_driver_must_not_change(tmp_path
         "--listen",
         f"unix://{tmp_path}/d.sock",
     ]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as daemon:
-        assert daemon.stdout is not None
-        assert daemon.stdout.readline().startswith("serving")
+    log = tmp_path / "log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, env=environment, stdout=output, stderr=output) as daemon,
+    ):
+        wait_until(lambda: b"serving" in log.read_bytes() or daemon.poll() is not None)
         daemon.terminate()
-        _, said = daemon.communicate(timeout=60)
-    assert daemon.returncode == 0
-    assert "let XDG_STATE_HOME name another directory" in " ".join(said.split())
+        assert daemon.wait(60) == 0
+    assert "let XDG_STATE_HOME name another directory" in " ".join(log.read_text().split())
 
 
 def test_a_vendors_cache_is_where_its_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
