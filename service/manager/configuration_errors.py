@@ -62,7 +62,7 @@ def _described(message: str, path: str, kind: Any, place: str) -> str:
         members = [
             str(member.value)
             for each in _types_at(kind, path)
-            if isinstance(each, enum.EnumType)
+            if isinstance(each, type) and issubclass(each, enum.Enum)
             for member in each
         ]
         return f"{where} is {value[1]}; expected is one of {', '.join(members)}"
