@@ -121,12 +121,17 @@ class Tuner:
         is likely: then the last kernel has the chain's source, and the others have None.
         """
         is_resident = self._is_resident and not any(sources[0].is_retargeted for sources in kernels)
-        known = [self._known(sources, is_resident=is_resident) for sources in kernels]
+        decided, open_chains = self._decided(chains, is_resident=is_resident)
+        replaced = {position for chain, _ in decided for position in chain.members}
+        # What becomes part of a chain needs no sources of its own, which take time to generate.
+        known = [
+            sources[0] if number in replaced else self._known(sources, is_resident=is_resident)
+            for number, sources in enumerate(kernels)
+        ]
         tried = [
             self._to_try(sources, is_resident=is_resident) if source is None else (source,)
             for sources, source in zip(kernels, known, strict=True)
         ]
-        decided, open_chains = self._decided(chains, is_resident=is_resident)
         chained = [self._to_try(chain.sources, is_resident=is_resident) for chain in open_chains]
         times = self._measured(tried, open_chains, chained, is_resident=is_resident)
         if times is None:

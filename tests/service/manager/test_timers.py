@@ -11,17 +11,17 @@ def test_a_timer_acts_once_and_is_gone() -> None:
         timers, deeds = NamedTimers(asyncio.get_running_loop()), list[str]()
         done = asyncio.Event()
 
-        def again() -> None:
-            deeds.append("first")
-            timers.arm("a", 0.0, done.set)
+        def act() -> None:
+            deeds.append("acted")
+            timers.arm("a", 0.0, done.set)  # it may arm itself again
 
-        timers.arm("a", 0.0, again)
+        timers.arm("a", 0.0, act)
         assert "a" in timers
         await done.wait()
         assert "a" not in timers
         return deeds
 
-    assert asyncio.run(test()) == ["first"]
+    assert asyncio.run(test()) == ["acted"]
 
 
 def test_one_takes_the_place_of_another_of_its_name() -> None:
