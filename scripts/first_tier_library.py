@@ -7,10 +7,14 @@ It compiles what has other texts than the files, or was compiled by another vers
 Run with the environment's Python: .venv/bin/python scripts/first_tier_library.py
 """
 
+import ast
+import inspect
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType, FunctionType, ModuleType
 
 import llvmlite.binding as llvm
 import msgspec
@@ -34,20 +38,57 @@ from neurald.hal.cache.sources import sources_digest
 from neurald.hal.digests import hex_digest_of
 
 FOLDER = Path(built_library.__file__).resolve().parent
-#: What generates texts and compiles them.
+#: What may generate texts. (What it uses of `hal` has no effect on them.)
 GENERATORS = ("neurald.drivers.compiler.", "neurald.drivers.cpu.")
 #: What only reads the result, whose format has a version.
-READERS = {"drivers/cpu/first_tier/built_library.py", "drivers/cpu/native/image.py"}
+READERS = frozenset(("neurald.drivers.cpu.native.image",))
+#: What compiles them.
+COMPILERS = frozenset(
+    f"neurald.drivers.cpu.native.{name}" for name in ("elf_architecture", "elf_linker", "llvm")
+)
 
 
-def sources() -> tuple[str, ...]:
-    """Returns the paths, in the package, of the modules that have generated texts."""
-    found = {
-        module.__name__.removeprefix("neurald.").replace(".", "/") + ".py"
-        for module in list(sys.modules.values())
-        if module.__name__.startswith(GENERATORS) and not hasattr(module, "__path__")
-    }
-    return tuple(sorted(found - READERS))
+@contextmanager
+def noted_calls(found: set[str]) -> Iterator[None]:
+    """Adds the names of the modules whose functions are called within the context."""
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            found.add(frame.f_globals.get("__name__", ""))
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def sources(called: Set[str]) -> tuple[str, ...]:
+    """Returns the paths, in the package, of what decides about the texts and compiles them.
+
+    These are the modules whose functions were called, and those from which they import anything
+    else than functions.
+
+    Args:
+        called: the modules whose functions were called.
+    """
+    found = {name for name in called if name.startswith(GENERATORS)} | COMPILERS
+    pending = list(found)
+    while pending:
+        more = {name for name in _imported(pending.pop()) if name.startswith(GENERATORS)} - found
+        found |= more
+        pending += more
+    return tuple(sorted(f"{name.removeprefix('neurald.').replace('.', '/')}.py" for name in found - READERS))
+
+
+def _imported(name: str) -> Iterator[str]:
+    """Yields the modules from which a module imports anything else than functions and modules."""
+    for node in ast.walk(ast.parse(inspect.getsource(sys.modules[name]))):
+        if isinstance(node, ast.ImportFrom) and node.module in sys.modules:
+            source = sys.modules[node.module]
+            values = [getattr(source, each.name, None) for each in node.names]
+            if not all(isinstance(value, FunctionType | ModuleType) for value in values):
+                yield node.module
 
 
 def compiled(target: str, units: Sequence[Unit]) -> bytes:
@@ -84,8 +125,10 @@ def main(arguments: Sequence[str]) -> int:
     checks = "--check" in arguments
     before, version = read_index(), ".".join(map(str, llvm.llvm_version_info))
     files: dict[str, BuiltFile] = {}
+    called: set[str] = set()
     for target in TARGETS:
-        units = library_units(targets.TARGETS[target])
+        with noted_calls(called):
+            units = library_units(targets.TARGETS[target])
         text = text_digest(units)
         if not checks and is_current(before, version, target, text):
             files[target] = before.files[target]
@@ -96,7 +139,7 @@ def main(arguments: Sequence[str]) -> int:
             return _outdated(FOLDER / file_of(target))
         if not checks:
             (FOLDER / file_of(target)).write_bytes(zlib.compress(image, 9))
-    paths = sources()
+    paths = sources(called)
     index = Index(llvm=version, sources=paths, digest=sources_digest(*paths), files=files)
     if not checks:
         (FOLDER / INDEX).write_bytes(msgspec.json.format(msgspec.json.encode(index), indent=2) + b"\n")

@@ -14,7 +14,12 @@ AFTER_EXIT_VARIABLE: Final = "NEURALD_COMPILE_AFTER_EXIT"
 #: How many functions are called; the oldest ones are dropped.
 _MAX_ACTIONS: Final = 64
 
+#: How much memory is kept for functions of what was freed; the oldest ones are dropped.
+_MAX_FREED_BYTES: Final = 64 << 20
+
 _actions: list[Callable[[], None]] = []
+#: Those that keep memory which nothing else uses, the oldest first, with its size.
+_freed: list[tuple[Callable[[], None], int]] = []
 
 
 def may_leave() -> bool:
@@ -49,6 +54,19 @@ def call_no_more(action: Callable[[], None]) -> None:
         _actions.remove(action)
 
 
+def note_freed(action: Callable[[], None], size_bytes: int) -> None:
+    """Notes that nothing else uses the memory that a function keeps, and bounds it.
+
+    Args:
+        action: was given to `call_at_exit`.
+        size_bytes: the size of that memory.
+    """
+    _freed.append((action, size_bytes))
+    _freed[:] = [each for each in _freed if each[0] in _actions]
+    while _freed and sum(size for _, size in _freed) > _MAX_FREED_BYTES:
+        call_no_more(_freed.pop(0)[0])
+
+
 def leave() -> None:
     """Calls what has not been called yet."""
     while _actions:
@@ -58,6 +76,7 @@ def leave() -> None:
 def _forget() -> None:
     """Leaves everything to the parent, in a forked child."""
     _actions.clear()
+    _freed.clear()
     atexit.unregister(leave)
 
 

@@ -59,12 +59,8 @@ def _described(message: str, path: str, kind: Any, place: str) -> str:
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
         return f"{_joined(where, unknown[1])!r} is no setting; {hint}"
     if value := _NO_MEMBER.fullmatch(message):
-        members = [
-            str(member.value)
-            for each in _types_at(kind, path)
-            if isinstance(each, enum.EnumType)
-            for member in each
-        ]
+        kinds = [each for each in _types_at(kind, path) if isinstance(each, enum.EnumType)]
+        members = [member.value for each in kinds for member in list[Any](each)]
         return f"{where} is {value[1]}; expected is one of {', '.join(members)}"
     if found := _TYPES.fullmatch(message):
         expected = [_NAMES.get(each, each) for each in found[1].split(" | ") if each != "null"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
-from neurald.hal.compiling.leaving import call_at_exit, call_no_more
+from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.direct_calls import (
@@ -468,9 +468,11 @@ class SpecializingModel(InProcessModel):
             return
         with self._lock:
             if self._at_exit is None:
-                at_exit = partial(_leave_unfinished, self._unfinished, self._leave)
-                call_at_exit(at_exit)
-                self._at_exit = at_exit
+                at_exit = self._at_exit = partial(_leave_unfinished, self._unfinished, self._leave)
+                # Which keeps the constants.
+                size_bytes = sum(pool.size for pool in self._model.pools)
+                weakref.finalize(self, note_freed, at_exit, size_bytes).atexit = False
+            call_at_exit(self._at_exit)
             self._unfinished.pop(shapes, None)
             self._unfinished[shapes] = known
             while len(self._unfinished) > _MAX_LEFT:
@@ -482,7 +484,6 @@ class SpecializingModel(InProcessModel):
         if not self._unfinished and self._at_exit is not None:
             # It would keep the model alive.
             call_no_more(self._at_exit)
-            self._at_exit = None
 
     def give_away(self, shapes: Mapping[int, Shape]) -> PreparedWithOperands | None:
         """Returns the variant for input shapes, by operand, and drops it; None if there is none."""

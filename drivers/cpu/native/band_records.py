@@ -10,12 +10,16 @@ from neurald.drivers.cpu.target.executable import (
     WORD_BYTES,
     BandedCalls,
 )
+from neurald.drivers.cpu.target.processor import code_cache_bytes
 
 #: Words of the description of bands before what it has for each stream.
 _FIXED_WORDS: Final = 5
 #: Time that threads save where they need not wait for each other between two kernels, and read
 #: results that are in their own caches.
 _SAVED_NS: Final = 8_000
+#: Minimum size of the cache of instructions for bands with one thread, which save no waiting: the
+#: code of several kernels is used in turn.
+_MIN_CODE_CACHE_BYTES: Final = 48 << 10
 
 
 def chosen(banded: Sequence[BandedCalls], threads: int, costs_ns: Sequence[float]) -> dict[int, BandedCalls]:
@@ -26,6 +30,8 @@ def chosen(banded: Sequence[BandedCalls], threads: int, costs_ns: Sequence[float
         threads: the number of threads.
         costs_ns: the estimated time of each kernel of the step with one thread.
     """
+    if threads == 1 and code_cache_bytes() < _MIN_CODE_CACHE_BYTES:
+        return {}
     found: dict[int, BandedCalls] = {}
     taken: set[int] = set()
     for each in banded:

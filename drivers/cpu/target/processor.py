@@ -15,6 +15,9 @@ _ARM_FEATURES: Final = {
     26: {13: "i8mm", 14: "bf16"},
 }
 
+#: Maximum number of caches of a processor that are looked at.
+_MAX_CACHES: Final = 8
+
 #: System call and arguments by which a process asks for permission to use tiles, since their state
 #: takes 8 KiB for each thread.
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
@@ -50,6 +53,26 @@ def _listed_features() -> frozenset[str]:
     except OSError:
         pass
     return frozenset()
+
+
+@cache
+def code_cache_bytes(folder: str = "/sys/devices/system/cpu/cpu0/cache") -> int:
+    """Returns the size of the first-level cache of instructions; 0 if it is unknown.
+
+    Args:
+        folder: where Linux describes the caches of a processor, each in a folder of its own.
+    """
+    for index in range(_MAX_CACHES):
+        described = f"{folder}/index{index}"
+        try:
+            with open(f"{described}/type", encoding="ascii") as file:  # noqa: PTH123
+                is_code = file.read().strip() == "Instruction"
+            if is_code:
+                with open(f"{described}/size", encoding="ascii") as file:  # noqa: PTH123
+                    return int(file.read().strip().removesuffix("K")) << 10
+        except (OSError, ValueError):
+            return 0
+    return 0
 
 
 @cache

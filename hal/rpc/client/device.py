@@ -71,7 +71,8 @@ _T = TypeVar("_T")
 _LINK_S = 2.0
 _LINK_AGE_S = 60.0
 #: A daemon that did not answer for so long counts as silent. Further calls fail at once for
-#: `_RETRY_AFTER_S`, so that the following calls of the same task need not wait again.
+#: `_RETRY_AFTER_S`, so that the following calls of the same task need not wait again, unless another
+#: process has taken its place.
 _SILENCE_S = 0.5
 _RETRY_AFTER_S = 1.0
 #: How many daemons one call may be given to, each of which withdraws and is replaced by the next.
@@ -147,6 +148,8 @@ class RemoteDevice:
         self._connection, self._description, self._capabilities = open_connection(
             address, self.traffic, deadline_s, token_file, tls
         )
+        #: The process that was connected to last; 0 if it is not known.
+        self._process = self._connection.peer
 
     @property
     def name(self) -> str:
@@ -415,7 +418,9 @@ class RemoteDevice:
                 return self._connection
             started = time.monotonic()
             if not at_once and self._silence is not None and started < self._silence.until:
-                raise Unreachable(self._silence.reason)
+                if not (self._process and is_replaced(self._process, self._address)):
+                    raise Unreachable(self._silence.reason)
+                self._silence = None
             try:
                 connection, description, capabilities = open_connection(
                     self._address, self.traffic, deadline_s, self.token_file, self.tls
@@ -434,5 +439,5 @@ class RemoteDevice:
                 dead.close()
             # Otherwise its daemon completes what it has begun, or is about to say why it ends.
             self._description, self._capabilities = description, capabilities
-            self._connection = connection
+            self._connection, self._process = connection, connection.peer
             return connection

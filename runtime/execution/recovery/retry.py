@@ -21,9 +21,9 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         return float(min(self.max_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30)))
 
 
-#: For a daemon that cannot be reached. A restarted one is back within a second, and a retry costs
-#: only a connection.
-UNREACHABLE_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=2.0)
+#: For a daemon that cannot be reached. A restarted one is back within a second, or two if it was
+#: stopped. A retry costs only a connection, and the last pause delays the use of the device.
+UNREACHABLE_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=0.4)
 #: For a driver that died. This model may be the cause, and each death destroys the work of other
 #: clients.
 DEAD_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=30.0)

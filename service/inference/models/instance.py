@@ -33,6 +33,7 @@ class _Batch:
     """The requests of a run that is under way."""
 
     jobs: list[InferenceJob]
+    wanted: tuple[int, ...]
     rows: int
     input_ns: int
     begun_ns: int
@@ -174,11 +175,14 @@ class ModelInstance:
         try:
             inputs, results_at, rows = self._written(lane, jobs)
             now = time.perf_counter_ns()
-            self._busy[lane] = _Batch(jobs=jobs, rows=rows, input_ns=now - began, begun_ns=now)
+            wanted = jobs[0].wanted
+            if any(job.wanted != wanted for job in jobs):
+                wanted = tuple(sorted({each for job in jobs for each in job.wanted}))
+            self._busy[lane] = _Batch(jobs=jobs, wanted=wanted, rows=rows, input_ns=now - began, begun_ns=now)
             lane.begin(
                 inputs,
                 results_at,
-                jobs[0].wanted,
+                wanted,
                 lambda answer, memory: self._answered(lane, answer, memory),
             )
         except (ServiceError, Error) as error:
@@ -306,8 +310,11 @@ class ModelInstance:
         assert not isinstance(answer, RunFailure)  # noqa: S101 - the caller has checked it
         queue_ns = batch.begun_ns - batch.input_ns - job.queued_ns
         try:
-            if len(job.wanted) != len(outputs):
+            if len(batch.wanted) != len(outputs):
                 raise ServiceError(Status.INTERNAL, "the worker has returned other outputs than were wanted")
+            if job.wanted != batch.wanted:
+                by_position = dict(zip(batch.wanted, outputs, strict=True))
+                outputs = [by_position[position] for position in job.wanted]
             result = job.finish(
                 [
                     _part(

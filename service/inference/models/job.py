@@ -109,6 +109,8 @@ class InferenceJob:
         finish: makes the answer of the outputs.
         end: receives what `finish` returns or raises.
         deadline_s: when it must have ended, on the loop's clock; None for no limit.
+        has_queue_limit: whether it may take longer once it runs.
+        has_transport_deadline: whether the client has stopped waiting by then.
         queued_ns: when it was queued, on the clock of `time.perf_counter_ns`.
         queued_s: the same on the loop's clock.
         attempts: how many workers it was given to.
@@ -121,6 +123,8 @@ class InferenceJob:
     finish: Callable[[Sequence[JobOutput], RunRecord], object]
     end: JobEnd
     deadline_s: float | None = None
+    has_queue_limit: bool = False
+    has_transport_deadline: bool = False
     queued_s: float = 0.0
     queued_ns: int = field(default_factory=time.perf_counter_ns)
     attempts: int = 0
@@ -133,13 +137,9 @@ class InferenceJob:
 
     def fits(self, other: "InferenceJob", *, is_batched: bool) -> bool:
         """Returns whether both can be run in one batch."""
-        return (
-            is_batched
-            and self.wanted == other.wanted
-            and all(
-                mine.kind == theirs.kind != "bytes" and mine.shape[1:] == theirs.shape[1:]
-                for mine, theirs in zip(self.inputs, other.inputs, strict=True)
-            )
+        return is_batched and all(
+            mine.kind == theirs.kind != "bytes" and mine.shape[1:] == theirs.shape[1:]
+            for mine, theirs in zip(self.inputs, other.inputs, strict=True)
         )
 
     def fail(self, error: Exception) -> None:

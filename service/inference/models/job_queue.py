@@ -4,6 +4,8 @@ Requests are run in order. A model without batches runs one at a time. With batc
 head of the queue that fit together are run at once: as soon as there are as many as a batch may
 have, or as many as the configuration prefers, or the first of them has waited for as long as it
 may. A request alone in a queue is thus delayed by at most that time, and not at all by default.
+Sizes that are preferred are taken as Triton takes them: a batch gets no larger than the largest of
+them, unless by its first request, and of those at the head the largest preferred number is run.
 """
 
 from collections import deque
@@ -35,6 +37,8 @@ class JobQueue:
     ) -> None:
         self._batch_rows = max(1, batch_rows)
         self._preferred = frozenset(preferred)
+        #: How many entries a batch gets.
+        self._most_rows = min((max(preferred, default=self._batch_rows)), self._batch_rows)
         self._delay_s = delay_s
         self._size = size
         self._jobs: deque[InferenceJob] = deque()
@@ -115,17 +119,16 @@ class JobQueue:
         for job in self._jobs:
             if count and not first.fits(job, is_batched=True):
                 break
-            if count and rows + job.rows > self._batch_rows:
+            if count and rows + job.rows > self._most_rows:
                 break
             count, rows = count + 1, rows + job.rows
             if rows in self._preferred:
                 preferred = count
-        is_full = rows >= self._batch_rows or count < len(self._jobs)
+        is_full = rows >= self._most_rows or count < len(self._jobs)
         due_s = first.queued_s + self._delay_s
         if not is_full and not preferred and now_s < due_s:
             return [], due_s
-        if not is_full and preferred and now_s < due_s:
-            count = preferred
+        count = preferred or count
         taken = [self._jobs.popleft() for _ in range(count)]
         return self._in_time(taken, now_s), None
 

@@ -379,8 +379,14 @@ class ServedVersion:
             wanted=chosen,
             finish=finish,
             end=end,
-            deadline_s=self._deadline_s(request, timeout_s),
         )
+        limit_s = self._limit_s(request)
+        # The configured time-out is one of the queue, as in Triton.
+        job.has_queue_limit = limit_s is not None and _TIMEOUT not in request.parameters
+        if timeout_s is not None and (limit_s is None or timeout_s <= limit_s):
+            limit_s, job.has_transport_deadline, job.has_queue_limit = timeout_s, True, False
+        if limit_s is not None:
+            job.deadline_s = self._loop.time() + min(limit_s, _MAX_TIMEOUT_S)
         return job
 
     def raw_request(self, content: memoryview) -> InferenceRequest:
@@ -398,8 +404,8 @@ class ServedVersion:
             outputs=(),
         )
 
-    def _deadline_s(self, request: InferenceRequest, timeout_s: float | None) -> float | None:
-        limits = [] if timeout_s is None else [timeout_s]
+    def _limit_s(self, request: InferenceRequest) -> float | None:
+        """Returns how long a request may take as it says itself, or as the configuration does."""
         asked = request.parameters.get(_TIMEOUT)
         if asked is not None:
             if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
@@ -407,11 +413,8 @@ class ServedVersion:
                     Status.INVALID,
                     f"the parameter timeout is {asked!r}; a number of microseconds is expected",
                 )
-            if asked:
-                limits.append(asked / 1e6)
-        elif self.settings.timeout_s:
-            limits.append(self.settings.timeout_s)
-        return self._loop.time() + min(*limits, _MAX_TIMEOUT_S) if limits else None
+            return asked / 1e6 if asked else None
+        return self.settings.timeout_s or None
 
     def _output(self, output: JobOutput, wanted: WantedOutput | None) -> OutputTensor:
         reshapes = self._known_reshapes()
@@ -486,7 +489,13 @@ class ServedVersion:
         self._loop.call_soon(self._dispatch)
 
     def _expire(self, job: InferenceJob) -> None:
-        job.fail(ServiceError(Status.LATE, "Deadline Exceeded: the request has taken longer than it may"))
+        if job.attempts and job.has_queue_limit:
+            return
+        if job.attempts or job.has_transport_deadline:
+            job.fail(ServiceError(Status.LATE, "Deadline Exceeded: the request has taken longer than it may"))
+        else:
+            # As Triton says of requests that wait for longer than their time-out.
+            job.fail(ServiceError(Status.UNAVAILABLE, "Request timeout expired"))
         self.abandon(job)
 
     def abandon(self, job: InferenceJob) -> None:

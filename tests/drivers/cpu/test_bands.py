@@ -12,6 +12,7 @@ from neurald.drivers.cpu import bands
 from neurald.drivers.cpu.compiler import Compiled, compile_model
 from neurald.drivers.cpu.device import process_settings
 from neurald.drivers.cpu.kernels.select import generate
+from neurald.drivers.cpu.native import band_records
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import ANY_THREADS, BandedCalls, BandStream, Executable
@@ -98,6 +99,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bands, "_MIN_BYTES", 1)
     monkeypatch.setattr(bands, "_MIN_POINTWISE_BYTES", 1)
     monkeypatch.setattr(bands, "_TURN_BYTES", 8 << 10)
+    monkeypatch.setattr(band_records, "_MIN_CODE_CACHE_BYTES", 0)
 
 
 def compiled(model: Model) -> Compiled:

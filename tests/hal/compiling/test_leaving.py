@@ -19,7 +19,13 @@ from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling import background, keeping, leaving
 from neurald.hal.compiling.job import CompileJob, Keep
 from neurald.hal.compiling.keeping import compile_and_keep
-from neurald.hal.compiling.leaving import AFTER_EXIT_VARIABLE, call_at_exit, call_no_more, may_leave
+from neurald.hal.compiling.leaving import (
+    AFTER_EXIT_VARIABLE,
+    call_at_exit,
+    call_no_more,
+    may_leave,
+    note_freed,
+)
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadState, ResourceExhaustedTransient
@@ -149,6 +155,29 @@ def test_functions_may_be_given_again_and_taken_back(monkeypatch: pytest.MonkeyP
     call_no_more(first)
     leaving.leave()
     assert called == [1]
+
+
+def test_functions_keep_little_of_what_was_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(AFTER_EXIT_VARIABLE, "1")
+    monkeypatch.setattr(leaving, "_actions", [])
+    monkeypatch.setattr(leaving, "_freed", [])
+    called: list[int] = []
+    actions = [partial(called.append, number) for number in range(5)]
+    for action in actions:
+        call_at_exit(action)
+    mib = 1 << 20
+    note_freed(actions[0], 40 * mib)
+    note_freed(actions[1], 20 * mib)
+    call_no_more(actions[1])  # what it had to leave is done
+    note_freed(actions[2], 24 * mib)
+    assert len(leaving._actions) == 4
+    note_freed(actions[3], mib)
+    assert actions[0] not in leaving._actions
+    note_freed(actions[4], 100 * mib)
+    assert leaving._actions == []
+    assert leaving._freed == []
+    note_freed(actions[0], mib)
+    assert leaving._freed == [], "one that is not called keeps nothing"
 
 
 @pytest.mark.parametrize("is_locked", [True, False])

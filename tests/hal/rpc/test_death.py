@@ -18,12 +18,10 @@ from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald.hal.device import Capabilities, ExecuteOptions, Performance, PrepareOptions
-from neurald.hal.errors import (
-    DeadObject,
-)
+from neurald.hal.errors import DeadObject, Unreachable
 from neurald.hal.model.types import OperandType
 from neurald.hal.records import replace
-from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.client.device import _RecentSilence, connect
 
 NOW = PrepareOptions()
 RUN = ExecuteOptions()
@@ -225,3 +223,20 @@ def test_a_daemon_that_stops_lets_calls_finish(listen: str | None) -> None:
         with pytest.raises(DeadObject):
             run(prepared, np.ones(3, np.float32))
         remote.close()
+
+
+def test_the_successor_of_a_silent_daemon_is_used_at_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    address = f"unix://{tmp_path_factory.mktemp('d')}/d.sock"
+    with daemon_process("sample-float-fast", address) as (process, _):
+        device = connect(address)
+        process.kill()
+        process.wait()
+    wait_until(lambda: not device.is_alive)
+    # As after a call that has waited for it in vain.
+    device._silence = _RecentSilence(until=time.monotonic() + 3600, reason="it was silent a moment ago")
+    with pytest.raises(Unreachable, match="a moment ago"):
+        device.reconnect()
+    with daemon_process("sample-float-fast", address):
+        device.reconnect()
+        assert device.is_alive
+        device.close()

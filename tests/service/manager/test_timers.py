@@ -1,6 +1,7 @@
 """Timers that have names."""
 
 import asyncio
+from functools import partial
 
 from neurald.service.manager.timers import NamedTimers
 
@@ -8,22 +9,26 @@ from neurald.service.manager.timers import NamedTimers
 def test_a_timer_acts_once_and_is_gone() -> None:
     async def test() -> list[str]:
         timers, deeds = NamedTimers(asyncio.get_running_loop()), list[str]()
-        # It may arm itself again.
-        timers.arm("a", 0.0, lambda: (deeds.append("first"), timers.arm("a", 0.0, done.set)))
         done = asyncio.Event()
+
+        def act() -> None:
+            deeds.append("acted")
+            timers.arm("a", 0.0, done.set)  # it may arm itself again
+
+        timers.arm("a", 0.0, act)
         assert "a" in timers
         await done.wait()
         assert "a" not in timers
         return deeds
 
-    assert asyncio.run(test()) == ["first"]
+    assert asyncio.run(test()) == ["acted"]
 
 
 def test_one_takes_the_place_of_another_of_its_name() -> None:
     async def test() -> list[str]:
         timers, deeds = NamedTimers(asyncio.get_running_loop()), list[str]()
         for name in ("a", "b", "c"):
-            timers.arm(name, 0.0, lambda name=name: deeds.append(name))
+            timers.arm(name, 0.0, partial(deeds.append, name))
         timers.arm("a", 0.0, lambda: deeds.append("other"))
         timers.cancel("b")
         timers.cancel("unknown")

@@ -24,6 +24,9 @@ _MAX_OPEN_VECTORS = 2
 _MAX_FEW_ROWS = 4
 #: More vectors per panel bring no benefit.
 _MAX_VECTORS = 8
+#: Maximum number of vectors per panel of a product of one position with this many vectors, so that
+#: there are enough panels for threads.
+_MAX_SHARED_VECTORS, _MANY_VECTORS = 4, 32
 
 
 class Tile(Struct, frozen=True, kw_only=True):
@@ -95,7 +98,10 @@ def _tiles(product: WindowedProduct, target: Target, *, has_padding: bool) -> It
     needed = -(-estimate(channels) // lanes)
     # One register for the broadcast input, and without FMA one for a product.
     registers = target.registers - (1 if target.has_fma else 2)
-    choices = [(lanes, vectors) for vectors in range(1, min(needed, _MAX_VECTORS) + 1)]
+    most = _MAX_VECTORS
+    if not isinstance(product.positions, Extent) and product.positions == 1 and needed >= _MANY_VECTORS:
+        most = _MAX_SHARED_VECTORS
+    choices = [(lanes, vectors) for vectors in range(1, min(needed, most) + 1)]
     if has_padding and not isinstance(channels, Extent) and lanes < channels < target.lanes(4):
         choices.append((2 * lanes, 1))
     for lanes, vectors in choices:

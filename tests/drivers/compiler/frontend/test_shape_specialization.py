@@ -1,14 +1,17 @@
 """Models with unspecified shapes are compiled once for each set of shapes, with a bounded cache."""
 
+import gc
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from support.opencl.models import FLOAT, Models, request_of
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.compiler.frontend import variant_uses
@@ -159,6 +162,30 @@ def test_shapes_that_are_not_compiled_yet_are_left_at_the_exit(monkeypatch: pyte
     may_compile.release()
     wait_until_nothing_is_left()
     assert len(compiler.shapes) == 7
+
+
+@pytest.mark.parametrize(("limit_bytes", "kept"), [(1 << 20, 1), (-1, 0)])
+def test_a_model_that_is_freed_before_it_is_compiled_keeps_little(
+    monkeypatch: pytest.MonkeyPatch, limit_bytes: int, kept: int
+) -> None:
+    actions: list[Callable[[], None]] = []
+    monkeypatch.setattr(leaving, "_actions", actions)
+    monkeypatch.setattr(leaving, "_freed", [])
+    monkeypatch.setattr(leaving, "_MAX_FREED_BYTES", limit_bytes)
+    monkeypatch.setenv(leaving.AFTER_EXIT_VARIABLE, "1")
+
+    def fail(model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+        raise OpFailed("this cannot be compiled now")
+
+    prepared = SpecializingModel(
+        open_model(), fail, owner=None, tolerant=False, first_tier=Compiler(), leave=lambda shapes: None
+    )
+    executed(prepared, 2)
+    assert len(actions) == 1
+    freed = weakref.ref(prepared)
+    del prepared
+    wait_until(lambda: gc.collect() is not None and freed() is None)
+    assert len(actions) == kept
 
 
 def test_reusable_executions_use_the_variant_for_their_shapes() -> None:

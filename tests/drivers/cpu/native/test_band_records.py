@@ -1,7 +1,9 @@
 """Which kernels run in bands depends on the number of threads; descriptions have the announced size."""
 
 import numpy as np
+import pytest
 
+from neurald.drivers.cpu.native import band_records
 from neurald.drivers.cpu.native.band_records import chosen, described_words, description
 from neurald.drivers.cpu.target.executable import (
     ANY_THREADS,
@@ -25,6 +27,20 @@ def banded(
         streams=(BandStream(offset=128, size_bytes=64, places=((0, 0), (1, 2))),),
         table=np.arange(2 * bands * (calls + 1)).tobytes(),
     )
+
+
+@pytest.fixture(autouse=True)
+def large_code_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(band_records, "code_cache_bytes", lambda: 64 << 10)
+
+
+def test_one_thread_has_bands_if_the_code_of_several_kernels_stays_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert chosen((banded(0, 2),), 1, [0.0] * 2)
+    monkeypatch.setattr(band_records, "code_cache_bytes", lambda: 32 << 10)
+    assert not chosen((banded(0, 2),), 1, [0.0] * 2)
+    assert chosen((banded(0, 2),), 2, [0.0] * 2)
 
 
 def test_sequences_do_not_overlap_and_are_for_the_number_of_threads() -> None:

@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +50,14 @@ def test_permission_to_use_tiles(monkeypatch: pytest.MonkeyPatch, status: int) -
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: Library())
     assert processor.may_use_tiles() is (status == 0)
+
+
+def test_the_size_of_the_cache_of_instructions(tmp_path: Path) -> None:
+    assert processor.code_cache_bytes(str(tmp_path)) == 0
+    for index, (kind, size) in enumerate([("Data", "48K"), ("Instruction", "64K"), ("Unified", "2048K")]):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "type").write_text(f"{kind}\n")
+        (tmp_path / f"index{index}" / "size").write_text(f"{size}\n")
+    assert processor.code_cache_bytes(f"{tmp_path}/") == 64 << 10
+    (tmp_path / "index1" / "size").write_text("much\n")
+    assert processor.code_cache_bytes(f"{tmp_path}//") == 0

@@ -141,3 +141,31 @@ def test_requests_of_a_dead_worker_come_first(loop: asyncio.AbstractEventLoop) -
     queue.put(jobs[2], 0.0, lanes=1)
     queue.put_back(jobs[:2])
     assert queue.take_all() == jobs
+
+
+def test_preferred_sizes_limit_batches(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=8, preferred=(2, 6), delay_s=10.0)
+    jobs = [job(loop, rows=rows) for rows in (3, 4)]
+    for each in jobs:
+        queue.put(each, 0.0, lanes=1)
+    assert queue.take(1.0) == ([jobs[0]], None), "both are more than 6"
+    assert queue.take(1.0) == ([], 10.0)
+    assert queue.take(10.0) == ([jobs[1]], None)
+    large = job(loop, rows=7)
+    queue.put(large, 20.0, lanes=1)
+    assert queue.take(20.0) == ([large], None)
+    singles = [job(loop) for _ in range(5)]
+    for each in singles:
+        queue.put(each, 30.0, lanes=1)
+    assert queue.take(30.0) == (singles[:2], None)
+    assert queue.take(41.0) == (singles[2:4], None)
+    assert queue.take(41.0) == ([singles[4]], None)
+
+
+def test_requests_for_different_outputs_are_a_batch(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=4)
+    jobs = [job(loop) for _ in range(2)]
+    jobs[1].wanted = (1,)
+    for each in jobs:
+        queue.put(each, 0.0, lanes=1)
+    assert queue.take(0.0) == (jobs, None)
