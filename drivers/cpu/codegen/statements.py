@@ -37,6 +37,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
 from neurald.drivers.cpu.emit.math.quotients import quotient, quotient_of
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
+from neurald.drivers.cpu.emit.math.vector_math import exp, limited_exponent
 from neurald.drivers.cpu.emit.op_table import (
     apply_value,
     computed,
@@ -257,6 +258,10 @@ class Statements:
             divided = quotient_of(expression) if self._target.has_fma else None
             if divided is not None:
                 return quotient(v, divided, self._vector(divided.dividend))
+            limited = limited_exponent(expression)
+            if limited is not None:
+                is_zero, exponent = (self._vector(each) for each in limited)
+                return exp(v, computed(expression, v.lanes), exponent, is_zero)
             arguments = [(computed(each, v.lanes), self._vector(each)) for each in expression.arguments]
             return apply_value(v, expression, arguments)
         raise AssertionError("the sum of a contraction has no value in this scope")

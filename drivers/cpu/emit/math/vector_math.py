@@ -10,6 +10,9 @@ Infinities, NaN, zeros and denormals behave as in IEEE 754 and C.
 import math
 from functools import cache
 
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
 from neurald.drivers.cpu.emit.math.piecewise_polynomial import PiecewisePolynomial, pieces, piecewise
 from neurald.drivers.cpu.emit.math.rounding import rounded
@@ -23,12 +26,20 @@ from neurald.drivers.cpu.emit.math.wide_floats import (
 from neurald.drivers.cpu.emit.vector import Vector
 
 
-def exp(v: Vector, element: str, x: str) -> str:
-    """Computes e^x with an error of at most 1.1 ULP."""
+def exp(v: Vector, element: str, x: str, is_zero: str = "") -> str:
+    """Computes e^x with an error of at most 1.1 ULP.
+
+    Args:
+        v: receives the instructions.
+        element: the type of the operand.
+        x: the operand.
+        is_zero: an i1, true where the result is 0, wherever it is too small for a number at least;
+            empty for these.
+    """
     f = Floats(v, element)
     # A result below the normal numbers takes many processors over a hundred cycles. Masked elements
     # of a softmax are far below them, so they are replaced before and after.
-    is_zero = f.is_("olt", x, f.format.smallest_exp)
+    is_zero = is_zero or f.is_("olt", x, f.format.smallest_exp)
     n, power, r = f.reduced(f.at_most(f.select(is_zero, f.number(0), x), f.format.largest_exp))
     if has_wide_floats(v, element):
         result = scaled(v, v.polynomial(element, r, (1, 1, *f.format.exp)), n)
@@ -38,6 +49,27 @@ def exp(v: Vector, element: str, x: str) -> str:
         result = f.multiply(f.add(f.exp_below_one(r), f.number(1)), f.power_of_two(half))
         result = f.multiply(result, f.power_of_two(f.integers("sub", power, half)))
     return f.select(is_zero, f.number(0), result)
+
+
+def limited_exponent(expression: Apply) -> tuple[Expression, Expression] | None:
+    """Matches a FLOAT32 exponential that is 0 below a limit.
+
+    Returns:
+        The condition under which it is 0, and the exponent; None if it does not match.
+    """
+    if expression.op is not Op.EXP or expression.type is not Scalar.FLOAT32:
+        return None
+    (chosen,) = expression.arguments
+    if not isinstance(chosen, Apply) or chosen.op is not Op.SELECT:
+        return None
+    is_below, other, exponent = chosen.arguments
+    if not isinstance(is_below, Apply) or is_below.op is not Op.LESS or is_below.arguments[0] is not exponent:
+        return None
+    limit, smallest = is_below.arguments[1], FLOAT.smallest_exp
+    if not isinstance(limit, Constant) or not isinstance(other, Constant):
+        return None
+    is_exact = float(limit.value) >= smallest > float(other.value)
+    return (is_below, exponent) if is_exact else None
 
 
 def expm1(v: Vector, element: str, x: str) -> str:

@@ -2,23 +2,12 @@
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.expression import (
-    Apply,
-    Axis,
-    Constant,
-    Expression,
-    Load,
-    Reduce,
-    apply,
-    load,
-    select,
-)
+from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, load
 from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents
 from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
-from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute
 from neurald.drivers.compiler.ir.value import Value
@@ -26,6 +15,7 @@ from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedPr
 from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile, is_too_narrow
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.row_wise.rows import RowWiseKernel, rows_along
+from neurald.drivers.cpu.kernels.row_wise.tiny_weights import without_tiny_weights
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
@@ -40,8 +30,9 @@ _MIN_PACKED_BLOCKS = 4
 _MAX_PACKED_BYTES = 16 << 20
 #: Rows of a block if an open number of rows is small. An open length is never less.
 _FEW_ROWS = MIN_LENGTH
-#: Exponents of weights below 2^-100 of the largest one; of those, e^x is 0 for `_NO_EXPONENT`.
-_LEAST_EXPONENT, _NO_EXPONENT = -69.3, -200.0
+#: Weights below 2^-100 of the largest one cannot change a result, but their products with values
+#: may be denormal.
+_MIN_EXPONENT = -69.3
 
 
 class Factor(Struct, frozen=True, kw_only=True):
@@ -233,41 +224,8 @@ def _rows(kernel: Kernel, node: Attention, tile: Value, local: Axis) -> RowWiseK
             return None
         return load(tile, (local, expression.index[2]))
 
-    weights = _without_tiny_weights(rewrite(node.weights, replacement, {}))
+    weights = without_tiny_weights(rewrite(node.weights, replacement, {}), _MIN_EXPONENT)
     return rows_along(Kernel(output=tile, axes=(b, m, n), body=weights, operations=kernel.operations))
-
-
-def _without_tiny_weights(weights: Expression) -> Expression:
-    """Replaces weights of a softmax that are too small to change a result by 0.
-
-    Their products with values are below the normal numbers, which take many processors over a
-    hundred cycles each.
-    """
-    power = weights.operands[0] if _is_one_of(weights, Op.MULTIPLY, Op.DIVIDE) else weights
-    if not _is_one_of(power, Op.EXP) or not _is_below_maximum(power.operands[0]):
-        return weights
-
-    def replacement(expression: Expression) -> Expression | None:
-        if not _is_one_of(expression, Op.EXP):
-            return None
-        (exponent,) = expression.operands
-        return apply(Op.EXP, select(exponent < _LEAST_EXPONENT, _NO_EXPONENT, exponent))
-
-    return rewrite(weights, replacement, {})
-
-
-def _is_below_maximum(exponent: Expression) -> bool:
-    """Returns True for the difference of an element and the largest one, times a constant."""
-    if _is_one_of(exponent, Op.MULTIPLY) and isinstance(exponent.operands[1], Constant):
-        exponent = exponent.operands[0]
-    if not _is_one_of(exponent, Op.SUBTRACT):
-        return False
-    largest = exponent.operands[1]
-    return isinstance(largest, Reduce) and largest.reduction is ReductionOp.MAXIMUM
-
-
-def _is_one_of(expression: Expression, *operations: Op) -> bool:
-    return isinstance(expression, Apply) and expression.op in operations
 
 
 def _product(left: Factor, right: Factor, rows: int, channels: int, terms: int) -> WindowedProduct:

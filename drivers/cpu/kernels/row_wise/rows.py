@@ -40,6 +40,7 @@ from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
+from neurald.drivers.cpu.kernels.row_wise.tiny_weights import without_tiny_weights
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
@@ -80,6 +81,10 @@ class RowWiseKernel(Struct, frozen=True, kw_only=True):
     def length(self) -> int:
         """Length of a row."""
         return self.kernel.axes[-1].extent
+
+
+#: Results of a softmax with smaller exponents, below 1e-33, would be denormal if their sum is large.
+_MIN_EXPONENT = -76.0
 
 
 def is_row_by_row(kernel: Kernel) -> bool:
@@ -136,6 +141,7 @@ def _rows_of(kernel: Kernel) -> RowWiseKernel | None:
     if not _is_candidate(kernel):
         return None
     kernel = simplify_axes(narrow_int64(kernel))
+    kernel = replace(kernel, body=without_tiny_weights(kernel.body, _MIN_EXPONENT))
     reductions = _reductions_of(kernel)
     return None if reductions is None else _with_kept(kernel, reductions)
 
@@ -241,6 +247,11 @@ def _is_nan_with(expression: Expression, part: Expression) -> bool:
             operands = set(each.arguments) - seen
             seen |= operands
             pending += operands
+        elif isinstance(each, Apply) and each.op is Op.SELECT:
+            condition, _, other = each.arguments
+            # NaN is not less than anything.
+            if isinstance(condition, Apply) and condition.op is Op.LESS and condition.arguments[0] is other:
+                pending.append(other)
     return False
 
 

@@ -25,7 +25,7 @@ def _sum(value: Value, at: tuple[Axis, ...], reduced: tuple[Axis, ...], bias: in
 
 
 def _extremes(value: Value) -> Array:
-    limits = np.iinfo(value.type.dtype)
+    limits = np.iinfo(value.type.dtype.name)
     numbers = np.random.default_rng(5).choice(
         [limits.min, limits.max, 0, 1], value.shape, p=[0.4, 0.4, 0.1, 0.1]
     )

@@ -1,7 +1,7 @@
 ; attention, 3 rows of 9
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
 declare i64 @llvm.smin.i64(i64, i64)
-define void @k6ca3370d6724a783(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k624df03e5721cca8(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v1 = getelementptr i8, ptr %scratch, i64 512
   %v2 = getelementptr i8, ptr %scratch, i64 704
   %v3 = getelementptr i8, ptr %scratch, i64 896
@@ -25,15 +25,15 @@ define void @k6ca3370d6724a783(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2
   %v196 = icmp slt <8 x i32> %v175, splat (i32 3)
   %v197 = select <8 x i1> %v196, <8 x float> splat (float 0x0000000000000000), <8 x float> splat (float 0xC7EFF933C0000000)
   %v199 = getelementptr float, ptr %v1, i64 33
-  %v247 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
+  %v235 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
   br label %v4.before
 v4.before:
   br label %v4
 v4:
-  %v5 = phi i64 [ %begin, %v4.before ], [ %v429, %v4.next ]
-  %v6 = phi i64 [ %begin, %v4.before ], [ %v427, %v4.next ]
-  %v429.more = icmp slt i64 %v5, %end
-  br i1 %v429.more, label %v4.turn, label %v4.after
+  %v5 = phi i64 [ %begin, %v4.before ], [ %v415, %v4.next ]
+  %v6 = phi i64 [ %begin, %v4.before ], [ %v413, %v4.next ]
+  %v415.more = icmp slt i64 %v5, %end
+  br i1 %v415.more, label %v4.turn, label %v4.after
 v4.turn:
   %v7 = sub i64 %v5, %begin
   %v8 = icmp eq i64 %v7, 0
@@ -246,253 +246,239 @@ v70.after:
 v201.before:
   br label %v201
 v201:
-  %v202 = phi i64 [ 0, %v201.before ], [ %v320, %v201.next ]
+  %v202 = phi i64 [ 0, %v201.before ], [ %v306, %v201.next ]
   %v203 = mul i64 %v202, 16
   %v204 = getelementptr float, ptr %v200, i64 %v203
   %v205 = load <8 x float>, ptr %v204, align 4
   %v206 = fcmp ogt <8 x float> %v205, splat (float 0xFFF0000000000000)
   %v207 = select <8 x i1> %v206, <8 x float> %v205, <8 x float> splat (float 0xFFF0000000000000)
-  %v208 = fcmp uno <8 x float> %v205, %v205
-  %v209 = select <8 x i1> %v208, <8 x float> %v205, <8 x float> %v207
-  %v210 = add i64 %v203, 1
-  %v211 = getelementptr float, ptr %v200, i64 %v210
-  %v212 = load <8 x float>, ptr %v211, align 4
-  %v213 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v212, <8 x float> splat (float 0xFFF0000000000000)
-  %v214 = fcmp ogt <8 x float> %v213, %v209
-  %v215 = select <8 x i1> %v214, <8 x float> %v213, <8 x float> %v209
-  %v216 = fcmp uno <8 x float> %v213, %v213
-  %v217 = select <8 x i1> %v216, <8 x float> %v213, <8 x float> %v215
-  %v218 = shufflevector <8 x float> %v217, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v219 = shufflevector <8 x float> %v217, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v220 = fcmp ogt <4 x float> %v219, %v218
-  %v221 = select <4 x i1> %v220, <4 x float> %v219, <4 x float> %v218
-  %v222 = fcmp uno <4 x float> %v219, %v219
-  %v223 = select <4 x i1> %v222, <4 x float> %v219, <4 x float> %v221
-  %v224 = shufflevector <4 x float> %v223, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v225 = shufflevector <4 x float> %v223, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v226 = fcmp ogt <2 x float> %v225, %v224
-  %v227 = select <2 x i1> %v226, <2 x float> %v225, <2 x float> %v224
-  %v228 = fcmp uno <2 x float> %v225, %v225
-  %v229 = select <2 x i1> %v228, <2 x float> %v225, <2 x float> %v227
-  %v230 = extractelement <2 x float> %v229, i64 0
-  %v231 = extractelement <2 x float> %v229, i64 1
-  %v232 = fcmp ogt float %v231, %v230
-  %v233 = select i1 %v232, float %v231, float %v230
-  %v234 = fcmp uno float %v231, %v231
-  %v235 = select i1 %v234, float %v231, float %v233
-  %v236 = insertelement <8 x float> poison, float %v235, i64 0
-  %v237 = shufflevector <8 x float> %v236, <8 x float> poison, <8 x i32> zeroinitializer
-  %v238 = fsub <8 x float> %v205, %v237
-  %v239 = fcmp olt <8 x float> %v238, splat (float 0xC051533340000000)
-  %v240 = select <8 x i1> %v239, <8 x float> splat (float 0xC069000000000000), <8 x float> %v238
-  %v241 = fcmp olt <8 x float> %v240, splat (float 0xC05A000000000000)
-  %v242 = select <8 x i1> %v241, <8 x float> splat (float 0x0000000000000000), <8 x float> %v240
-  %v243 = fcmp ogt <8 x float> %v242, splat (float 0x4056400000000000)
-  %v244 = select <8 x i1> %v243, <8 x float> splat (float 0x4056400000000000), <8 x float> %v242
-  %v245 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v244, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v246 = bitcast <8 x float> %v245 to <8 x i32>
-  %v248 = sub <8 x i32> %v246, %v247
-  %v249 = fsub <8 x float> %v245, splat (float 0x4168000000000000)
-  %v250 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v249, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v244)
-  %v251 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v249, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v250)
-  %v252 = ashr <8 x i32> %v248, splat (i32 1)
-  %v253 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v251, <8 x float> splat (float 0x3F81229B40000000))
-  %v254 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v253, <8 x float> %v251, <8 x float> splat (float 0x3FA5556780000000))
-  %v255 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v254, <8 x float> %v251, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v256 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v255, <8 x float> %v251, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v257 = fmul <8 x float> %v251, %v251
-  %v258 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v257, <8 x float> %v256, <8 x float> %v251)
-  %v259 = fadd <8 x float> %v258, splat (float 0x3FF0000000000000)
-  %v260 = add <8 x i32> %v252, splat (i32 127)
-  %v261 = shl <8 x i32> %v260, splat (i32 23)
-  %v262 = bitcast <8 x i32> %v261 to <8 x float>
-  %v263 = fmul <8 x float> %v259, %v262
-  %v264 = sub <8 x i32> %v248, %v252
-  %v265 = add <8 x i32> %v264, splat (i32 127)
-  %v266 = shl <8 x i32> %v265, splat (i32 23)
-  %v267 = bitcast <8 x i32> %v266 to <8 x float>
-  %v268 = fmul <8 x float> %v263, %v267
-  %v269 = select <8 x i1> %v241, <8 x float> splat (float 0x0000000000000000), <8 x float> %v268
-  %v270 = fadd <8 x float> splat (float 0x0000000000000000), %v269
-  %v271 = fsub <8 x float> %v212, %v237
-  %v272 = fcmp olt <8 x float> %v271, splat (float 0xC051533340000000)
-  %v273 = select <8 x i1> %v272, <8 x float> splat (float 0xC069000000000000), <8 x float> %v271
-  %v274 = fcmp olt <8 x float> %v273, splat (float 0xC05A000000000000)
-  %v275 = select <8 x i1> %v274, <8 x float> splat (float 0x0000000000000000), <8 x float> %v273
-  %v276 = fcmp ogt <8 x float> %v275, splat (float 0x4056400000000000)
-  %v277 = select <8 x i1> %v276, <8 x float> splat (float 0x4056400000000000), <8 x float> %v275
-  %v278 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v277, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v279 = bitcast <8 x float> %v278 to <8 x i32>
-  %v280 = sub <8 x i32> %v279, %v247
-  %v281 = fsub <8 x float> %v278, splat (float 0x4168000000000000)
-  %v282 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v281, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v277)
-  %v283 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v281, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v282)
-  %v284 = ashr <8 x i32> %v280, splat (i32 1)
-  %v285 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v283, <8 x float> splat (float 0x3F81229B40000000))
-  %v286 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v285, <8 x float> %v283, <8 x float> splat (float 0x3FA5556780000000))
-  %v287 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v286, <8 x float> %v283, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v288 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v287, <8 x float> %v283, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v289 = fmul <8 x float> %v283, %v283
-  %v290 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v289, <8 x float> %v288, <8 x float> %v283)
-  %v291 = fadd <8 x float> %v290, splat (float 0x3FF0000000000000)
-  %v292 = add <8 x i32> %v284, splat (i32 127)
-  %v293 = shl <8 x i32> %v292, splat (i32 23)
-  %v294 = bitcast <8 x i32> %v293 to <8 x float>
-  %v295 = fmul <8 x float> %v291, %v294
-  %v296 = sub <8 x i32> %v280, %v284
-  %v297 = add <8 x i32> %v296, splat (i32 127)
-  %v298 = shl <8 x i32> %v297, splat (i32 23)
-  %v299 = bitcast <8 x i32> %v298 to <8 x float>
-  %v300 = fmul <8 x float> %v295, %v299
-  %v301 = select <8 x i1> %v274, <8 x float> splat (float 0x0000000000000000), <8 x float> %v300
-  %v302 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v301, <8 x float> splat (float 0x0000000000000000)
-  %v303 = fadd <8 x float> %v270, %v302
-  %v304 = shufflevector <8 x float> %v303, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v305 = shufflevector <8 x float> %v303, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v306 = fadd <4 x float> %v304, %v305
-  %v307 = shufflevector <4 x float> %v306, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v308 = shufflevector <4 x float> %v306, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v309 = fadd <2 x float> %v307, %v308
-  %v310 = extractelement <2 x float> %v309, i64 0
-  %v311 = extractelement <2 x float> %v309, i64 1
-  %v312 = fadd float %v310, %v311
-  %v313 = fdiv float 0x3FF0000000000000, %v312
-  %v314 = insertelement <8 x float> poison, float %v313, i64 0
-  %v315 = shufflevector <8 x float> %v314, <8 x float> poison, <8 x i32> zeroinitializer
-  %v316 = fmul <8 x float> %v269, %v315
-  %v317 = getelementptr float, ptr %v2, i64 %v203
-  store <8 x float> %v316, ptr %v317, align 4
-  %v318 = fmul <8 x float> %v301, %v315
-  %v319 = getelementptr float, ptr %v2, i64 %v210
-  store <8 x float> %v318, ptr %v319, align 4
+  %v208 = add i64 %v203, 1
+  %v209 = getelementptr float, ptr %v200, i64 %v208
+  %v210 = load <8 x float>, ptr %v209, align 4
+  %v211 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v210, <8 x float> splat (float 0xFFF0000000000000)
+  %v212 = fcmp ogt <8 x float> %v211, %v207
+  %v213 = select <8 x i1> %v212, <8 x float> %v211, <8 x float> %v207
+  %v214 = shufflevector <8 x float> %v213, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v215 = shufflevector <8 x float> %v213, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v216 = fcmp ogt <4 x float> %v215, %v214
+  %v217 = select <4 x i1> %v216, <4 x float> %v215, <4 x float> %v214
+  %v218 = shufflevector <4 x float> %v217, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v219 = shufflevector <4 x float> %v217, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v220 = fcmp ogt <2 x float> %v219, %v218
+  %v221 = select <2 x i1> %v220, <2 x float> %v219, <2 x float> %v218
+  %v222 = extractelement <2 x float> %v221, i64 0
+  %v223 = extractelement <2 x float> %v221, i64 1
+  %v224 = fcmp ogt float %v223, %v222
+  %v225 = select i1 %v224, float %v223, float %v222
+  %v226 = insertelement <8 x float> poison, float %v225, i64 0
+  %v227 = shufflevector <8 x float> %v226, <8 x float> poison, <8 x i32> zeroinitializer
+  %v228 = fsub <8 x float> %v205, %v227
+  %v229 = fcmp olt <8 x float> %v228, splat (float 0xC051533340000000)
+  %v230 = select <8 x i1> %v229, <8 x float> splat (float 0x0000000000000000), <8 x float> %v228
+  %v231 = fcmp ogt <8 x float> %v230, splat (float 0x4056400000000000)
+  %v232 = select <8 x i1> %v231, <8 x float> splat (float 0x4056400000000000), <8 x float> %v230
+  %v233 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v232, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v234 = bitcast <8 x float> %v233 to <8 x i32>
+  %v236 = sub <8 x i32> %v234, %v235
+  %v237 = fsub <8 x float> %v233, splat (float 0x4168000000000000)
+  %v238 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v237, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v232)
+  %v239 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v237, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v238)
+  %v240 = ashr <8 x i32> %v236, splat (i32 1)
+  %v241 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v239, <8 x float> splat (float 0x3F81229B40000000))
+  %v242 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v241, <8 x float> %v239, <8 x float> splat (float 0x3FA5556780000000))
+  %v243 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v242, <8 x float> %v239, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v244 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v243, <8 x float> %v239, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v245 = fmul <8 x float> %v239, %v239
+  %v246 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v245, <8 x float> %v244, <8 x float> %v239)
+  %v247 = fadd <8 x float> %v246, splat (float 0x3FF0000000000000)
+  %v248 = add <8 x i32> %v240, splat (i32 127)
+  %v249 = shl <8 x i32> %v248, splat (i32 23)
+  %v250 = bitcast <8 x i32> %v249 to <8 x float>
+  %v251 = fmul <8 x float> %v247, %v250
+  %v252 = sub <8 x i32> %v236, %v240
+  %v253 = add <8 x i32> %v252, splat (i32 127)
+  %v254 = shl <8 x i32> %v253, splat (i32 23)
+  %v255 = bitcast <8 x i32> %v254 to <8 x float>
+  %v256 = fmul <8 x float> %v251, %v255
+  %v257 = select <8 x i1> %v229, <8 x float> splat (float 0x0000000000000000), <8 x float> %v256
+  %v258 = fadd <8 x float> splat (float 0x0000000000000000), %v257
+  %v259 = fsub <8 x float> %v210, %v227
+  %v260 = fcmp olt <8 x float> %v259, splat (float 0xC051533340000000)
+  %v261 = select <8 x i1> %v260, <8 x float> splat (float 0x0000000000000000), <8 x float> %v259
+  %v262 = fcmp ogt <8 x float> %v261, splat (float 0x4056400000000000)
+  %v263 = select <8 x i1> %v262, <8 x float> splat (float 0x4056400000000000), <8 x float> %v261
+  %v264 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v263, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
+  %v265 = bitcast <8 x float> %v264 to <8 x i32>
+  %v266 = sub <8 x i32> %v265, %v235
+  %v267 = fsub <8 x float> %v264, splat (float 0x4168000000000000)
+  %v268 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v267, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v263)
+  %v269 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v267, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v268)
+  %v270 = ashr <8 x i32> %v266, splat (i32 1)
+  %v271 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v269, <8 x float> splat (float 0x3F81229B40000000))
+  %v272 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v271, <8 x float> %v269, <8 x float> splat (float 0x3FA5556780000000))
+  %v273 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v272, <8 x float> %v269, <8 x float> splat (float 0x3FC5554AE0000000))
+  %v274 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v273, <8 x float> %v269, <8 x float> splat (float 0x3FDFFFFFE0000000))
+  %v275 = fmul <8 x float> %v269, %v269
+  %v276 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v275, <8 x float> %v274, <8 x float> %v269)
+  %v277 = fadd <8 x float> %v276, splat (float 0x3FF0000000000000)
+  %v278 = add <8 x i32> %v270, splat (i32 127)
+  %v279 = shl <8 x i32> %v278, splat (i32 23)
+  %v280 = bitcast <8 x i32> %v279 to <8 x float>
+  %v281 = fmul <8 x float> %v277, %v280
+  %v282 = sub <8 x i32> %v266, %v270
+  %v283 = add <8 x i32> %v282, splat (i32 127)
+  %v284 = shl <8 x i32> %v283, splat (i32 23)
+  %v285 = bitcast <8 x i32> %v284 to <8 x float>
+  %v286 = fmul <8 x float> %v281, %v285
+  %v287 = select <8 x i1> %v260, <8 x float> splat (float 0x0000000000000000), <8 x float> %v286
+  %v288 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v287, <8 x float> splat (float 0x0000000000000000)
+  %v289 = fadd <8 x float> %v258, %v288
+  %v290 = shufflevector <8 x float> %v289, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v291 = shufflevector <8 x float> %v289, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v292 = fadd <4 x float> %v290, %v291
+  %v293 = shufflevector <4 x float> %v292, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v294 = shufflevector <4 x float> %v292, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v295 = fadd <2 x float> %v293, %v294
+  %v296 = extractelement <2 x float> %v295, i64 0
+  %v297 = extractelement <2 x float> %v295, i64 1
+  %v298 = fadd float %v296, %v297
+  %v299 = fdiv float 0x3FF0000000000000, %v298
+  %v300 = insertelement <8 x float> poison, float %v299, i64 0
+  %v301 = shufflevector <8 x float> %v300, <8 x float> poison, <8 x i32> zeroinitializer
+  %v302 = fmul <8 x float> %v257, %v301
+  %v303 = getelementptr float, ptr %v2, i64 %v203
+  store <8 x float> %v302, ptr %v303, align 4
+  %v304 = fmul <8 x float> %v287, %v301
+  %v305 = getelementptr float, ptr %v2, i64 %v208
+  store <8 x float> %v304, ptr %v305, align 4
   br label %v201.next
 v201.next:
-  %v320 = add i64 %v202, 1
-  %v320.more = icmp slt i64 %v320, 3
-  br i1 %v320.more, label %v201, label %v201.after
+  %v306 = add i64 %v202, 1
+  %v306.more = icmp slt i64 %v306, 3
+  br i1 %v306.more, label %v201, label %v201.after
 v201.after:
-  br label %v321.before
-v321.before:
-  br label %v321
-v321:
-  %v322 = phi i64 [ 0, %v321.before ], [ %v399, %v321.next ]
-  %v323 = phi <8 x float> [ splat (float 0x0000000000000000), %v321.before ], [ %v371, %v321.next ]
-  %v324 = phi <8 x float> [ splat (float 0x0000000000000000), %v321.before ], [ %v376, %v321.next ]
-  %v325 = phi <8 x float> [ splat (float 0x0000000000000000), %v321.before ], [ %v381, %v321.next ]
-  %v326 = phi <8 x float> [ splat (float 0x0000000000000000), %v321.before ], [ %v388, %v321.next ]
-  %v327 = phi <8 x float> [ splat (float 0x0000000000000000), %v321.before ], [ %v393, %v321.next ]
-  %v328 = phi <8 x float> [ splat (float 0x0000000000000000), %v321.before ], [ %v398, %v321.next ]
-  %v329 = mul i64 %v322, 4
-  %v330 = getelementptr i8, ptr %v2, i64 %v329
-  %v331 = mul i64 %v322, 32
-  %v332 = getelementptr i8, ptr %a3, i64 %v331
-  %v333 = load <8 x float>, ptr %v332, align 4
-  %v334 = load float, ptr %v330, align 4
-  %v335 = insertelement <8 x float> poison, float %v334, i64 0
-  %v336 = shufflevector <8 x float> %v335, <8 x float> poison, <8 x i32> zeroinitializer
-  %v337 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v336, <8 x float> %v333, <8 x float> %v323)
-  %v338 = getelementptr i8, ptr %v330, i64 64
-  %v339 = load float, ptr %v338, align 4
-  %v340 = insertelement <8 x float> poison, float %v339, i64 0
-  %v341 = shufflevector <8 x float> %v340, <8 x float> poison, <8 x i32> zeroinitializer
-  %v342 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v341, <8 x float> %v333, <8 x float> %v324)
-  %v343 = getelementptr i8, ptr %v330, i64 128
-  %v344 = load float, ptr %v343, align 4
-  %v345 = insertelement <8 x float> poison, float %v344, i64 0
-  %v346 = shufflevector <8 x float> %v345, <8 x float> poison, <8 x i32> zeroinitializer
-  %v347 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v346, <8 x float> %v333, <8 x float> %v325)
-  %v348 = getelementptr i8, ptr %v332, i64 32
-  %v349 = load <8 x float>, ptr %v348, align 4
-  %v350 = getelementptr i8, ptr %v330, i64 4
-  %v351 = load float, ptr %v350, align 4
-  %v352 = insertelement <8 x float> poison, float %v351, i64 0
-  %v353 = shufflevector <8 x float> %v352, <8 x float> poison, <8 x i32> zeroinitializer
-  %v354 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v353, <8 x float> %v349, <8 x float> %v326)
-  %v355 = getelementptr i8, ptr %v330, i64 68
-  %v356 = load float, ptr %v355, align 4
-  %v357 = insertelement <8 x float> poison, float %v356, i64 0
-  %v358 = shufflevector <8 x float> %v357, <8 x float> poison, <8 x i32> zeroinitializer
-  %v359 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v358, <8 x float> %v349, <8 x float> %v327)
-  %v360 = getelementptr i8, ptr %v330, i64 132
-  %v361 = load float, ptr %v360, align 4
-  %v362 = insertelement <8 x float> poison, float %v361, i64 0
-  %v363 = shufflevector <8 x float> %v362, <8 x float> poison, <8 x i32> zeroinitializer
-  %v364 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v363, <8 x float> %v349, <8 x float> %v328)
-  %v365 = getelementptr i8, ptr %v332, i64 64
-  %v366 = load <8 x float>, ptr %v365, align 4
-  %v367 = getelementptr i8, ptr %v330, i64 8
-  %v368 = load float, ptr %v367, align 4
-  %v369 = insertelement <8 x float> poison, float %v368, i64 0
-  %v370 = shufflevector <8 x float> %v369, <8 x float> poison, <8 x i32> zeroinitializer
-  %v371 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v370, <8 x float> %v366, <8 x float> %v337)
-  %v372 = getelementptr i8, ptr %v330, i64 72
-  %v373 = load float, ptr %v372, align 4
-  %v374 = insertelement <8 x float> poison, float %v373, i64 0
-  %v375 = shufflevector <8 x float> %v374, <8 x float> poison, <8 x i32> zeroinitializer
-  %v376 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v375, <8 x float> %v366, <8 x float> %v342)
-  %v377 = getelementptr i8, ptr %v330, i64 136
-  %v378 = load float, ptr %v377, align 4
-  %v379 = insertelement <8 x float> poison, float %v378, i64 0
-  %v380 = shufflevector <8 x float> %v379, <8 x float> poison, <8 x i32> zeroinitializer
-  %v381 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v380, <8 x float> %v366, <8 x float> %v347)
-  %v382 = getelementptr i8, ptr %v332, i64 96
-  %v383 = load <8 x float>, ptr %v382, align 4
-  %v384 = getelementptr i8, ptr %v330, i64 12
-  %v385 = load float, ptr %v384, align 4
-  %v386 = insertelement <8 x float> poison, float %v385, i64 0
-  %v387 = shufflevector <8 x float> %v386, <8 x float> poison, <8 x i32> zeroinitializer
-  %v388 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v387, <8 x float> %v383, <8 x float> %v354)
-  %v389 = getelementptr i8, ptr %v330, i64 76
-  %v390 = load float, ptr %v389, align 4
-  %v391 = insertelement <8 x float> poison, float %v390, i64 0
-  %v392 = shufflevector <8 x float> %v391, <8 x float> poison, <8 x i32> zeroinitializer
-  %v393 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v392, <8 x float> %v383, <8 x float> %v359)
-  %v394 = getelementptr i8, ptr %v330, i64 140
-  %v395 = load float, ptr %v394, align 4
-  %v396 = insertelement <8 x float> poison, float %v395, i64 0
-  %v397 = shufflevector <8 x float> %v396, <8 x float> poison, <8 x i32> zeroinitializer
-  %v398 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v397, <8 x float> %v383, <8 x float> %v364)
-  br label %v321.next
-v321.next:
-  %v399 = add i64 %v322, 4
-  %v399.more = icmp slt i64 %v399, 8
-  br i1 %v399.more, label %v321, label %v321.after
-v321.after:
-  %v400 = getelementptr i8, ptr %a3, i64 256
-  %v401 = load <8 x float>, ptr %v400, align 4
-  %v402 = getelementptr i8, ptr %v2, i64 32
-  %v403 = load float, ptr %v402, align 4
-  %v404 = insertelement <8 x float> poison, float %v403, i64 0
-  %v405 = shufflevector <8 x float> %v404, <8 x float> poison, <8 x i32> zeroinitializer
-  %v406 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v405, <8 x float> %v401, <8 x float> %v371)
-  %v407 = getelementptr i8, ptr %v2, i64 96
-  %v408 = load float, ptr %v407, align 4
-  %v409 = insertelement <8 x float> poison, float %v408, i64 0
-  %v410 = shufflevector <8 x float> %v409, <8 x float> poison, <8 x i32> zeroinitializer
-  %v411 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v410, <8 x float> %v401, <8 x float> %v376)
-  %v412 = getelementptr i8, ptr %v2, i64 160
-  %v413 = load float, ptr %v412, align 4
-  %v414 = insertelement <8 x float> poison, float %v413, i64 0
-  %v415 = shufflevector <8 x float> %v414, <8 x float> poison, <8 x i32> zeroinitializer
-  %v416 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v415, <8 x float> %v401, <8 x float> %v381)
-  %v417 = fadd <8 x float> %v406, %v388
-  %v418 = fadd <8 x float> %v411, %v393
-  %v419 = fadd <8 x float> %v416, %v398
-  %v420 = getelementptr float, ptr %a0, i64 %v67
-  store <8 x float> %v417, ptr %v420, align 4
-  %v421 = add i64 16, %v67
-  %v422 = getelementptr float, ptr %a0, i64 %v421
-  store <8 x float> %v418, ptr %v422, align 4
-  %v423 = add i64 32, %v67
-  %v424 = getelementptr float, ptr %a0, i64 %v423
-  store <8 x float> %v419, ptr %v424, align 4
-  %v425 = add i64 %v6, 1
-  %v426 = icmp eq i64 %v425, 2
-  %v427 = select i1 %v426, i64 0, i64 %v425
-  %v428 = zext i1 %v426 to i64
+  br label %v307.before
+v307.before:
+  br label %v307
+v307:
+  %v308 = phi i64 [ 0, %v307.before ], [ %v385, %v307.next ]
+  %v309 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v357, %v307.next ]
+  %v310 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v362, %v307.next ]
+  %v311 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v367, %v307.next ]
+  %v312 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v374, %v307.next ]
+  %v313 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v379, %v307.next ]
+  %v314 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v384, %v307.next ]
+  %v315 = mul i64 %v308, 4
+  %v316 = getelementptr i8, ptr %v2, i64 %v315
+  %v317 = mul i64 %v308, 32
+  %v318 = getelementptr i8, ptr %a3, i64 %v317
+  %v319 = load <8 x float>, ptr %v318, align 4
+  %v320 = load float, ptr %v316, align 4
+  %v321 = insertelement <8 x float> poison, float %v320, i64 0
+  %v322 = shufflevector <8 x float> %v321, <8 x float> poison, <8 x i32> zeroinitializer
+  %v323 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v322, <8 x float> %v319, <8 x float> %v309)
+  %v324 = getelementptr i8, ptr %v316, i64 64
+  %v325 = load float, ptr %v324, align 4
+  %v326 = insertelement <8 x float> poison, float %v325, i64 0
+  %v327 = shufflevector <8 x float> %v326, <8 x float> poison, <8 x i32> zeroinitializer
+  %v328 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v327, <8 x float> %v319, <8 x float> %v310)
+  %v329 = getelementptr i8, ptr %v316, i64 128
+  %v330 = load float, ptr %v329, align 4
+  %v331 = insertelement <8 x float> poison, float %v330, i64 0
+  %v332 = shufflevector <8 x float> %v331, <8 x float> poison, <8 x i32> zeroinitializer
+  %v333 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v332, <8 x float> %v319, <8 x float> %v311)
+  %v334 = getelementptr i8, ptr %v318, i64 32
+  %v335 = load <8 x float>, ptr %v334, align 4
+  %v336 = getelementptr i8, ptr %v316, i64 4
+  %v337 = load float, ptr %v336, align 4
+  %v338 = insertelement <8 x float> poison, float %v337, i64 0
+  %v339 = shufflevector <8 x float> %v338, <8 x float> poison, <8 x i32> zeroinitializer
+  %v340 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v339, <8 x float> %v335, <8 x float> %v312)
+  %v341 = getelementptr i8, ptr %v316, i64 68
+  %v342 = load float, ptr %v341, align 4
+  %v343 = insertelement <8 x float> poison, float %v342, i64 0
+  %v344 = shufflevector <8 x float> %v343, <8 x float> poison, <8 x i32> zeroinitializer
+  %v345 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v344, <8 x float> %v335, <8 x float> %v313)
+  %v346 = getelementptr i8, ptr %v316, i64 132
+  %v347 = load float, ptr %v346, align 4
+  %v348 = insertelement <8 x float> poison, float %v347, i64 0
+  %v349 = shufflevector <8 x float> %v348, <8 x float> poison, <8 x i32> zeroinitializer
+  %v350 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v349, <8 x float> %v335, <8 x float> %v314)
+  %v351 = getelementptr i8, ptr %v318, i64 64
+  %v352 = load <8 x float>, ptr %v351, align 4
+  %v353 = getelementptr i8, ptr %v316, i64 8
+  %v354 = load float, ptr %v353, align 4
+  %v355 = insertelement <8 x float> poison, float %v354, i64 0
+  %v356 = shufflevector <8 x float> %v355, <8 x float> poison, <8 x i32> zeroinitializer
+  %v357 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v356, <8 x float> %v352, <8 x float> %v323)
+  %v358 = getelementptr i8, ptr %v316, i64 72
+  %v359 = load float, ptr %v358, align 4
+  %v360 = insertelement <8 x float> poison, float %v359, i64 0
+  %v361 = shufflevector <8 x float> %v360, <8 x float> poison, <8 x i32> zeroinitializer
+  %v362 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v361, <8 x float> %v352, <8 x float> %v328)
+  %v363 = getelementptr i8, ptr %v316, i64 136
+  %v364 = load float, ptr %v363, align 4
+  %v365 = insertelement <8 x float> poison, float %v364, i64 0
+  %v366 = shufflevector <8 x float> %v365, <8 x float> poison, <8 x i32> zeroinitializer
+  %v367 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v366, <8 x float> %v352, <8 x float> %v333)
+  %v368 = getelementptr i8, ptr %v318, i64 96
+  %v369 = load <8 x float>, ptr %v368, align 4
+  %v370 = getelementptr i8, ptr %v316, i64 12
+  %v371 = load float, ptr %v370, align 4
+  %v372 = insertelement <8 x float> poison, float %v371, i64 0
+  %v373 = shufflevector <8 x float> %v372, <8 x float> poison, <8 x i32> zeroinitializer
+  %v374 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v373, <8 x float> %v369, <8 x float> %v340)
+  %v375 = getelementptr i8, ptr %v316, i64 76
+  %v376 = load float, ptr %v375, align 4
+  %v377 = insertelement <8 x float> poison, float %v376, i64 0
+  %v378 = shufflevector <8 x float> %v377, <8 x float> poison, <8 x i32> zeroinitializer
+  %v379 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v378, <8 x float> %v369, <8 x float> %v345)
+  %v380 = getelementptr i8, ptr %v316, i64 140
+  %v381 = load float, ptr %v380, align 4
+  %v382 = insertelement <8 x float> poison, float %v381, i64 0
+  %v383 = shufflevector <8 x float> %v382, <8 x float> poison, <8 x i32> zeroinitializer
+  %v384 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v383, <8 x float> %v369, <8 x float> %v350)
+  br label %v307.next
+v307.next:
+  %v385 = add i64 %v308, 4
+  %v385.more = icmp slt i64 %v385, 8
+  br i1 %v385.more, label %v307, label %v307.after
+v307.after:
+  %v386 = getelementptr i8, ptr %a3, i64 256
+  %v387 = load <8 x float>, ptr %v386, align 4
+  %v388 = getelementptr i8, ptr %v2, i64 32
+  %v389 = load float, ptr %v388, align 4
+  %v390 = insertelement <8 x float> poison, float %v389, i64 0
+  %v391 = shufflevector <8 x float> %v390, <8 x float> poison, <8 x i32> zeroinitializer
+  %v392 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v391, <8 x float> %v387, <8 x float> %v357)
+  %v393 = getelementptr i8, ptr %v2, i64 96
+  %v394 = load float, ptr %v393, align 4
+  %v395 = insertelement <8 x float> poison, float %v394, i64 0
+  %v396 = shufflevector <8 x float> %v395, <8 x float> poison, <8 x i32> zeroinitializer
+  %v397 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v396, <8 x float> %v387, <8 x float> %v362)
+  %v398 = getelementptr i8, ptr %v2, i64 160
+  %v399 = load float, ptr %v398, align 4
+  %v400 = insertelement <8 x float> poison, float %v399, i64 0
+  %v401 = shufflevector <8 x float> %v400, <8 x float> poison, <8 x i32> zeroinitializer
+  %v402 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v401, <8 x float> %v387, <8 x float> %v367)
+  %v403 = fadd <8 x float> %v392, %v374
+  %v404 = fadd <8 x float> %v397, %v379
+  %v405 = fadd <8 x float> %v402, %v384
+  %v406 = getelementptr float, ptr %a0, i64 %v67
+  store <8 x float> %v403, ptr %v406, align 4
+  %v407 = add i64 16, %v67
+  %v408 = getelementptr float, ptr %a0, i64 %v407
+  store <8 x float> %v404, ptr %v408, align 4
+  %v409 = add i64 32, %v67
+  %v410 = getelementptr float, ptr %a0, i64 %v409
+  store <8 x float> %v405, ptr %v410, align 4
+  %v411 = add i64 %v6, 1
+  %v412 = icmp eq i64 %v411, 2
+  %v413 = select i1 %v412, i64 0, i64 %v411
+  %v414 = zext i1 %v412 to i64
   br label %v4.next
 v4.next:
-  %v429 = add i64 %v5, 1
+  %v415 = add i64 %v5, 1
   br label %v4
 v4.after:
   ret void

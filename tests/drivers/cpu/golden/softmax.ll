@@ -1,6 +1,6 @@
 ; rows of 21, 8 elements at once
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
-define void @k03e78f20deb5134b(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k31c2918f3426f453(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v42 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
   br label %v1.before
 v1.before:
@@ -43,7 +43,7 @@ v1.turn:
   %v33 = insertelement <8 x float> poison, float %v32, i64 0
   %v34 = shufflevector <8 x float> %v33, <8 x float> poison, <8 x i32> zeroinitializer
   %v35 = fsub <8 x float> %v7, %v34
-  %v36 = fcmp olt <8 x float> %v35, splat (float 0xC05A000000000000)
+  %v36 = fcmp olt <8 x float> %v35, splat (float 0xC053000000000000)
   %v37 = select <8 x i1> %v36, <8 x float> splat (float 0x0000000000000000), <8 x float> %v35
   %v38 = fcmp ogt <8 x float> %v37, splat (float 0x4056400000000000)
   %v39 = select <8 x i1> %v38, <8 x float> splat (float 0x4056400000000000), <8 x float> %v37
@@ -73,7 +73,7 @@ v1.turn:
   %v64 = select <8 x i1> %v36, <8 x float> splat (float 0x0000000000000000), <8 x float> %v63
   %v65 = fadd <8 x float> splat (float 0x0000000000000000), %v64
   %v66 = fsub <8 x float> %v12, %v34
-  %v67 = fcmp olt <8 x float> %v66, splat (float 0xC05A000000000000)
+  %v67 = fcmp olt <8 x float> %v66, splat (float 0xC053000000000000)
   %v68 = select <8 x i1> %v67, <8 x float> splat (float 0x0000000000000000), <8 x float> %v66
   %v69 = fcmp ogt <8 x float> %v68, splat (float 0x4056400000000000)
   %v70 = select <8 x i1> %v69, <8 x float> splat (float 0x4056400000000000), <8 x float> %v68
@@ -103,7 +103,7 @@ v1.turn:
   %v94 = select <8 x i1> %v67, <8 x float> splat (float 0x0000000000000000), <8 x float> %v93
   %v95 = fadd <8 x float> %v65, %v94
   %v96 = fsub <8 x float> %v17, %v34
-  %v97 = fcmp olt <8 x float> %v96, splat (float 0xC05A000000000000)
+  %v97 = fcmp olt <8 x float> %v96, splat (float 0xC053000000000000)
   %v98 = select <8 x i1> %v97, <8 x float> splat (float 0x0000000000000000), <8 x float> %v96
   %v99 = fcmp ogt <8 x float> %v98, splat (float 0x4056400000000000)
   %v100 = select <8 x i1> %v99, <8 x float> splat (float 0x4056400000000000), <8 x float> %v98
