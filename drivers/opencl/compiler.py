@@ -24,7 +24,7 @@ from neurald.drivers.compiler.passes.running_sum_expansion import expand_running
 from neurald.drivers.compiler.passes.scatter_expansion import expand_scatters
 from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.program_text import KernelTexts, argument_text, kernel_name, program_text
+from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name, program_text
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels.attention import attention
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
@@ -43,14 +43,16 @@ from neurald.drivers.opencl.platform.precision import (
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
-    MemoryRange,
+    ColdRead,
     Phase,
     called_functions,
+    cold_reads,
     grid_barrier_text,
     is_launched,
     is_supported,
     kernel_text,
     local_size,
+    may_fetch,
 )
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Model
@@ -68,9 +70,6 @@ _MAX_MOVED_BYTES = 1 << 20
 
 #: Limit on the values of kernels that may run at the same time, so that they share no memory.
 _MAX_RESERVED_BYTES = 8 << 20
-
-#: Parameters of a persistent kernel, which the pointers of its phases refer to.
-BUFFERS = "__global uchar *arena, __global const uchar *constants"
 
 #: Picks one source for each kernel. The kernels of a selected chain get None, except the last one,
 #: which gets the chain's source.
@@ -360,7 +359,12 @@ def _assembled(
             has_fp64=facts.has_fp64,
             before=grid_barrier_text(is_nvidia=facts.is_nvidia),
             called=called_functions([source for source, _ in uses], facts),
-            instead=kernel_text(persistent.kernel, BUFFERS, phases, min_groups=facts.compute_units),
+            instead=kernel_text(
+                persistent.kernel,
+                phases,
+                min_groups=facts.compute_units,
+                reads=_cold_reads(assignment, phases),
+            ),
         ),
     )
 
@@ -388,26 +392,16 @@ def phase_of(source: Source, call: KernelCall, status: int) -> Phase:
         source, call: the source, and its call as a separate kernel.
         status: the offset of its status word in the arena.
     """
-    pointers, ranges = [], []
-    for position, (value, where) in enumerate(zip(source.arguments, call.locations, strict=True)):
-        pointers.append(argument_text(source, position, where.base, f"{where.offset}UL"))
-        is_written = where.base is Base.ARENA
-        ranges.append(
-            MemoryRange(base="arena", start=where.offset, stop=where.offset + value.size_bytes)
-            if is_written
-            else None
-        )
-    workspace = call.workspace
-    return Phase(
-        source=source,
-        pointers=tuple(pointers),
-        ranges=tuple(ranges),
-        status=f"(__global int *)(arena + {status}UL)",
-        workspace="" if workspace is None else f"arena + {workspace}UL",
-        workspace_range=None
-        if workspace is None
-        else MemoryRange(base="arena", start=workspace, stop=workspace + source.workspace_bytes),
-    )
+    return Phase(source=source, locations=call.locations, status=status, workspace=call.workspace)
+
+
+def _cold_reads(assignment: BufferAssignment, phases: Sequence[Phase]) -> list[tuple[ColdRead, ...]] | None:
+    """Returns what phases read from memory; None if all that they read stays in caches."""
+    if not may_fetch(assignment.constants.nbytes):
+        return None
+    graph = assignment.graph
+    inputs = {graph.aliases.get(each, each) for each in graph.inputs}
+    return [cold_reads(phase, inputs) for phase in phases]
 
 
 def _persistent_call(phases: Sequence[Phase], facts: DeviceFacts) -> KernelCall | None:

@@ -3,8 +3,10 @@
 Three things are measured: the launch, by a model of one element; the link, by a model that only
 moves data; and operations, by models of one kind of operation each, in up to three sizes. From the
 time of an operation's model the launch and the transfers are subtracted, unless the driver reports
-the time on its device. Models are run in turns, so that a disturbance does not hit all runs of one
-of them, and the shortest turn counts: others of the machine only make runs longer.
+the time on its device. Times of kernels count before that of the whole run, which may include
+transfers between host and device; processors have none. Models are run in turns, so that a
+disturbance does not hit all runs of one of them, and the shortest turn counts: others of the
+machine only make runs longer.
 """
 
 import math
@@ -17,7 +19,7 @@ from msgspec import Struct
 from neurald.hal.device import Device, ExecuteOptions, PreparedModel, PrepareOptions, Timing
 from neurald.hal.errors import Error
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, aligned_zeros
-from neurald.hal.model.types import Argument, DeviceType, Model, Request
+from neurald.hal.model.types import Argument, DeviceType, Model, Preference, Request
 from neurald.runtime.costs.micro_models import MicroModel, adding_model, micro_models, moving_model
 from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import kind_of, work_of
@@ -33,6 +35,8 @@ _MAX_RUN_S: Final = 0.1
 #: Models that take longer than this have fewer turns.
 _LONG_RUN_S: Final = 0.01
 _LONG_TURNS: Final = 3
+#: In how many turns the times of kernels are asked for, which vary little.
+_PROFILED_TURNS: Final = 3
 #: The elements of the models that move data, for the slope between them.
 _MOVED: Final = (1 << 14, 1 << 20)
 #: An operation is only measured if it takes this share of its run, so that it is not noise.
@@ -45,15 +49,24 @@ Progress = Callable[[int, int], None]
 
 
 class _Run(Struct, frozen=True, kw_only=True):
-    """A model that is ready to run, and its shortest times."""
+    """A model that is ready to run, and its shortest times.
+
+    Attributes:
+        is_profiled: whether times of kernels are asked for.
+    """
 
     micro: MicroModel
     prepared: PreparedModel
     request: Request
     shortest: "Shortest"
+    is_profiled: bool
 
-    def take_turn(self) -> None:
-        """Runs it for a moment."""
+    def take_turn(self, turn: int) -> None:
+        """Runs it for a moment.
+
+        Args:
+            turn: the number of the turn, from 0.
+        """
         options = ExecuteOptions(measure=True)
         runs, on_device_ns = 0, 0.0
         is_reported = True
@@ -69,6 +82,10 @@ class _Run(Struct, frozen=True, kw_only=True):
             if now - started > _MAX_RUN_S:
                 break
         self.shortest.add((now - started) / runs, on_device_ns / runs / 1e9 if is_reported else None)
+        if self.is_profiled and turn < _PROFILED_TURNS:
+            kernels_ns = sum(kernel.duration_ns for kernel in self.prepared.profile())
+            if kernels_ns:
+                self.shortest.add_kernels(kernels_ns / 1e9)
 
 
 class Shortest(Struct, kw_only=True):
@@ -76,12 +93,22 @@ class Shortest(Struct, kw_only=True):
 
     called_s: float = math.inf
     on_device_s: float | None = math.inf
+    kernels_s: float | None = None
 
     def add(self, called_s: float, on_device_s: float | None) -> None:
         """Adds a turn."""
         self.called_s = min(self.called_s, called_s)
         known = self.on_device_s
         self.on_device_s = None if known is None or on_device_s is None else min(known, on_device_s)
+
+    def add_kernels(self, seconds: float) -> None:
+        """Adds the sum of the times of all kernels."""
+        self.kernels_s = seconds if self.kernels_s is None else min(self.kernels_s, seconds)
+
+    @property
+    def computing_s(self) -> float | None:
+        """The time without transfers, as far as it is known."""
+        return self.on_device_s if self.kernels_s is None else self.kernels_s
 
 
 def calibrate(device: Device, progress: Progress = lambda done, total: None) -> CostTable:
@@ -106,7 +133,7 @@ def calibrate(device: Device, progress: Progress = lambda done, total: None) -> 
         for turn in range(1, _TURNS):
             for run in every:
                 if turn < _LONG_TURNS or run.shortest.called_s < _LONG_RUN_S:
-                    run.take_turn()
+                    run.take_turn(turn)
             progress((turn + 1) * len(kinds), len(kinds) * _TURNS)
     table = _with_link(device, *[run.shortest for run in moving])
     for run in computing:
@@ -138,7 +165,7 @@ def _with_link(device: Device, launch: Shortest, small: Shortest, large: Shortes
     """
     is_host = device.type is DeviceType.CPU and not device.is_remote
     launch_s, small_s, large_s = (
-        each.called_s - (each.on_device_s or 0.0) for each in (launch, small, large)
+        each.called_s - (each.computing_s or 0.0) for each in (launch, small, large)
     )
     bytes_per_s = 2 * 4 * (_MOVED[1] - _MOVED[0]) / max(large_s - small_s, 1e-12)
     if is_host or bytes_per_s >= _MEMORY_BYTES_PER_S:
@@ -157,7 +184,7 @@ def _with_link(device: Device, launch: Shortest, small: Shortest, large: Shortes
 def _with_times(table: CostTable, micro: MicroModel, shortest: Shortest) -> CostTable:
     """Returns the table with the time of one model's operations, unless it is lost in the launch."""
     graph = micro.model.main
-    seconds = shortest.on_device_s
+    seconds = shortest.computing_s
     if seconds is None:
         launch_s = table.launch.seconds if table.launch else 0.0
         link = table.link or DeviceLink()
@@ -175,7 +202,10 @@ def _supports(device: Device, model: Model) -> bool:
 
 def _prepared(device: Device, micro: MicroModel) -> _Run:
     """Prepares a model, with memory for its input and output, and gives it a first turn."""
-    prepared = device.prepare_model(micro.model, PrepareOptions())
+    is_processor = device.type is DeviceType.CPU
+    # Other drivers may measure kernels for minutes if an answer is to be fast.
+    preference = PrepareOptions().preference if is_processor else Preference.LOW_POWER
+    prepared = device.prepare_model(micro.model, PrepareOptions(preference=preference))
     memory = [_memory(device, max(1, size)) for size in (micro.input_bytes, micro.output_bytes)]
     request = Request(
         inputs=(Argument(pool=0, length=micro.input_bytes),),
@@ -183,8 +213,14 @@ def _prepared(device: Device, micro: MicroModel) -> _Run:
         pools=tuple(memory),
     )
     prepared.execute(request, ExecuteOptions())
-    run = _Run(micro=micro, prepared=prepared, request=request, shortest=Shortest())
-    run.take_turn()
+    run = _Run(
+        micro=micro,
+        prepared=prepared,
+        request=request,
+        shortest=Shortest(),
+        is_profiled=not is_processor,
+    )
+    run.take_turn(0)
     return run
 
 

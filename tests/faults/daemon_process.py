@@ -49,10 +49,12 @@ class DaemonProcess:
         descriptors: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        # The driver may write to the socket's folder, but not to the state in the other one.
+        for each in (folder, folder / "s"):
+            each.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
         self._log = folder / "log"
-        listen = listen or f"unix://{folder / 'd.sock'}"
+        listen = listen or f"unix://{folder / 's' / 'd.sock'}"
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "neurald", "driver", "cpu", "--listen", listen, *options],

@@ -18,7 +18,8 @@ the others claim the smallest one first. Threads of different speed thus finish 
 
 If an execution has as many threads as there are cores, a worker stays on each core, since systems
 that wake many threads at once put some on the same core, and leave others idle for milliseconds. The
-worker of the owner's core does not help.
+worker of the owner's core does not help. If another program uses one of the cores again and again,
+workers may run on all of them from then on.
 
 Workers poll the slots for a while, then each sleeps on its own futex. The owner of a shared call
 wakes the workers that may help.
@@ -55,7 +56,10 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
               for each call), 20 this time after the next long sleep (i32), 0 at first,
               SLEEP_FLAGS_OFFSET: for each worker, a cache line apart, 1 while it sleeps (i32);
               SLOTS_OFFSET: the slots;
-              HOMES_OFFSET: for each core, the worker that stays on it, or NO_WORKER (i32)
+              24 workers that stay on a core (i32);
+              HOMES_OFFSET: for each core, the worker that stays on it, or NO_WORKER (i32);
+              MASK_OFFSET: these cores, as bits; TASKS_OFFSET: the thread of each worker that stays
+              on a core, as the system numbers it (i32)
     slot      0 word (number << 32 | chunks of a part << 16 | parts << 1 | whether chunks may be
               unclaimed), 64 chunks that are done,
               72 whether the owner sleeps (i32), 76 whether a chunk was skipped (i32),
@@ -119,7 +123,14 @@ HOMES_OFFSET: Final = _SLOTS_OFFSET + _SLOT_COUNT * _SLOT_BYTES
 MAX_CORES: Final = 1024
 NO_WORKER: Final = MAX_WORKERS
 
-POOL_BYTES: Final = HOMES_OFFSET + 4 * MAX_CORES
+#: The cores on which workers stay, as bits; and the thread of each of these workers.
+MASK_OFFSET: Final = HOMES_OFFSET + 4 * MAX_CORES
+MASK_BYTES: Final = MAX_CORES // 8
+TASKS_OFFSET: Final = MASK_OFFSET + MASK_BYTES
+#: Offset of the number of workers that stay on a core.
+STAY_OFFSET: Final = 24
+
+POOL_BYTES: Final = TASKS_OFFSET + 4 * (MAX_WORKERS + 1)
 #: Added to the position of a record if the execution was stopped before its end, and to that of a
 #: loop's test if the loop ran too long.
 STOPPED: Final = 1 << 32
@@ -149,6 +160,10 @@ _UNSHARED_UNIT_SHIFT: Final = 13
 _MIN_UNSHARED: Final = 512
 _MAX_UNSHARED: Final = 16_384
 
+#: Workers no longer stay on cores if calls are not shared for this time.
+_FREE_UNITS: Final = 2048
+
+_SET_AFFINITY = {"x86_64": 203, "aarch64": 122, "riscv64": 122, "ppc64le": 222}
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221}
 _YIELD = {"x86_64": 24, "aarch64": 124, "riscv64": 124, "ppc64le": 158}
 _PAUSES = {
@@ -214,6 +229,11 @@ def step_program_text(machine: str = "") -> str:
         OWNER_POLLS=_OWNER_POLLS,
         OWNER_YIELDS=_OWNER_YIELDS,
         FORGET_MASK=_FORGET_MASK,
+        FREE_UNITS=_FREE_UNITS,
+        MASK_BYTES=MASK_BYTES,
+        MASK_OFFSET=MASK_OFFSET,
+        SET_AFFINITY=_SET_AFFINITY.get(machine or os.uname().machine, -1),
+        TASKS_OFFSET=TASKS_OFFSET,
         HOMES_OFFSET=HOMES_OFFSET,
         MAX_CORES=MAX_CORES,
         NO_WORKER=NO_WORKER,

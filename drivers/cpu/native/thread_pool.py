@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -20,12 +21,16 @@ from neurald.drivers.cpu.native.step_program import (
     COMMON_ARGUMENTS,
     HOMES_OFFSET,
     LINE_BYTES,
+    MASK_BYTES,
+    MASK_OFFSET,
     MAX_CORES,
     MAX_WORKERS,
     NO_WORKER,
     POOL_BYTES,
     QUIT_OFFSET,
     SLEEP_FLAGS_OFFSET,
+    STAY_OFFSET,
+    TASKS_OFFSET,
     THREAD_LIMIT_OFFSET,
     WORKER_COUNT_OFFSET,
     caller_name,
@@ -188,13 +193,18 @@ class ThreadPool:
                 self._stay(cores)
 
     def _stay(self, cores: Sequence[int]) -> None:
-        """Binds a worker to each core."""
-        for number, (core, worker) in enumerate(zip(cores, self._workers, strict=False)):
+        """Binds a worker to each core, until other programs use them again and again."""
+        known = [core for core in cores if core < MAX_CORES]
+        mask = sum(1 << core for core in known).to_bytes(MASK_BYTES, sys.byteorder)
+        self._memory[MASK_OFFSET : MASK_OFFSET + MASK_BYTES] = mask
+        for number, (core, worker) in enumerate(zip(known, self._workers, strict=False)):
+            task = worker.native_id or -1
+            self._words[TASKS_OFFSET // 4 + number] = task
             # A sandbox may forbid it, and a core may have become unavailable.
             with contextlib.suppress(OSError):
-                if core < MAX_CORES and worker.native_id is not None:
-                    os.sched_setaffinity(worker.native_id, (core,))
-                    self._words[HOMES_OFFSET // 4 + core] = number
+                os.sched_setaffinity(task, (core,))
+                self._words[HOMES_OFFSET // 4 + core] = number
+        self._words[STAY_OFFSET // 4] = min(len(known), len(self._workers))
 
     def _work(self, number: int) -> None:
         """Runs a worker. Batch scheduling keeps it from preempting the thread that wakes it."""

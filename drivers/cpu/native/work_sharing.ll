@@ -302,6 +302,48 @@ define internal void @avoid(ptr %pool) {
   %many = icmp sgt i32 %twice, $MAX_UNSHARED
   %limited = select i1 %many, i32 $MAX_UNSHARED, i32 %twice
   store atomic i32 %limited, ptr %p.next monotonic, align 4
+  ; A thread that stays on a core that another program uses would be late again and again.
+  %is.repeated = icmp sge i32 %units, $FREE_UNITS
+  br i1 %is.repeated, label %free, label %end
+free:
+  call void @free.workers(ptr %pool)
+  br label %end
+end:
+  ret void
+}
+
+; Lets workers that stay on a core each run on any of these cores from now on.
+define internal void @free.workers(ptr %pool) {
+entry:
+  %p.stay = getelementptr i8, ptr %pool, i64 24
+  %stay = atomicrmw xchg ptr %p.stay, i32 0 seq_cst
+  %mask = getelementptr i8, ptr %pool, i64 $MASK_OFFSET
+  br label %test
+test:
+  %worker = phi i32 [ 0, %entry ], [ %next, %free ]
+  %more = icmp slt i32 %worker, %stay
+  br i1 %more, label %free, label %homes
+free:
+  %wide = zext i32 %worker to i64
+  %place = shl i64 %wide, 2
+  %offset = add i64 %place, $TASKS_OFFSET
+  %p.task = getelementptr i8, ptr %pool, i64 %offset
+  %task = load atomic i32, ptr %p.task monotonic, align 4
+  %freed = call i64 (i64, ...) @syscall(i64 $SET_AFFINITY, i32 %task, i64 $MASK_BYTES, ptr %mask)
+  %next = add i32 %worker, 1
+  br label %test
+homes:
+  %core = phi i64 [ 0, %test ], [ %core.next, %forget ]
+  %more.cores = icmp ult i64 %core, $MAX_CORES
+  br i1 %more.cores, label %forget, label %end
+forget:
+  %home.place = shl i64 %core, 2
+  %home.offset = add i64 %home.place, $HOMES_OFFSET
+  %p.home = getelementptr i8, ptr %pool, i64 %home.offset
+  store atomic i32 $NO_WORKER, ptr %p.home monotonic, align 4
+  %core.next = add i64 %core, 1
+  br label %homes
+end:
   ret void
 }
 

@@ -75,6 +75,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
             successful one. It starts with the memory of the grid barrier (see `persistent_kernel`),
             followed by the status words of the calls.
         persistent: a kernel that runs all calls at once, where that is faster; else None.
+        fetches: whether its phases fetch what later ones read.
         unshared_bytes: the size that the arena would have if no two values shared memory.
         text: the program with the kernels of `calls`; empty if the step comes from a cache, where a
             binary replaces it. A persistent kernel has its own program, and the binary is then of
@@ -91,6 +92,7 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
     zeros_bytes: int
     text: str = ""
     persistent: KernelCall | None = None
+    fetches: bool = False
 
     @property
     def flags_bytes(self) -> int:

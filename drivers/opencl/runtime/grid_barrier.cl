@@ -18,6 +18,9 @@ static $CALLED void neurald_arrive(__global uint *sync, const uint target, const
 $ARRIVE
   }
 }
+static $CALLED void neurald_fetch(__global const uchar *from, const ulong size, const int first, const int groups, const int lid) {
+$FETCH
+}
 static inline void neurald_wait(__global uint *sync, const uint target, const int lid, const int patience) {
   if (lid == 0) {
     __global uint *count = sync + (target >> 31) * $COUNTER_PITCH;
@@ -90,3 +93,13 @@ static inline int neurald_place(__global uint *sync, const int groups, const int
 //: [poll]
     for (int look = 0; look < patience && seen < wanted; ++look) seen = atomic_add(count, 0);
     mem_fence(CLK_GLOBAL_MEM_FENCE);
+
+//: [fetch_nvidia]
+//: Fetches the group's part of this memory into the second-level cache.
+  const ulong part = (size / groups + 127) & ~127ul, start = first * part;
+  const ulong stop = start + part < size ? start + part : size;
+  for (ulong at = start + lid * 128; at < stop; at += get_local_size(0) * 128)
+    asm volatile("prefetch.global.L2 [%0];" :: "l"((ulong)from + at));
+
+//: [fetch]
+//: Does nothing.

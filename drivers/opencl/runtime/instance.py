@@ -17,7 +17,7 @@ from neurald.drivers.opencl.platform.images import image_over
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, KernelCall
 from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer, Launch
-from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
+from neurald.drivers.opencl.runtime.persistent_kernel import FETCHES, SYNC_BYTES
 from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import BufferRange, Staging
@@ -146,7 +146,8 @@ class Instance:
 
     def _launch(self, program: BuiltProgram, call: KernelCall) -> Launch:
         if call is self._executable.persistent:
-            return self._persistent_launch(call, call.groups, len(self._executable.calls))
+            phases = len(self._executable.calls) | (FETCHES if self._executable.fetches else 0)
+            return self._persistent_launch(call, call.groups, phases)
         status = self._executable.zeros + FLAGS + 4 * call.status
         return bound_launch(self._device, program, call, self._buffers, status)
 

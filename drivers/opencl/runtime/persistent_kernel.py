@@ -16,20 +16,23 @@ Functions are therefore called instead of inlined, so that code shared by severa
 the instruction cache, and the code of each phase is kept minimal.
 
 A function may contain the wait itself (`Source.waits`): it first requests constants, which never
-change, so that they are loaded while it waits.
+change, so that they are loaded while it waits. If constants do not stay in caches, phases may also
+fetch those of later ones, so that memory is busy while they compute; whether they do is an argument.
 
-The kernel's last two arguments are its synchronisation memory and the number of phases. With no
-phases it only runs the barrier.
+The kernel's last two arguments are its synchronisation memory and the number of phases, to which
+`FETCHES` may be added. With no phases it only runs the barrier.
 """
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
-from neurald.drivers.opencl.codegen.program_text import CALLED
+from neurald.drivers.opencl.codegen.program_text import CALLED, argument_text
 from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -56,24 +59,32 @@ _RELEASE_ALL = 1 << 31
 _LAUNCHED_FILLS = 2
 #: Maximum number of work-groups per compute unit.
 _MAX_PER_UNIT = 4
+#: How many ranges a phase fetches at most, and how much is fetched before it is read.
+_MAX_FETCHES, _AHEAD_BYTES = 2, 4 << 20
+#: Constants of so many bytes fill the second-level caches of known devices.
+_MIN_CONSTANTS_BYTES = 64 << 20
+#: Values that are not worth fetching ahead, and the gaps that are fetched with what is around them.
+_MIN_FETCHED_BYTES = 1 << 16
+#: What a work-item reads at most of a value. Of larger ones, such as tables, only parts are read.
+_MAX_READ_BYTES = 1 << 12
+#: Is added to the number of phases if they fetch.
+FETCHES: Final = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryRange:
-    """Range of a buffer.
+    """Range of the arena.
 
     Attributes:
-        base: the buffer.
         start, stop: the first byte, and the one after the last.
     """
 
-    base: str
     start: int
     stop: int
 
     def overlaps(self, other: "MemoryRange") -> bool:
         """Returns True if both have a byte in common."""
-        return self.base == other.base and self.start < other.stop and other.start < self.stop
+        return self.start < other.stop and other.start < self.stop
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,30 +92,37 @@ class Phase:
     """Source and the memory that it accesses.
 
     Attributes:
-        pointers: C expressions of the pointer arguments, with the arguments' types.
-        ranges: the memory that they point to; None if no phase writes it. The first one is the
-            output.
-        status: the C expression of the pointer to the status.
-        workspace, workspace_range: the pointer expression and memory of the workspace, if the
-            source needs one.
+        locations: where the values of its arguments are, the written one first.
+        status: the offset of its status word in the arena.
+        workspace: the offset of its workspace in the arena, if the source needs one.
     """
 
     source: Source
-    pointers: tuple[str, ...]
-    ranges: tuple[MemoryRange | None, ...]
-    status: str
-    workspace: str = ""
-    workspace_range: MemoryRange | None = None
+    locations: tuple[BufferLocation, ...]
+    status: int
+    workspace: int | None = None
 
     @property
     def written(self) -> tuple[MemoryRange, ...]:
         """Memory that the phase writes."""
-        return tuple(each for each in (self.ranges[0], self.workspace_range) if each is not None)
+        return (*self._ranges(1), *self._workspace_range())
 
     @property
     def touched(self) -> tuple[MemoryRange, ...]:
-        """Memory that the phase reads or writes."""
-        return tuple(each for each in (*self.ranges, self.workspace_range) if each is not None)
+        """Memory that the phase reads or writes, except constants, which no phase writes."""
+        return (*self._ranges(len(self.locations)), *self._workspace_range())
+
+    def _ranges(self, count: int) -> tuple[MemoryRange, ...]:
+        return tuple(
+            MemoryRange(start=place.offset, stop=place.offset + value.size_bytes)
+            for value, place in zip(self.source.arguments[:count], self.locations[:count], strict=True)
+            if place.base is Base.ARENA
+        )
+
+    def _workspace_range(self) -> tuple[MemoryRange, ...]:
+        if self.workspace is None:
+            return ()
+        return (MemoryRange(start=self.workspace, stop=self.workspace + self.source.workspace_bytes),)
 
 
 def is_supported(facts: DeviceFacts) -> bool:
@@ -192,6 +210,7 @@ def grid_barrier_text(*, is_nvidia: bool) -> str:
         PLACE=_TEMPLATES[f"place{suffix}"],
         ARRIVE=_TEMPLATES[f"arrive{suffix}"],
         POLL=_TEMPLATES[f"poll{suffix}"],
+        FETCH=_TEMPLATES[f"fetch{suffix}"],
         CALLED=CALLED if is_nvidia else "inline",
         MAX_SPINS=_MAX_SPINS,
         COUNTER_PITCH=_COUNTER_PITCH,
@@ -214,7 +233,103 @@ def called_functions(sources: Iterable[Source], facts: DeviceFacts) -> frozenset
     return frozenset(name for name, count in counts.items() if count > 1 and facts.is_nvidia)
 
 
-def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, min_groups: int = 1) -> str:
+@dataclass(frozen=True, slots=True)
+class ColdRead:
+    """Memory that a phase reads and no phase writes before: a constant, or an input of the step.
+
+    Attributes:
+        base, start, stop: the buffer, the first byte, and the one after the last.
+    """
+
+    base: Base
+    start: int
+    stop: int
+
+
+def may_fetch(constants_bytes: int) -> bool:
+    """Returns True if the constants of a step do not stay in caches from one run to the next."""
+    return constants_bytes >= _MIN_CONSTANTS_BYTES
+
+
+def cold_reads(phase: Phase, inputs: Collection[Value]) -> tuple[ColdRead, ...]:
+    """Returns what a phase reads from memory rather than from caches.
+
+    Args:
+        phase: the phase.
+        inputs: the inputs of the step.
+    """
+    source = phase.source
+    most = source.groups * source.local_size * _MAX_READ_BYTES
+    values = zip(source.arguments, phase.locations, strict=True)
+    return tuple(
+        ColdRead(place.base, place.offset, place.offset + value.size_bytes)
+        for position, (value, place) in enumerate(values)
+        if position
+        and _MIN_FETCHED_BYTES <= value.size_bytes <= most
+        and (place.base is Base.CONSTANTS or value in inputs)
+    )
+
+
+def fetches(reads: Sequence[Sequence[ColdRead]], ahead_bytes: int) -> list[list[ColdRead]]:
+    """Returns what each phase fetches for later ones.
+
+    Args:
+        reads: the cold reads of each phase.
+        ahead_bytes: how much is fetched before it is read.
+    """
+    stream: list[ColdRead] = []
+    ends: list[int] = []
+    total = 0
+    known: set[ColdRead] = set()
+    for of_phase in reads:
+        for each in of_phase:
+            if each not in known:
+                known.add(each)
+                stream.append(each)
+                total += each.stop - each.start
+        ends.append(total)
+    found: list[list[ColdRead]] = []
+    fetched = 0
+    for end in ends:
+        # Its own reads are requested by the phase itself.
+        start, stop = max(fetched, end), min(total, end + ahead_bytes)
+        parts: list[ColdRead] = []
+        for part in _parts(stream, start, stop):
+            last = parts[-1] if parts else None
+            if (
+                last is not None
+                and last.base is part.base
+                and 0 <= part.start - last.stop <= _MIN_FETCHED_BYTES
+            ):
+                parts[-1] = ColdRead(last.base, last.start, part.stop)
+            elif len(parts) < _MAX_FETCHES:
+                parts.append(part)
+            else:
+                break
+            start += part.stop - part.start
+        fetched = max(fetched, start)
+        found.append(parts)
+    return found
+
+
+def _parts(stream: Sequence[ColdRead], start: int, stop: int) -> Iterator[ColdRead]:
+    """Yields the parts of reads that lie in a range of all of them, one after another."""
+    at = 0
+    for each in stream:
+        size = each.stop - each.start
+        first, last = max(start - at, 0), min(stop - at, size)
+        if first < last:
+            yield ColdRead(each.base, each.start + first, each.start + last)
+        at += size
+
+
+def kernel_text(
+    name: str,
+    phases: Sequence[Phase],
+    *,
+    min_groups: int = 1,
+    reads: Sequence[Sequence[ColdRead]] | None = None,
+) -> str:
     """Returns the kernel's text.
 
     The program must also contain `grid_barrier_text` and the functions of all sources (see
@@ -222,10 +337,11 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, min_grou
 
     Args:
         name: the name of the kernel.
-        parameters: the kernel's parameters, which the phases' expressions refer to.
         phases: in order; `local_size` must accept their sources.
         min_groups: the minimum number of work-groups of a launch, which each have their own
             compute unit.
+        reads: what each phase reads from memory rather than from caches, if phases may fetch that
+            for later ones.
     """
     items = local_size([phase.source for phase in phases])
     assert items is not None  # noqa: S101 - callers ask
@@ -238,54 +354,96 @@ def kernel_text(name: str, parameters: str, phases: Sequence[Phase], *, min_grou
         place = f"groups <= {min_groups} ? {place} : neurald_place(sync, groups, lid, (__local int *)scratch)"
     lines = [
         f"__kernel __attribute__((reqd_work_group_size({items}, 1, 1)))",
-        f"void {name}({parameters}, __global uint *sync, const int phases) {{",
+        f"void {name}(__global uchar *arena, __global const uchar *constants, __global uint *sync,"
+        " const int flags) {",
         f"  __local uchar scratch[{scratch}] __attribute__((aligned(16)));",
         "  const int groups = (int)get_num_groups(0), lid = (int)get_local_id(0);",
-        f"  const int first = {place};",
+        f"  const int first = {place}, phases = flags & {FETCHES - 1};",
         # The highest bit selects the counter; the rest is the count to wait for.
         f"  uint target = sync[{_SELECTOR}] << 31;",
         f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_MAX_TRIAL_SPINS});",
     ]
+    fetched = [[]] * len(phases) if reads is None else fetches(reads, _AHEAD_BYTES)
     for number, (phase, needs_barrier) in enumerate(zip(phases, has_grid_barrier, strict=True)):
-        lines.append(f"  if (phases > {number}) {{")
-        if needs_barrier and phase.source.waits:
-            lines += ["    target += groups;", "    neurald_arrive(sync, target, lid);"]
-        elif needs_barrier:
-            lines.append(f"    neurald_meet(sync, target += groups, lid, {_MAX_SPINS});")
-        elif phase.source.has_barriers and number:
-            # Local memory may still be read by the previous phase; a grid barrier includes the wait
-            # for that.
-            lines.append("    barrier(CLK_LOCAL_MEM_FENCE);")
-        lines += [*_phase_lines(phase, items, needs_barrier=needs_barrier, min_groups=min_groups), "  }"]
+        lines += [
+            f"  if (phases > {number}) {{",
+            *_phase_lines(
+                phase,
+                items,
+                needs_barrier=needs_barrier,
+                min_groups=min_groups,
+                fetched=_fetch_lines(fetched[number]),
+            ),
+            "  }",
+        ]
     lines += ["  neurald_leave(sync, target, first, lid);", "}", ""]
     return "\n".join(lines)
 
 
-def _phase_lines(phase: Phase, items: int, *, needs_barrier: bool, min_groups: int) -> list[str]:
+def _fetch_lines(fetched: Sequence[ColdRead]) -> list[str]:
+    """Returns the statements with which a phase fetches memory for later ones."""
+    pointers = {Base.CONSTANTS: "constants", Base.ARENA: "arena"}
+    return [
+        f"    if (flags & {FETCHES}) neurald_fetch({pointers[each.base]} + {each.start}UL,"
+        f" {each.stop - each.start}UL, first, groups, lid);"
+        for each in fetched
+    ]
+
+
+def _phase_lines(
+    phase: Phase, items: int, *, needs_barrier: bool, min_groups: int, fetched: Sequence[str]
+) -> list[str]:
     source = phase.source
+    lines: list[str] = []
+    # Arriving waits for what was requested before, so that memory is fetched afterwards.
+    if needs_barrier and (source.waits or fetched):
+        lines += ["    target += groups;", "    neurald_arrive(sync, target, lid);", *fetched]
+        if not source.waits:
+            lines.append("    neurald_idle(sync, target, lid);")
+    elif needs_barrier:
+        lines.append(f"    neurald_meet(sync, target += groups, lid, {_MAX_SPINS});")
+    else:
+        lines += fetched
+        if source.has_barriers:
+            # Local memory may still be read by the previous phase; a grid barrier includes the wait
+            # for that.
+            lines.append("    barrier(CLK_LOCAL_MEM_FENCE);")
     is_alone = source.groups <= min_groups
-    pointers = [*phase.pointers, *((phase.workspace,) if source.workspace_bytes else ()), phase.status]
+    call = _call(phase, needs_barrier=needs_barrier, is_alone=is_alone)
+    if not source.has_barriers:
+        total, size = source.groups * source.local_size, source.local_size
+        return [
+            *lines,
+            f"    for (int at = first * {items} + lid; at < {total}; at += groups * {items}) {{",
+            f"      {call.format(f'at / {size}', f'at % {size}')}",
+            "    }",
+        ]
+    if needs_barrier and source.waits:
+        lines.append(f"    if (first >= {source.groups}) neurald_idle(sync, target, lid);")
+    if is_alone:
+        return [*lines, f"    if (first < {source.groups}) {call.format('first', 'lid')}"]
+    return [
+        *lines,
+        f"    for (int group = first; group < {source.groups}; group += groups) {{",
+        f"      {call.format('group', 'lid')}",
+        # The next group may overwrite local memory that is still read.
+        "      barrier(CLK_LOCAL_MEM_FENCE);",
+        "    }",
+    ]
+
+
+def _call(phase: Phase, *, needs_barrier: bool, is_alone: bool) -> str:
+    """Returns the call of a function, with placeholders for the group and the work-item."""
+    source = phase.source
+    pointers = [
+        argument_text(source, position, place.base, f"{place.offset}UL")
+        for position, place in enumerate(phase.locations)
+    ]
+    if source.workspace_bytes:
+        pointers.append(f"arena + {phase.workspace}UL")
+    pointers.append(f"(__global int *)(arena + {phase.status}UL)")
     if source.waits:
         # Only the first of a work-group's groups has to wait.
         awaited = "target" if is_alone else "group == first ? target : 0"
         pointers += ["sync", awaited if needs_barrier else "0"]
-    call = "{}({}, {}, scratch, {});".format(source.name, "{}", "{}", ", ".join(pointers))
-    if source.has_barriers:
-        idle = f"    if (first >= {source.groups}) neurald_idle(sync, target, lid);"
-        others = (idle,) if needs_barrier and source.waits else ()
-        if is_alone:
-            return [*others, f"    if (first < {source.groups}) {call.format('first', 'lid')}"]
-        return [
-            *others,
-            f"    for (int group = first; group < {source.groups}; group += groups) {{",
-            f"      {call.format('group', 'lid')}",
-            # The next group may overwrite local memory that is still read.
-            "      barrier(CLK_LOCAL_MEM_FENCE);",
-            "    }",
-        ]
-    total, size = source.groups * source.local_size, source.local_size
-    return [
-        f"    for (int at = first * {items} + lid; at < {total}; at += groups * {items}) {{",
-        f"      {call.format(f'at / {size}', f'at % {size}')}",
-        "    }",
-    ]
+    return "{}({}, {}, scratch, {});".format(source.name, "{}", "{}", ", ".join(pointers))

@@ -11,7 +11,7 @@ import numpy as np
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import kernel_name, program_text
-from neurald.drivers.opencl.compiler import BUFFERS, phase_of
+from neurald.drivers.opencl.compiler import phase_of
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import KernelCall, image_uses
@@ -73,7 +73,6 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
         repeated = [
             kernel_text(
                 _phases_name(source),
-                BUFFERS,
                 [phase_of(source, call, 0)] * _PHASES,
                 min_groups=facts.compute_units,
             )

@@ -20,6 +20,7 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     ITEMS,
     is_launched,
     is_supported,
+    may_fetch,
     resident_groups,
 )
 from neurald.drivers.opencl.runtime.program import BuiltProgram
@@ -351,7 +352,10 @@ def select_faster(
     trial.close()
     for groups in range(device.facts.compute_units, most + 1, device.facts.compute_units):
         persistent = msgspec.structs.replace(call, groups=groups)
-        ways[str(groups)] = msgspec.structs.replace(single, persistent=persistent), combined
+        for fetches in (False, True) if may_fetch(single.constants_bytes) else (False,):
+            label = f"{groups}, fetching ahead" if fetches else str(groups)
+            executable = msgspec.structs.replace(single, persistent=persistent, fetches=fetches)
+            ways[label] = executable, combined
     if known in ways:
         return ways[known]
     if known is not None:
@@ -364,7 +368,7 @@ def select_faster(
         what = (
             f"{len(single.calls)} kernels"
             if label == SEPARATE
-            else f"one persistent kernel of {label} work-groups"
+            else f"one persistent kernel, work-groups: {label}"
         )
         _LOG.info("%s: %.1f us", what, time_ns / 1e3)
     best = min(times, key=lambda label: times[label])

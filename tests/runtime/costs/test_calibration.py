@@ -1,11 +1,21 @@
 """Calibration of devices whose speed is known."""
 
 import pytest
+from support.devices.fakes import FakePreparedModel
 from support.devices.misbehaving import FailingDevice
 from support.devices.simulated import SimulatedDevice
 
 import neurald as nd
+from neurald.hal.device import (
+    ExecuteOptions,
+    ExecutionResult,
+    KernelTime,
+    PreparedModel,
+    PrepareOptions,
+    Timing,
+)
 from neurald.hal.errors import OpFailed
+from neurald.hal.model.types import DeviceType, Model, Request
 from neurald.runtime.costs import calibration
 from neurald.runtime.costs.calibration import calibrate
 from neurald.runtime.costs.work import OperationKind
@@ -42,6 +52,39 @@ def test_a_device_of_known_speed_is_measured() -> None:
         found = table.seconds(kind, 16.0 * 2 * 16**3)
         assert found is not None
         assert found[0] == pytest.approx(expected, rel=0.4)
+
+
+class _Profiled(FakePreparedModel):
+    """Model whose run takes 2 ms, of which a kernel takes 0.5 ms, as a device may report it."""
+
+    def __init__(self, asked: list[int]) -> None:
+        self._asked = asked
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        return ExecutionResult(output_shapes=(), timing=Timing(on_device_ns=2_000_000))
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        self._asked.append(1)
+        return (KernelTime(name="k", duration_ns=500_000, operations=(0,)),)
+
+
+def test_times_of_kernels_count_before_those_of_runs() -> None:
+    """Those of a GPU, whose runs include transfers, and which is not asked to tune small models."""
+    asked: list[int] = []
+
+    class Gpu(SimulatedDevice):
+        type = DeviceType.GPU
+
+        def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+            assert options.preference is nd.Preference.LOW_POWER
+            return _Profiled(asked)
+
+    table = calibrate(Gpu("gpu", supports=(nd.OperationType.ADD,).__contains__))
+    kind = OperationKind(operation="ADD", operand="TENSOR_FLOAT32")
+    found = table.seconds(kind, 16.0 * 2 * 16**3)
+    assert found is not None
+    assert found[0] == pytest.approx(5e-4)
+    assert asked
 
 
 def test_the_cpu_device_copies_nothing() -> None:

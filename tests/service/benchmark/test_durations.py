@@ -20,5 +20,5 @@ from neurald.service.benchmark.durations import milliseconds
         (math.nan, "nan"),
     ],
 )
-def test_durations_have_three_digits_at_least(duration, text):
+def test_durations_have_three_digits_at_least(duration: float, text: str) -> None:
     assert milliseconds(duration) == text

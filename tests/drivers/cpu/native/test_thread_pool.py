@@ -213,3 +213,51 @@ assert all(os.sched_getaffinity(each.native_id) == {*cores} for each in workers[
 def test_workers_stay_on_a_core_each_if_all_are_used() -> None:
     """Whichever core the application's thread is on, its worker does not help it."""
     _run(_STAYS)
+
+
+_FREED = """
+import os, threading, time
+import numpy as np
+from support.cpu.routines import adding, codes, counting, native
+from neurald.drivers.cpu.native import thread_pool
+from neurald.drivers.cpu.native.step_program import HOMES_OFFSET, NO_WORKER
+from neurald.hal.records import replace
+
+thread_pool._MIN_HOMES = 1
+cores = sorted(os.sched_getaffinity(0))
+values = np.arange(500, dtype=np.int32)
+shared = native([adding(1, 500, cost_ns=1e6)], threads=len(cores))
+assert (shared.run_arrays([values])[0] == values + 1).all()
+words = thread_pool.process._pool._words
+
+def affinities():
+    workers = [each for each in threading.enumerate() if each.name.startswith("neurald-cpu")]
+    return {frozenset(os.sched_getaffinity(each.native_id)) for each in workers}
+
+assert affinities() == {frozenset((core,)) for core in cores}
+# The first work item takes 2 ms, and each other one longer by far than the call is said to take.
+slow = counting(500, milliseconds=len(cores))
+slow = replace(
+    slow,
+    text=slow.text.replace(
+        "%work_items = sub i64 %end, %begin",
+        "%later = mul i64 %begin, 8\\n  %work_items = add i64 %later, 2",
+    ),
+    cost_ns=6e3,
+)
+late = native([slow], threads=len(cores))
+# Another program may keep the workers from running at all for a while.
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    late.run_arrays([values])
+    words[4] = 0
+    if affinities() == {frozenset(cores)}:
+        break
+assert affinities() == {frozenset(cores)}
+assert all(words[HOMES_OFFSET // 4 + core] == NO_WORKER for core in cores)
+assert (shared.run_arrays([values])[0] == values + 1).all()
+"""
+
+
+def test_workers_may_run_on_all_cores_if_they_are_often_late() -> None:
+    _run(_FREED)

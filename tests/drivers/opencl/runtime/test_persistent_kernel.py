@@ -10,18 +10,20 @@ from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.dialect import functions_for, memory_type
+from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
+from neurald.drivers.opencl.codegen.dialect import functions_for
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import HEAD, function_text
 from neurald.drivers.opencl.kernels.select import candidates
-from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     ABORTED,
     SYNC_BYTES,
-    MemoryRange,
+    ColdRead,
     Phase,
     barriers,
     called_functions,
+    cold_reads,
+    fetches,
     grid_barrier_text,
     is_supported,
     kernel_text,
@@ -34,16 +36,17 @@ FACTS = opencl_facts()
 
 
 def _phase(written: tuple[int, int], *read: tuple[int, int] | None) -> Phase:
-    values = tuple(Value((1,), Scalar.INT8) for _ in range(1 + len(read)))
-    ranges = [
-        None if each is None else MemoryRange(base="arena", start=each[0], stop=each[1])
-        for each in (written, *read)
-    ]
+    places = [(0, 1) if each is None else each for each in (written, *read)]
+    bases = [Base.CONSTANTS if each is None else Base.ARENA for each in (written, *read)]
     return Phase(
-        source=Source(text="", arguments=values, groups=1, local_size=64),
-        pointers=("0",) * len(values),
-        ranges=tuple(ranges),
-        status="0",
+        source=Source(
+            text="",
+            arguments=tuple(Value((stop - start,), Scalar.INT8) for start, stop in places),
+            groups=1,
+            local_size=64,
+        ),
+        locations=tuple(BufferLocation(base, start) for base, (start, _) in zip(bases, places, strict=True)),
+        status=0,
     )
 
 
@@ -87,54 +90,47 @@ def test_unsupported_devices() -> None:
     assert not is_supported(FACTS)
 
 
-@pytest.mark.parametrize("has_barriers", [False, True])
+@pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
-def test_the_kernel_computes_the_same_as_its_phases(has_barriers: bool) -> None:
-    """With a single work-group, which is resident on every device."""
+def test_the_kernel_computes_the_same_as_its_phases(times: int) -> None:
+    """With a single work-group, which is resident on every device.
+
+    The second time, phases write what earlier ones of the same functions have written.
+    """
     assert FACTS is not None
     bench = Bench(FACTS.handle)
     cases = [Cases(seed).depthwise(Scalar.FLOAT32) for seed in (1, 2)]
-    cases.append(
-        Cases(3).convolution(Scalar.FLOAT32) if has_barriers else Cases(3).matrix_product(Scalar.INT8, rows=2)
-    )
-    facts = replace(FACTS, kind=DeviceKind.GPU, is_nvidia=False) if has_barriers else FACTS
-    first = MemoryRange(base="all", start=0, stop=1) if has_barriers else None
+    if times == 1:
+        cases.insert(0, Cases(3).matrix_product(Scalar.INT8, rows=2))
+    arena = np.zeros(64, np.uint8)
     phases: list[Phase] = []
-    parameters: list[str] = []
-    buffers: list[cl.Buffer] = []
-    outputs = []
     for case in cases:
-        source = candidates(case.kernel, facts, relaxed=False)[0]
-        pointers = []
-        for position, value in enumerate(source.arguments):
-            name = f"p{len(buffers)}"
-            pointers.append(name)
-            parameters.append(f"__global {'const ' if position else ''}{memory_type(value.type)} *{name}")
+        source = candidates(case.kernel, FACTS, relaxed=False)[0]
+        locations = []
+        for value in source.arguments:
             content = np.zeros(value.shape, value.type.dtype) if value.constant is None else value.constant
-            buffers.append(bench.buffer(case.arrays.get(value, content)))
-        outputs.append(buffers[-len(pointers)])
-        phases.append(
-            Phase(
-                source=source,
-                pointers=tuple(pointers),
-                ranges=(first, *((None,) * (len(pointers) - 1))),
-                status=f"(__global int *)(sync + {ABORTED + 1})",
-            )
-        )
-    assert phases[-1].source.waits
-    assert barriers(phases) == (False, has_barriers, has_barriers)
+            content = np.ascontiguousarray(case.arrays.get(value, content)).reshape(-1).view(np.uint8)
+            locations.append(BufferLocation(Base.ARENA, arena.size))
+            arena = np.concatenate([arena, content, np.zeros(256 - content.size % 64, np.uint8)])
+        phases.append(Phase(source=source, locations=tuple(locations), status=0))
+    assert phases[0].source.waits is (times == 1)
+    phases *= times
+    assert [at for at, needs_barrier in enumerate(barriers(phases)) if needs_barrier] == [
+        len(cases) * turn for turn in range(1, times)
+    ]
     functions = {phase.source.name: function_text(phase.source) for phase in phases}
     own = "\n".join(
         (
             grid_barrier_text(is_nvidia=FACTS.is_nvidia),
             *functions.values(),
-            kernel_text("whole_step", ", ".join(parameters), phases),
+            kernel_text("whole_step", phases),
         )
     )
     program = cl.Program(bench.context, HEAD + functions_for(own) + own).build()
     sync = bench.buffer(np.zeros(SYNC_BYTES // 4, np.uint32))
+    memory = bench.buffer(arena)
     kernel = cl.Kernel(program, "whole_step")
-    kernel.set_args(*buffers, sync, np.int32(len(phases)))
+    kernel.set_args(memory, memory, sync, np.int32(len(phases)))
     items = local_size([phase.source for phase in phases])
     assert items is not None
     for _ in range(2):
@@ -142,10 +138,11 @@ def test_the_kernel_computes_the_same_as_its_phases(has_barriers: bool) -> None:
         left = np.empty(SYNC_BYTES // 4, np.uint32)
         cl.enqueue_copy(bench.queue, left, sync)
         assert not left[ABORTED]
-    for case, buffer in zip(cases, outputs, strict=True):
-        result = np.empty_like(case.expected)
-        cl.enqueue_copy(bench.queue, result, buffer)
-        case.assert_equal(result)
+    cl.enqueue_copy(bench.queue, arena, memory)
+    for case, phase in zip(cases, phases[: len(cases)], strict=True):
+        start = phase.locations[0].offset
+        result = arena[start : start + case.expected.nbytes].view(case.expected.dtype)
+        case.assert_equal(result.reshape(case.expected.shape))
 
 
 def test_phases_share_the_code_of_their_function() -> None:
@@ -154,3 +151,55 @@ def test_phases_share_the_code_of_their_function() -> None:
     sources = [twice, once, twice]
     assert called_functions(sources, replace(FACTS, is_nvidia=True)) == {twice.name}
     assert not called_functions(sources, replace(FACTS, is_nvidia=False))
+
+
+def test_phases_fetch_between_arriving_and_waiting() -> None:
+    source = Source(text="a", arguments=(Value((16,), Scalar.INT8),), groups=3, local_size=64)
+    phases = [Phase(source=source, locations=(BufferLocation(Base.ARENA, 64),), status=8)] * 3
+    reads = [(), (), (_read(512, 512),)]
+    text = kernel_text("whole_step", phases, reads=reads)
+    assert text.count("neurald_fetch(constants + 512UL, 512UL, first, groups, lid)") == 1
+    # Only the first phase fetches, and none precedes it.
+    assert text.index("neurald_fetch") < text.index("neurald_meet(sync, target += groups, lid, 4194304)")
+    assert "neurald_fetch" not in kernel_text("whole_step", phases)
+    text = kernel_text("whole_step", phases, reads=[(), (_read(0, 1 << 30),), (_read(1 << 30, 512),)])
+    second = text.index("neurald_arrive")
+    assert second < text.rindex("neurald_fetch") < text.index("neurald_idle")
+
+
+def _read(start: int, size: int, base: Base = Base.CONSTANTS) -> ColdRead:
+    return ColdRead(base, start, start + size)
+
+
+def test_phases_fetch_what_later_phases_read() -> None:
+    """Once, in order, and nothing that they read themselves."""
+    first, second, third = _read(0, 100), _read(100, 50), _read(10**6, 70, Base.ARENA)
+    reads = [(), (first,), (second, first), (), (third,)]
+    assert fetches(reads, 0) == [[]] * 5
+    assert fetches(reads, 60) == [
+        [_read(0, 60)],
+        [_read(100, 50), _read(10**6, 10, Base.ARENA)],
+        [_read(10**6 + 10, 50, Base.ARENA)],
+        [],
+        [],
+    ]
+    assert fetches(reads, 1000) == [[_read(0, 150), third], [], [], [], []]
+
+
+def test_a_phase_fetches_few_ranges() -> None:
+    reads = [(), *((_read(number * 10**6, 10),) for number in range(5))]
+    found = fetches(reads, 1000)
+    assert [len(each) for each in found] == [2, 2, 1, 0, 0, 0]
+    assert [each for part in found for each in part] == [reads[at][0] for at in (1, 2, 3, 4, 5)]
+
+
+def test_what_a_phase_reads_from_memory() -> None:
+    sizes = [1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 10, 1 << 30]
+    values = tuple(Value((size,), Scalar.INT8) for size in sizes)
+    bases = [Base.ARENA] * 3 + [Base.CONSTANTS] * 3
+    places = tuple(BufferLocation(base, 8 * number) for number, base in enumerate(bases))
+    phase = Phase(
+        source=Source(text="", arguments=values, groups=100, local_size=64), locations=places, status=0
+    )
+    found = cold_reads(phase, {values[2]})
+    assert found == (_read(16, 1 << 20, Base.ARENA), _read(24, 1 << 20))
