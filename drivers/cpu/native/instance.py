@@ -3,24 +3,21 @@
 import array
 import itertools
 import math
-import mmap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, repeat
-from typing import Any, Final
-
-from msgspec import Struct
+from typing import Final
 
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.cpu.native.band_records import chosen, described_words, description
+from neurald.drivers.cpu.native.call_division import division, piece_items
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
+from neurald.drivers.cpu.native.step_memory import StepMemory
 from neurald.drivers.cpu.native.step_program import (
     BANDS_CALLER,
-    MAX_BALANCING_CHUNKS,
-    MAX_CHUNKS_OF_PART,
     MIN_SHARED_NS,
     PIECE_NS,
     STOPPED,
@@ -38,22 +35,15 @@ from neurald.drivers.cpu.target.executable import (
 )
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT, ARRAY_ALIGNMENT
-from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
-from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory
+from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.lazy_numpy import np
-from neurald.hal.memory.pool import anonymous, buffer_address
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import nanoseconds
 
-#: Target time of a chunk, which limits the effect of a delayed thread.
-_CHUNK_NS: Final = 10_000.0
-#: Maximum number of pieces of an unshared call, and of the work items of a piece.
-_MAX_PIECES: Final = 1 << 20
 #: Minimum number of bands of a chunk, since threads repeat some work at the ends.
 _MIN_CHUNK_BANDS: Final = 4
-_MAX_PIECE_ITEMS: Final = 1 << 40
 #: How a call of one part and chunk is shared, as a record has it.
 _UNSHARED: Final = 1 | 1 << 32
 #: Number of functions that take arrays, for different memory of variables, per instance.
@@ -159,7 +149,7 @@ class Instance:
         scratch = _aligned(executable.arena_bytes)
         deadlines = scratch + self._stride * team.threads
         statuses = deadlines + _WORD_BYTES * executable.loops
-        self._memory = memory = _Memory(statuses + _STATUS_BYTES * len(calls))
+        self._memory = memory = StepMemory(statuses + _STATUS_BYTES * len(calls))
         self._arena, self._scratch = memory.address, memory.address + scratch
         self._deadlines_address, self._statuses_address = (
             memory.address + deadlines,
@@ -624,67 +614,6 @@ def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]
         0,
         min(cost_ns, _MAX_COST_NS),
     )
-
-
-class CallDivision(Struct, frozen=True, kw_only=True):
-    """The division of a call among threads.
-
-    Attributes:
-        parts: one for each thread that the call has work for; with one part it is not shared.
-        chunks: number of chunks of each part.
-    """
-
-    parts: int
-    chunks: int
-
-    @property
-    def word(self) -> int:
-        """Both, as a record has them."""
-        return self.parts | self.chunks << 32
-
-
-def division(work_items: int, cost_ns: float, threads: int) -> CallDivision:
-    """Returns how a call is shared among this many threads."""
-    parts = min(work_items, threads)
-    if parts < 2 or cost_ns < MIN_SHARED_NS:
-        return CallDivision(parts=1, chunks=1)
-    wanted = min(MAX_BALANCING_CHUNKS, int(cost_ns / (parts * _CHUNK_NS)))
-    # The first of many chunks is twice the average.
-    least = math.ceil(2 * math.ceil(cost_ns / PIECE_NS) / parts)
-    chunks = min(max(1, wanted, least), work_items // parts, MAX_CHUNKS_OF_PART)
-    return CallDivision(parts=parts, chunks=chunks)
-
-
-def piece_items(work_items: int, cost_ns: float) -> int:
-    """Returns the number of work items after which an unshared call may be stopped.
-
-    It is that of a target time even if the call has fewer, since lengths may change their number.
-    """
-    wanted = math.ceil(min(_MAX_PIECE_ITEMS, work_items * PIECE_NS / max(1.0, cost_ns)))
-    return max(1, wanted, -(-work_items // _MAX_PIECES))
-
-
-class _Memory:
-    """Zeroed, page-aligned memory.
-
-    Attributes:
-        address: of its first byte.
-    """
-
-    def __init__(self, size_bytes: int) -> None:
-        self._reservation = reserve(size_bytes, "values of a compiled step")
-        try:
-            self._memory = anonymous(max(mmap.PAGESIZE, size_bytes))
-        except OSError as error:
-            raise OutOfMemory(f"cannot map {size_bytes} bytes for values: {error}") from None
-        self._content = memoryview(self._memory)
-        self.address = buffer_address(self._content)
-
-    def words(self, offset: int, count: int, kind: str) -> memoryview:
-        """Returns words of a type of the module `array`."""
-        content: Any = self._content[offset : offset + count * array.array(kind).itemsize]
-        words: memoryview = content.cast(kind)
-        return words
 
 
 def _aligned(size_bytes: int) -> int:

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
-from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division
+from neurald.drivers.cpu.native.call_division import division
+from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.served_instances import ServedInstances

@@ -1,6 +1,5 @@
 """Compiled steps on aligned and unaligned memory, which is used in place or copied."""
 
-import math
 import subprocess
 import sys
 import threading
@@ -16,8 +15,7 @@ from support.tflite.builder import TfliteModel
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native import native_model
-from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, division, piece_items
-from neurald.drivers.cpu.native.step_program import MAX_CHUNKS_OF_PART
+from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
 from neurald.drivers.cpu.target.executable import Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.reference.device import ReferenceDevice
@@ -92,30 +90,6 @@ def test_profiles() -> None:
     assert [time.operations for time in times] == [(0,), (1,)]
     assert all(time.duration_ns > 0 and time.label == "adds" for time in times)
     assert not source.any()
-
-
-def test_how_calls_are_divided() -> None:
-    def divided(threads: int, cost_ns: float, work_items: int = COUNT) -> tuple[int, int]:
-        found = division(work_items, cost_ns, threads)
-        assert found.word == found.parts | found.chunks << 32
-        return found.parts, found.chunks
-
-    assert divided(4, 1e3) == (1, 1)
-    assert divided(4, 1e4) == (4, 1)
-    assert divided(1, 1e4) == (1, 1)
-    assert divided(4, 2e6) == (4, 4)
-    assert divided(4, 2e6, work_items=9) == (4, 2)
-    assert divided(4, 1e9, work_items=3) == (3, 1)
-    assert divided(4, 1e9, work_items=0) == (1, 1)
-    # Long calls are divided into more chunks, so that executions can be stopped soon.
-    assert divided(2, 4e7) == (2, 20)
-    assert divided(2, 1e15, work_items=1 << 40) == (2, MAX_CHUNKS_OF_PART)
-    # A piece takes about 2 ms, whether or not there are as many work items now.
-    assert piece_items(COUNT, 1e6) == 2 * COUNT
-    assert piece_items(COUNT, 4e7) == math.ceil(COUNT / 20)
-    assert piece_items(COUNT, 4e12) == 1
-    assert piece_items(COUNT, 0.0) > COUNT
-    assert piece_items(0, 4e9) == 1
 
 
 def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
