@@ -1,6 +1,6 @@
 """Routines: the LLVM IR of a kernel, and the properties that are needed to run it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -41,6 +41,11 @@ class Subroutine(Struct, frozen=True, kw_only=True):
     def declaration(self) -> str:
         """Declaration for callers."""
         return f"declare void @{self.name}({', '.join(self.parameters)})"
+
+
+#: Kernels of more units do not say in which order they compute them: preparing models of large
+#: tensors would take long, and much memory.
+MAX_ORDERED_UNITS: Final = 1 << 14
 
 
 class OrderedUnits(Struct, frozen=True, kw_only=True):

@@ -51,8 +51,7 @@ def managed(folder: Path, authority: Authority, address: str) -> Iterator[Manage
         "listen": address,
         "tls": str(certificate.parent),
         "sandbox": "auto",
-        "writable": [str(folder)],
-        "readable": [str(_TESTS)],
+        "readable": [str(_TESTS), str(folder / "behaviour")],
     }
     with Managed(folder, "--idle", "0.2", settings=settings) as found:
         found.wait_for(DriverState.READY)

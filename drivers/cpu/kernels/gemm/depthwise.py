@@ -35,7 +35,7 @@ from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
 from neurald.drivers.cpu.kernels.common.tile import lanes_for
 from neurald.drivers.cpu.kernels.common.window import TileRun, tile_runs, window_dimensions
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
-from neurald.drivers.cpu.target.routine import OrderedUnits, Routine
+from neurald.drivers.cpu.target.routine import MAX_ORDERED_UNITS, OrderedUnits, Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Input and output beyond this total size exceed the second-level cache.
@@ -171,9 +171,11 @@ class _Depthwise:
         rows, width = self._rows.positions, self._columns.positions
         if any(isinstance(each, Extent) for each in (images, rows, width)):
             return None
+        tiles = sum(run.count for run in self._runs)
+        if images * rows * (tiles if self._is_row_by_row else 1) > MAX_ORDERED_UNITS:
+            return None
         if not self._is_row_by_row:
             begins = range(0, images * rows * width, width)
-            tiles = sum(run.count for run in self._runs)
             return OrderedUnits(
                 begins=tuple(begins), ends=tuple(each + width for each in begins), items=blocks * tiles
             )

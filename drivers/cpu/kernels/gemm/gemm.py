@@ -26,7 +26,7 @@ from neurald.drivers.cpu.kernels.common.window import TapSegment, TileRun, tap_s
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
 from neurald.drivers.cpu.kernels.gemm.operand_packing import OutputRange, SourceCopy
-from neurald.drivers.cpu.target.routine import OrderedUnits
+from neurald.drivers.cpu.target.routine import MAX_ORDERED_UNITS, OrderedUnits
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
@@ -137,6 +137,8 @@ class GemmWriter:
         if any(isinstance(each, Extent) for each in lengths) or self._pack_panel is not None:
             return None
         if any(not is_one(each.extent) for each in product.batches):
+            return None
+        if product.images * self._units > MAX_ORDERED_UNITS:
             return None
         if self._is_panel_major and not self._shares_positions and self._tile.panels > 1:
             return None
