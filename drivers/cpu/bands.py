@@ -304,7 +304,8 @@ def _source(kernel: Kernel) -> tuple[Value | None, _Needed, bool]:
     if not isinstance(node, Convolution | DepthwiseConvolution):
         return None, _same, False
     rows, columns = window_dimensions(node)
-    if any(isinstance(each, Extent) for each in node.input.shape):
+    # Each position needs all weights, which another kernel may compute.
+    if node.weights.constant is None or any(isinstance(each, Extent) for each in node.input.shape):
         return None, _same, False
     sides = rows, columns
     if all(side == WindowDimension(length=side.length, positions=side.length) for side in sides):
