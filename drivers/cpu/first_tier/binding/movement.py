@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.nest import nest, repeated_strides, strides_of
-from neurald.drivers.cpu.first_tier.binding.scope import BYTES, BindingScope, output_shape
+from neurald.drivers.cpu.first_tier.binding.scope import BYTES, BindingScope, count_of, output_shape
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.hal.model.operation_type import OperationType
@@ -96,7 +96,11 @@ def bind_copy(scope: BindingScope, call: Call) -> list[BoundCall]:
     operand = call.operand("output")
     if operand.type is OperandType.TENSOR_STRING or call.operand("input").type is not operand.type:
         raise NotBound("the types have no kernel")
-    size = math.prod(output_shape(call)) * operand.type.dtype.itemsize
+    count = math.prod(output_shape(call))
+    if count != count_of(call, "input"):
+        # The model declares another shape than the input has that only executions know.
+        raise NotBound("the output has another number of elements")
+    size = count * operand.type.dtype.itemsize
     return [copying_call(call.index("output"), call.index("input"), size)]
 
 
