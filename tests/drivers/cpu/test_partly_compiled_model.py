@@ -10,6 +10,7 @@ import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
 from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory
 
 GIVEN = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -109,6 +110,27 @@ def test_repeated_executions_read_their_arrays_again() -> None:
         execution.compute()
         np.testing.assert_array_equal(squares, 4 * given * given)
         assert words[0, :2].tolist() == [b"no", b"number"]
+
+
+def test_executions_succeed_if_their_inputs_change_before_they_are_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> bool:
+        raise OpFailed("an index is out of range")
+
+    monkeypatch.setattr(PartlyCompiledModel, "_takes_long", fail)
+    execution = nd.Execution(
+        nd.CompilationBuilder(in_parts(4), [CpuDevice()]).finish(),
+        reusable=True,
+    )
+    squares, words = np.empty_like(GIVEN), np.empty((4, 3), object)
+    execution.set_input(0, GIVEN)
+    for number, array in enumerate((squares, words)):
+        execution.set_output(number, array)
+    for _ in range(2):
+        squares[:] = 0
+        execution.compute()
+        np.testing.assert_array_equal(squares, 4 * GIVEN * GIVEN)
 
 
 def test_repeated_executions_on_references() -> None:
