@@ -241,7 +241,14 @@ def bind_tile(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds TILE and BROADCAST_TO."""
     given, shape = call.shape("input"), output_shape(call)
     _expect_equal_types([call.operand("output"), call.operand("input")])
-    if call.binding.type is OperationType.TFLITE_BROADCAST_TO:
+    is_broadcast = call.binding.type is OperationType.TFLITE_BROADCAST_TO
+    # The model may declare another shape than that which only executions know.
+    if len(given) > len(shape) or any(
+        length not in (1, whole) if is_broadcast else whole % length
+        for length, whole in zip(reversed(given), reversed(shape), strict=not is_broadcast)
+    ):
+        raise NotBound("the output is no multiple of the input")
+    if is_broadcast:
         lengths, steps, targets = shape, repeated_strides(given, shape), strides_of(shape)
     else:
         pairs = zip(given, shape, strict=True)

@@ -122,16 +122,6 @@ def test_kernels_do_not_read_beyond_constants_whose_shapes_contradict_the_model(
         results(prepared(model), model, [np.zeros((4, 3), np.float32), np.zeros((400, 3), np.int32)])
 
 
-def test_a_reshape_to_what_executions_say_does_not_read_beyond_its_input() -> None:
-    graph = Graph()
-    given, shape, output = graph.value(shape=(2, 3)), graph.value(INTS, (2,)), graph.value(shape=(60, 7))
-    graph.builder.add_operation(OPS.RESHAPE, [given, shape], [output])
-    model = graph.finish([given, shape], [output])
-    assert folded(model).bound() == [None]
-    with pytest.raises(OpFailed, match="420 elements"):
-        results(prepared(model), model, [np.zeros((2, 3), np.float32), np.array([60, 7], np.int32)])
-
-
 def test_many_integers_are_computed_by_executions(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph()
     output = graph.value(INTS, ())
