@@ -60,14 +60,14 @@ class PartlyCompiledModel(ReferenceModel):
         try:
             if self._takes_long(inputs(), limits):
                 return None
-        except (Error, MemoryError):
+        except Exception:
             # The inputs may have changed since the execution of the request.
             return None
 
         def run() -> bool:
             try:
                 return outputs.write(self.results(inputs(), limits))
-            except (Error, MemoryError):
+            except Exception:
                 # The execution of a request raises the error.
                 return False
 
