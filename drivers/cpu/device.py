@@ -316,7 +316,8 @@ class CpuDevice:
         from neurald.hal.compiling.background import BackgroundCompiler
 
         # What lives as long as the model must not keep the first tier.
-        earlier, options = options.first_tier, replace(options, first_tier=None)
+        earlier: PreparedModel | None = options.first_tier
+        options = replace(options, first_tier=None)
         functions = cache(partial(self._functions, options, threads))
 
         def prepare(
