@@ -3,9 +3,11 @@
 import array
 import contextlib
 import ctypes
+import errno
 import fcntl
 import gc
 import os
+import selectors
 import socket
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.daemon.open_files import open_files
@@ -415,6 +418,29 @@ def test_a_session_ends_with_the_thread_of_its_client(path: Path, sessions: Sess
     other = connect(path)  # everybody else is served
     assert len(sessions.all()) == 1
     other.close()
+
+
+def test_a_thread_that_cannot_be_watched(
+    path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is kept, and the session ends like others."""
+    client = connect(path)
+    session = session_of(client, sessions)
+    pidfd = os.pidfd_open(os.getpid())
+    register = selectors.DefaultSelector.register
+
+    def refused(self: Any, file: Any, events: int, data: object = None) -> selectors.SelectorKey:
+        if not isinstance(file, int):
+            return register(self, file, events, data)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(selectors.DefaultSelector, "register", refused)
+    with pytest.raises(BadData, match="cannot be used"):
+        client._send(REGISTER.pack(0, THREAD), pidfd)
+    os.close(pidfd)
+    wait_until(lambda: session.accounts.descriptors.used == 0)
+    client.close()
+    wait_until(lambda: not sessions.all())
 
 
 @pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
