@@ -25,7 +25,6 @@ from neurald.hal.device import (
     ExecuteOptions,
     InputShapes,
     Performance,
-    PreparedModel,
     PrepareOptions,
     Variants,
     Verdict,
@@ -237,7 +236,7 @@ class CpuDevice:
         return self._first_tier(known, threads, shared)
 
     def _later_first_tier(
-        self, earlier: PreparedModel | None, shared: Variants | None, threads: int
+        self, earlier: object, shared: Variants | None, threads: int
     ) -> "Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuPreparedModel | ReferenceModel]":
         """Returns what binds a model for shapes, and takes over what was bound for the first ones."""
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
@@ -316,8 +315,7 @@ class CpuDevice:
         from neurald.hal.compiling.background import BackgroundCompiler
 
         # What lives as long as the model must not keep the first tier.
-        earlier: PreparedModel | None = options.first_tier
-        options = replace(options, first_tier=None)
+        earlier, options = options.first_tier, replace(options, first_tier=None)
         functions = cache(partial(self._functions, options, threads))
 
         def prepare(
