@@ -412,6 +412,9 @@ class SupervisedDriver:
             self._drop_spare()
         process, self._process = self._process, None
         successor, self._next = self._next, None
+        # If the process has begun to end meanwhile, that concerns nobody any more.
+        self._end_reason = ""
+        self._end_is_over.set()
         for each in (process, successor):
             if each is not None:
                 self._timers.cancel(_start_timer(each))

@@ -1,6 +1,7 @@
 """Pauses of the garbage collector."""
 
 import gc
+import threading
 
 import pytest
 
@@ -46,3 +47,31 @@ def test_what_was_put_off_is_done_at_the_end() -> None:
         assert begun == [1]
     finally:
         gc.callbacks.remove(note)
+
+
+class _Pausing:
+    """In a cycle of references; its finalizer pauses the collector."""
+
+    def __init__(self, finished: list[bool]) -> None:
+        self._self, self._finished = self, finished
+
+    def __del__(self) -> None:
+        with paused_gc():
+            self._finished.append(gc.isenabled())
+
+
+def test_finalizers_may_pause_it_too() -> None:
+    finished: list[bool] = []
+
+    def pause() -> None:
+        with paused_gc():
+            _Pausing(finished)
+            kept = [[number] for number in range(gc.get_threshold()[0] + 1)]
+        del kept
+
+    thread = threading.Thread(target=pause, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert finished == [False]
+    assert gc.isenabled()

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import gc
 import os
+import selectors
 import socket
 import subprocess
 import sys
@@ -437,4 +438,27 @@ def test_descriptors_of_threads(path: Path, sessions: Sessions) -> None:
     client.close()
     wait_until(lambda: not sessions.all())
     wait_until(lambda: session.accounts.descriptors.used == 0)
+    os.close(pidfd)
+
+
+@pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
+def test_a_thread_that_cannot_be_watched(
+    path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = connect(path)
+    session = session_of(client, sessions)
+    pidfd = os.pidfd_open(threading.get_native_id(), os.O_EXCL)
+
+    def register(*_: object) -> None:
+        raise OSError(28, "too many files are watched")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(selectors.DefaultSelector, "register", register)
+        with pytest.raises(BadData, match="too many files are watched"):
+            client._send(REGISTER.pack(0, THREAD), pidfd)
+    wait_until(lambda: session.accounts.descriptors.used == 0)
+    # The session ends as any other.
+    client._send(REGISTER.pack(0, THREAD), pidfd)
+    client.close()
+    wait_until(lambda: not sessions.all())
     os.close(pidfd)
