@@ -574,6 +574,9 @@ class SupervisedDriver:
                 self._enter(DriverState.STOPPED, reason)
 
     async def _stand_in(self) -> None:
+        """Listens in place of its process, unless a successor listens by now."""
+        if self._state is DriverState.READY and not self._is_closing:
+            return
         try:
             await self._standby.open()
         except OSError as error:

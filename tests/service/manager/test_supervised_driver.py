@@ -128,6 +128,8 @@ def test_a_successor_that_becomes_ready_before_the_end_serves(folder: Path) -> N
         assert successor.deeds == ["watch"]
         assert driver.status().state is DriverState.READY
         assert await driver._activate() == READY
+        await asyncio.gather(*driver._tasks)
+        assert driver._standby._server is None, "nothing takes the place of its socket"
         driver._ended(process)
         status = driver.status()
         assert (status.state, status.process, status.deaths) == (DriverState.READY, 1002, 0)
