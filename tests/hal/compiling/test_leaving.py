@@ -101,7 +101,6 @@ def test_the_next_process_finds_the_code(tmp_path: Path, way: str) -> None:
     assert run(tmp_path, way) == "MISS"
     # It had exited, and nobody waited for what it had left.
     wait_until(lambda: is_kept(tmp_path), 120.0)
-    wait_until(lambda: "kernels of the first tier" in models(tmp_path), 120.0)
     assert run(tmp_path, way) == "HIT"
 
 

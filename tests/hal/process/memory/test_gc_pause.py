@@ -1,10 +1,11 @@
 """Pauses of the garbage collector."""
 
 import gc
-import threading
+from typing import Any
 
 import pytest
 
+from neurald.hal.process.memory import gc_pause
 from neurald.hal.process.memory.gc_pause import paused_gc
 
 
@@ -49,29 +50,23 @@ def test_what_was_put_off_is_done_at_the_end() -> None:
         gc.callbacks.remove(note)
 
 
-class _Pausing:
-    """In a cycle of references; its finalizer pauses the collector."""
+def test_finalizers_may_pause_the_collector() -> None:
+    """In a collection that a pause has put off."""
+    ended: list[bool] = []
 
-    def __init__(self, finished: list[bool]) -> None:
-        self._self, self._finished = self, finished
+    class Cycle:
+        def __init__(self) -> None:
+            self.own: Any = self
 
-    def __del__(self) -> None:
-        with paused_gc():
-            self._finished.append(gc.isenabled())
+        def __del__(self) -> None:
+            assert gc_pause._lock.acquire(timeout=1)
+            gc_pause._lock.release()
+            with paused_gc():
+                ended.append(gc.isenabled())
 
-
-def test_finalizers_may_pause_it_too() -> None:
-    finished: list[bool] = []
-
-    def pause() -> None:
-        with paused_gc():
-            _Pausing(finished)
-            kept = [[number] for number in range(gc.get_threshold()[0] + 1)]
-        del kept
-
-    thread = threading.Thread(target=pause, daemon=True)
-    thread.start()
-    thread.join(30)
-    assert not thread.is_alive()
-    assert finished == [False]
+    with paused_gc():
+        Cycle()
+        kept = [[number] for number in range(gc.get_threshold()[0] + 1)]
+    assert ended == [False]
     assert gc.isenabled()
+    assert kept

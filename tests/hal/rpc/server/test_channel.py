@@ -3,6 +3,7 @@
 import array
 import contextlib
 import ctypes
+import errno
 import fcntl
 import gc
 import os
@@ -15,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.daemon.open_files import open_files
@@ -419,6 +421,29 @@ def test_a_session_ends_with_the_thread_of_its_client(path: Path, sessions: Sess
     other.close()
 
 
+def test_a_thread_that_cannot_be_watched(
+    path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is kept, and the session ends like others."""
+    client = connect(path)
+    session = session_of(client, sessions)
+    pidfd = os.pidfd_open(os.getpid())
+    register = selectors.DefaultSelector.register
+
+    def refused(self: Any, file: Any, events: int, data: object = None) -> selectors.SelectorKey:
+        if not isinstance(file, int):
+            return register(self, file, events, data)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(selectors.DefaultSelector, "register", refused)
+    with pytest.raises(BadData, match="cannot be used"):
+        client._send(REGISTER.pack(0, THREAD), pidfd)
+    os.close(pidfd)
+    wait_until(lambda: session.accounts.descriptors.used == 0)
+    client.close()
+    wait_until(lambda: not sessions.all())
+
+
 @pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
 def test_descriptors_of_threads(path: Path, sessions: Sessions) -> None:
     client = connect(path)
@@ -439,29 +464,6 @@ def test_descriptors_of_threads(path: Path, sessions: Sessions) -> None:
     client.close()
     wait_until(lambda: not sessions.all())
     wait_until(lambda: session.accounts.descriptors.used == 0)
-    os.close(pidfd)
-
-
-@pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
-def test_a_thread_that_cannot_be_watched(
-    path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = connect(path)
-    session = session_of(client, sessions)
-    pidfd = os.pidfd_open(threading.get_native_id(), os.O_EXCL)
-
-    def register(*_: object) -> None:
-        raise OSError(28, "too many files are watched")
-
-    with monkeypatch.context() as patches:
-        patches.setattr(selectors.DefaultSelector, "register", register)
-        with pytest.raises(BadData, match="too many files are watched"):
-            client._send(REGISTER.pack(0, THREAD), pidfd)
-    wait_until(lambda: session.accounts.descriptors.used == 0)
-    # The session ends as any other.
-    client._send(REGISTER.pack(0, THREAD), pidfd)
-    client.close()
-    wait_until(lambda: not sessions.all())
     os.close(pidfd)
 
 
