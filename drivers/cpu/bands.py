@@ -5,10 +5,10 @@ product or a depthwise convolution does: at the same positions, or in windows ar
 a unit of the last kernel. For each band there is a range of work items of each kernel, such that
 the results that the next kernels need are there.
 
-If results are large, bands keep them in the second-level cache. If windows are single pixels, threads
-need not wait for each other between the kernels. Otherwise each thread has to compute the rows
-around its bands for itself, so that there is a limit to the number of threads, and shorter sequences
-for more threads.
+If results are large, bands keep them in the second-level cache. If windows are single pixels,
+threads need not wait for each other between the kernels. Otherwise each thread has to compute the
+rows around its bands for itself, so that there is a limit to the number of threads, and shorter
+sequences for more threads.
 """
 
 from array import array
@@ -34,8 +34,8 @@ from neurald.drivers.cpu.target.executable import (
 )
 from neurald.drivers.cpu.target.routine import ALIGNMENT, OrderedUnits, Routine
 
-#: Results of at least this size are passed on in bands; smaller ones stay in the caches. With windows
-#: of single pixels, all threads save waiting for each other.
+#: Results of at least this size are passed on in bands; smaller ones stay in the caches. With
+#: windows of single pixels, all threads save waiting for each other.
 _MIN_BYTES, _MIN_POINTWISE_BYTES = 512 << 10, 96 << 10
 #: Maximum size of the results that a band passes on, and of those of the bands of a turn.
 _MAX_BAND_BYTES, _TURN_BYTES = 64 << 10, 96 << 10
@@ -296,7 +296,7 @@ def _same(begin: int, end: int) -> tuple[int, int]:
 
 
 def _source(kernel: Kernel) -> tuple[Value | None, _Needed, bool]:
-    """Returns the value that a kernel's contraction reads, which positions of it, and if it has windows."""
+    """Returns what a kernel's contraction reads, which positions of it, and if it has windows."""
     node = kernel.contraction
     if isinstance(node, MatrixProduct):
         is_plain = not node.left_transposed and node.right.constant is not None and len(node.right.shape) == 2
@@ -304,7 +304,8 @@ def _source(kernel: Kernel) -> tuple[Value | None, _Needed, bool]:
     if not isinstance(node, Convolution | DepthwiseConvolution):
         return None, _same, False
     rows, columns = window_dimensions(node)
-    if any(isinstance(each, Extent) for each in node.input.shape):
+    # Each position needs all weights, which another kernel may compute.
+    if node.weights.constant is None or any(isinstance(each, Extent) for each in node.input.shape):
         return None, _same, False
     sides = rows, columns
     if all(side == WindowDimension(length=side.length, positions=side.length) for side in sides):

@@ -236,13 +236,10 @@ class CpuDevice:
         return self._first_tier(known, threads, shared)
 
     def _later_first_tier(
-        self, options: PrepareOptions, threads: int
+        self, earlier: object, shared: Variants | None, threads: int
     ) -> "Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuPreparedModel | ReferenceModel]":
         """Returns what binds a model for shapes, and takes over what was bound for the first ones."""
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
-
-        earlier = options.first_tier
-        shared = options.shared
 
         def bind(
             model: Model, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
@@ -317,6 +314,8 @@ class CpuDevice:
         from neurald.drivers.cpu.open_variants import OpenVariants
         from neurald.hal.compiling.background import BackgroundCompiler
 
+        # What lives as long as the model must not keep the first tier.
+        earlier, options = options.first_tier, replace(options, first_tier=None)
         functions = cache(partial(self._functions, options, threads))
 
         def prepare(
@@ -352,7 +351,7 @@ class CpuDevice:
             specialize = specialize_later
         if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
             # What replaces a first tier has one itself for shapes that are new.
-            first_tier = self._later_first_tier(options, threads)
+            first_tier = self._later_first_tier(earlier, options.shared, threads)
             if options.variants is not None:
                 leave = partial(options.compiler.leave, variants=options.variants)
         open_models = OpenVariants(

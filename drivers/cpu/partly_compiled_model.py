@@ -55,13 +55,19 @@ class PartlyCompiledModel(ReferenceModel):
         if outputs is None or self._referenced or self._main.is_random:
             return None
         inputs, limits = repeated_input_arrays(self._model, request), ExecutionLimits(ExecuteOptions())
-        if self.latest_ns > _MAX_FIRST_NS or self._takes_long(inputs(), limits):
+        if self.latest_ns > _MAX_FIRST_NS:
+            return None
+        try:
+            if self._takes_long(inputs(), limits):
+                return None
+        except Exception:
+            # The inputs may have changed since the execution of the request.
             return None
 
         def run() -> bool:
             try:
                 return outputs.write(self.results(inputs(), limits))
-            except (Error, MemoryError):
+            except Exception:
                 # The execution of a request raises the error.
                 return False
 

@@ -142,6 +142,8 @@ def read_whole(descriptor: int, size: int) -> Memory:
     Raises:
         OutOfMemory, OSError: it cannot be read.
     """
+    if not size:
+        return HostMemory(b"")
     try:
         content = anonymous_whole(size)
     except OSError as error:

@@ -104,22 +104,23 @@ class RepeatedRuns:
         """
         key = (inputs, results_at, wanted)
         known = self._known.get(key)
-        self._number = number = number_after(self._number)
+        number = number_after(self._number)
         if known is not None and known.answer is not None:
-            self._under_way = known
+            self._under_way, self._number = known, number
             self.ring.put(SUBMISSION.pack(known.slot))
             return True
+        is_full = len(self._known) >= KEPT_ORDERS
         if known is None:
-            slot = len(self._known)
-            if slot >= KEPT_ORDERS:
-                slot = self._known.popitem(last=False)[1].slot
-            known = self._known[key] = _Known(slot)
-        self._under_way = known
-        self.send_packet(
-            encode(
-                RunOrder(number=number, slot=known.slot, inputs=inputs, results_at=results_at, wanted=wanted)
-            )
+            known = _Known(next(iter(self._known.values())).slot if is_full else len(self._known))
+        packet = encode(
+            RunOrder(number=number, slot=known.slot, inputs=inputs, results_at=results_at, wanted=wanted)
         )
+        # The worker counts the runs, too, so one that cannot be described leaves no trace.
+        if is_full and key not in self._known:
+            self._known.popitem(last=False)
+        self._known[key] = known
+        self._under_way, self._number = known, number
+        self.send_packet(packet)
         return False
 
     def completed(self) -> RunAnswer | None:

@@ -42,7 +42,9 @@ def mistake(content: object, kind: Any, place: str = "") -> str:
     before, is_in_table, _ = path.partition("[...]")
     if is_in_table and isinstance(content, Mapping):
         # msgspec does not say in which of the tables it is.
-        tables = content[before] if before else content
+        tables: Any = content
+        for name in filter(None, before.split(".")):
+            tables = tables[name]
         for name, table in tables.items():
             for inner in _value_types(kind, before):
                 if found := mistake(table, inner, _joined(place, before, name)):
@@ -88,8 +90,8 @@ def _field_types(kind: Any, name: str) -> Iterator[Any]:
                 yield from typing.get_args(field.type) if is_union else (field.type,)
 
 
-def _value_types(kind: Any, name: str) -> Iterator[Any]:
-    """Yields the types of what a table has under any names: that of a field, or the type itself."""
-    for each in _field_types(kind, name) if name else (kind,):
+def _value_types(kind: Any, path: str) -> Iterator[Any]:
+    """Yields the types of what a table has under any names: the one at a path, or the type itself."""
+    for each in _types_at(kind, path):
         if typing.get_origin(each) is dict:
             yield typing.get_args(each)[1]

@@ -412,6 +412,9 @@ class SupervisedDriver:
             self._drop_spare()
         process, self._process = self._process, None
         successor, self._next = self._next, None
+        # If the process has begun to end meanwhile, that concerns nobody any more.
+        self._end_reason = ""
+        self._end_is_over.set()
         for each in (process, successor):
             if each is not None:
                 self._timers.cancel(_start_timer(each))
@@ -571,6 +574,9 @@ class SupervisedDriver:
                 self._enter(DriverState.STOPPED, reason)
 
     async def _stand_in(self) -> None:
+        """Listens in place of its process, unless a successor listens by now."""
+        if self._state is DriverState.READY and not self._is_closing:
+            return
         try:
             await self._standby.open()
         except OSError as error:

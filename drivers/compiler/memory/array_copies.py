@@ -4,8 +4,9 @@ NumPy copies without the GIL. One thread reorders or converts about a gigabyte i
 would be much of the time in which a large model is prepared.
 """
 
+import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from neurald.hal.lazy_numpy import Array, np
@@ -25,10 +26,16 @@ def copy_arrays(copies: "Iterable[tuple[Array, Array]]") -> None:
     """
     parts = [part for target, source in copies for part in _parts(target, source)]
     count = min(_MAX_THREADS, len(parts), len(os.sched_getaffinity(0)))
-    if count < 2:
-        for target, source in parts:
-            _copy(target, source)
-        return
+    # Threads may be refused: by the system, and once the program's main thread has ended.
+    with contextlib.suppress(RuntimeError):
+        if count > 1:
+            _copy_in_threads(parts, count)
+            return
+    for target, source in parts:
+        _copy(target, source)
+
+
+def _copy_in_threads(parts: "Sequence[tuple[Array, Array]]", count: int) -> None:
     # Imported here, because small models do not need it.
     from concurrent.futures import ThreadPoolExecutor
 

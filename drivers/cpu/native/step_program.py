@@ -37,11 +37,11 @@ stores the time until which the loop may run; the test ends the loop if its BOOL
 step if that time has passed.
 
 Kernels that follow each other may run in *bands*: a band of the last one's results, with what the
-others compute for it, before the next band. No thread waits for the others between the kernels. The
-bands are one call, whose caller is `neurald_call_bands`. The records of the kernels are beyond those
-of the step. Results that only these kernels read are *streamed*: they are in scratch memory, as much
-of them as a few bands need, which stays in the caches. Where two bands need the same results of a
-kernel, a thread computes these only once, and two threads each compute the same.
+others compute for it, before the next band. No thread waits for the others between the kernels.
+The bands are one call, whose caller is `neurald_call_bands`. The records of the kernels are beyond
+those of the step. Results that only these kernels read are *streamed*: they are in scratch memory,
+as much of them as a few bands need, which stays in the caches. Where two bands need the same
+results of a kernel, a thread computes these only once, and two threads each compute the same.
 
 If another program uses a worker's core, the system preempts the worker in the middle of a chunk,
 and the owner sleeps for longer than the whole call takes. For some milliseconds, by the estimated

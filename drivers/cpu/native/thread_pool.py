@@ -177,7 +177,8 @@ class ThreadPool:
             cores = sorted(os.sched_getaffinity(0))
             # A thread of the application has a core, too; which one may change.
             needs_homes = threads >= len(cores) >= _MIN_HOMES
-            while len(self._workers) < (max(threads - 1, len(cores)) if needs_homes else threads - 1):
+            wanted = max(threads - 1, len(cores)) if needs_homes else threads - 1
+            while len(self._workers) < min(wanted, MAX_WORKERS):
                 number = len(self._workers)
                 worker = threading.Thread(
                     target=self._work,

@@ -155,7 +155,9 @@ class BandStream(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
-    """Kernels that follow each other and may run in bands; see `neurald.drivers.cpu.native.step_program`.
+    """Kernels that follow each other and may run in bands.
+
+    See `neurald.drivers.cpu.native.step_program`.
 
     Attributes:
         first: number of the first one.

@@ -14,7 +14,7 @@ from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.executable import Executable
+from neurald.drivers.opencl.runtime.executable import Executable, KernelCall
 from neurald.drivers.opencl.runtime.instance import Instance, allocate
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     ITEMS,
@@ -350,16 +350,14 @@ def select_faster(
     trial = Instance(device, msgspec.structs.replace(single, persistent=call), combined, constants)
     most = resident_groups(device.facts, lambda count: trial.are_resident(call, count))
     trial.close()
-    for groups in range(device.facts.compute_units, most + 1, device.facts.compute_units):
-        persistent = msgspec.structs.replace(call, groups=groups)
-        for fetches in (False, True) if may_fetch(single.constants_bytes) else (False,):
-            label = f"{groups}, fetching ahead" if fetches else str(groups)
-            executable = msgspec.structs.replace(single, persistent=persistent, fetches=fetches)
-            ways[label] = executable, combined
+    for label, executable in persistent_ways(
+        single, call, device.facts.compute_units, most, is_known=known is not None
+    ).items():
+        ways[label] = executable, combined
     if known in ways:
         return ways[known]
     if known is not None:
-        raise OpFailed(f"{known} work-groups are not resident together; at most {most} are")
+        raise OpFailed(f"work-groups: {known}; at most {most} are resident together")
     times = {
         label: _step_ns(device, executable, program, constants)
         for label, (executable, program) in ways.items()
@@ -374,6 +372,29 @@ def select_faster(
     best = min(times, key=lambda label: times[label])
     choices.record(key, best)
     return ways[best]
+
+
+def persistent_ways(
+    single: Executable, call: KernelCall, units: int, most: int, *, is_known: bool
+) -> dict[str, Executable]:
+    """Returns the ways to run a step as a persistent kernel, by the labels of choices.
+
+    Args:
+        single: the step.
+        call: of the persistent kernel.
+        units: the number of the device's compute units.
+        most: how many work-groups can be resident together.
+        is_known: whether the choice is known, so that all that may be chosen are needed. Steps with
+            the same kernels may differ in the size of their constants; where these are too small to
+            be fetched ahead, such a choice fetches nothing.
+    """
+    found: dict[str, Executable] = {}
+    for groups in range(units, most + 1, units):
+        persistent = msgspec.structs.replace(call, groups=groups)
+        for fetches in (False, True) if is_known or may_fetch(single.constants_bytes) else (False,):
+            label = f"{groups}, fetching ahead" if fetches else str(groups)
+            found[label] = msgspec.structs.replace(single, persistent=persistent, fetches=fetches)
+    return found
 
 
 def _step_ns(

@@ -29,24 +29,25 @@ class paused_gc:  # noqa: N801 - used like a function
             _state["count"] += 1
 
     def __exit__(self, *_: object) -> None:
+        is_due = False
         with _lock:
             # `_resume_in_child` has reset the count in a forked child.
             if _state["count"]:
                 _state["count"] -= 1
                 if not _state["count"] and _state["was_enabled"]:
-                    _resume()
+                    is_due = _resume()
+        # What the pause has put off is done at once, but without the lock: finalizers may pause the
+        # collector, too. What was created lasts, so it becomes old in a single step. Otherwise it
+        # would be examined now and once more soon, which takes 1.5 ms after the imports of a start.
+        if is_due:
+            gc.collect(1)
 
 
-def _resume() -> None:
-    """Enables the collector, and does at once what the pause has put off.
-
-    What was created lasts, so it becomes old in a single step. Otherwise it would be examined now
-    and once more soon, which takes 1.5 ms after the imports of a start.
-    """
+def _resume() -> bool:
+    """Enables the collector; returns True if the pause has put a collection off."""
     is_due = gc.get_count()[0] > gc.get_threshold()[0] > 0
     gc.enable()
-    if is_due:
-        gc.collect(1)
+    return is_due
 
 
 def _resume_in_child() -> None:

@@ -125,16 +125,17 @@ class ChannelClient:
         """
         self._send(REGISTER.pack(0, RING), connection.fileno(), memory.fd, deadline_s=deadline_s)
 
-    def end_with(self, thread: int) -> None:
+    def end_with(self, thread: int, deadline_s: float) -> None:
         """Lets the session end with a thread of this process, if daemon and kernel support that.
 
         Args:
             thread: the kernel's id of the thread, which lives as long as the session.
+            deadline_s: until when to wait for the daemon, on the clock of `time.monotonic()`.
         """
         with contextlib.suppress(OSError, Error):
             pidfd = os.pidfd_open(thread, _PIDFD_THREAD)
             try:
-                self._send(REGISTER.pack(0, THREAD), pidfd)
+                self._send(REGISTER.pack(0, THREAD), pidfd, deadline_s=deadline_s)
             finally:
                 os.close(pidfd)
 

@@ -181,11 +181,11 @@ class Connection:
             )
         thread.start()
         self._thread = thread
-        if self._side_channel is not None and thread.native_id is not None:
-            self._side_channel.end_with(thread.native_id)
         self._end = weakref.finalize(self, self._background_calls.put, None)
         self._end.atexit = False
         keep_in_children(self)  # for the objects of gRPC; in a child the connection is over
+        if self._side_channel is not None and thread.native_id is not None:
+            self._side_channel.end_with(thread.native_id, limit_s)
 
     def _first_call(self, limit_s: float) -> device_pb2.DescribeReply:
         with self._failures("Describe"):

@@ -165,8 +165,8 @@ class ChannelServer:
 
     def _end_with(self, client: "_ChannelPeer", pidfd: int) -> None:
         """Has the session of a client end when a pidfd is readable, and takes the pidfd over."""
-        client.pidfd = pidfd
         self._selector.register(pidfd, selectors.EVENT_READ, partial(self._drop, client))
+        client.pidfd = pidfd
 
     def _drop(self, client: "_ChannelPeer") -> None:
         if client.is_dropped:
@@ -275,8 +275,9 @@ class _ChannelPeer:
                 raise BadData("the session ends with another thread")
             if is_scarce(pidfd):
                 raise ResourceExhaustedTransient("the daemon has few file descriptors left")
-            self.reservation = self.session.accounts.descriptors.reserve(1, "the thread of a client")
+            reservation = self.session.accounts.descriptors.reserve(1, "the thread of a client")
             self._end_with(self, pidfd)
+            self.reservation = reservation
         except (Error, OSError) as error:
             os.close(pidfd)
             if isinstance(error, Error):

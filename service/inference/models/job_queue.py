@@ -69,8 +69,10 @@ class JobQueue:
                 Status.EXHAUSTED, f"{len(self._jobs)} requests wait for the model already; try again later"
             )
         if job.deadline_s is not None:
-            runs_before = (len(self._jobs) / self._run_rows + running) / max(1, lanes)
-            expected_s = (runs_before + 1) * self._run_s
+            runs = (len(self._jobs) / self._run_rows + running) / max(1, lanes)
+            if not job.has_queue_limit:
+                runs += 1
+            expected_s = runs * self._run_s
             if expected_s > _SHARE * (job.deadline_s - now_s) and (running or self._jobs):
                 raise ServiceError(
                     Status.EXHAUSTED,
@@ -135,7 +137,10 @@ class JobQueue:
     def _in_time(self, jobs: Sequence[InferenceJob], now_s: float) -> list[InferenceJob]:
         """Returns the requests that a run now probably answers in time; refuses the others."""
         for job in jobs:
-            if job.deadline_s is not None and now_s + self._run_s > job.deadline_s and len(self._jobs):
+            # One that may only wait for so long ends by itself when it has.
+            if job.deadline_s is None or job.has_queue_limit:
+                continue
+            if now_s + self._run_s > job.deadline_s and len(self._jobs):
                 job.fail(
                     ServiceError(
                         Status.LATE,

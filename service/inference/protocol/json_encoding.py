@@ -271,13 +271,13 @@ def _in_parts(given: _Input, decoder: "msgspec.json.Decoder[Any]", count: int) -
     not be objects at the same time.
 
     Raises:
-        msgspec.ValidationError: they are nested, or of another type.
+        msgspec.ValidationError: they are nested, in no list, or of another type.
         ServiceError: there are more or fewer.
     """
     content = bytes(memoryview(given.data))
     start, end = content.find(b"[") + 1, content.rfind(b"]")
-    if content.find(b"[", start, end) >= 0:
-        raise msgspec.ValidationError("the elements are nested")
+    if content[:start].strip() != b"[" or content.find(b"[", start, end) >= 0:
+        raise msgspec.ValidationError("the elements are nested, or not in a list")
     parts: list[memoryview] = []
     found = 0
     while start <= end:

@@ -96,17 +96,18 @@ class KnownRequests:
 
     def decode(self, data: bytes) -> InferenceRequest:
         """Decodes a ModelInferRequest; see `decode_request`."""
+        if len(data) > _MAX_BYTES:  # to look for it would take as long as to copy it
+            return decode_request(data, self._regions)
         known = self._known.get(data)
         if known is not None:
-            request = known.request()
-            if request is not None:
-                return request
+            again = known.request()
+            if again is not None:
+                return again
             del self._known[data]
         request = decode_request(data, self._regions)
-        if len(data) <= _MAX_BYTES:
-            known = _known(request)
-            if known is not None:
-                self._known[data] = known
-                if len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
+        known = _known(request)
+        if known is not None:
+            self._known[data] = known
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
         return request

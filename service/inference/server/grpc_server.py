@@ -150,8 +150,9 @@ class ServerCall:
             task.cancel()
 
     def begin_directly(self, method: DirectMethod, message: bytes) -> None:
-        """Begins a call of such a method."""
-        self._abandon = method(message, self)
+        """Begins a call of such a method, unless its client has gone."""
+        if not self._is_gone:
+            self._abandon = method(message, self)
 
     async def read(self) -> bytes | None:
         """Returns the next message; None after the last one."""
@@ -198,7 +199,9 @@ class ServerCall:
             return
         self._is_over = True
         operations: tuple[Any, ...] = (
-            cygrpc.SendStatusFromServerOperation(_NO_METADATA, code, details.encode(), _NO_FLAGS),
+            cygrpc.SendStatusFromServerOperation(
+                _NO_METADATA, code, details.encode(errors="replace"), _NO_FLAGS
+            ),
         )
         if not self._has_begun_answer:
             operations = (cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS), *operations)

@@ -38,8 +38,8 @@ class NativeLane:
         self._cancellation.watch(ring.cancelled_address, 0)
         self._runs: NativeRing | None = None
         self._reason = PYTHON
-        #: The runs, by slot, that only Python can repeat.
-        self._refused: dict[int, BoundRun] = {}
+        #: The runs, by slot, that only Python can repeat, and how often it has done so since.
+        self._refused: dict[int, tuple[BoundRun, int]] = {}
 
     @property
     def is_useful(self) -> bool:
@@ -79,17 +79,21 @@ class NativeLane:
             self.forget(slot)
             return
         runs = self._runs
+        refused, times = self._refused.get(slot, (None, 0))
+        times = times + 1 if refused is bound else 0
         try:
             if runs is not None and runs.may_run(slot):
                 if self._reason == NEEDS_INSTANCE:
                     runs.grow(slot)
                 return
-            call = None if self._refused.get(slot) is bound else bound.create_native_call()
+            # It is tried again ever more rarely: optimised code may have replaced a first tier.
+            call = None if times & (times + 1) else bound.create_native_call()
         except Error:  # there is no memory for an instance
             call = None
         if call is None:
-            self._refused[slot] = bound
+            self._refused[slot] = bound, times
             return
+        self._refused.pop(slot, None)
         if runs is None:
             runs = self._runs = self._new_runs(call)
         runs.add(slot, SUBMISSION.pack(slot), call, (), (), b"", bound)

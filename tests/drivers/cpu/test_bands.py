@@ -163,6 +163,23 @@ def test_results_that_others_read_are_not_streamed() -> None:
     assert [stream.places[0] for stream in found.streams] == [(1, 0)]
 
 
+def test_weights_that_are_computed_are_not_read_in_bands() -> None:
+    network = Network(23, ("pointwise",))
+    weights, channels = network.value, network.shape[3]
+    network._convolution(channels, 1, 1)
+    inputs = [network.value, weights, network._constant(channels), *network._numbers(_SAME, 1, 1, 1, 0)]
+    network.value = network.models.add(_OP.DEPTHWISE_CONV_2D, inputs, shape=network.shape)
+    model = network.model()
+    found = compiled(model)
+    assert [(each.first, each.calls) for each in found.executable.banded] == [(0, 2)]
+    array = network.rng.normal(size=model.main.operands[model.inputs[0]].dimensions).astype(np.float32)
+    (expected,) = run(ReferenceModel(model), model, [array])
+    for threads, each in variants(found):
+        results = each.run_arrays([array])
+        assert results is not None
+        np.testing.assert_allclose(results[0], expected, rtol=1e-3, atol=1e-2, err_msg=f"{threads} threads")
+
+
 def described(**changes: Any) -> BandedCalls:
     """Returns bands of two kernels with 4 and 2 work items, with some changes."""
     words = [0, 2, 2, 4, 0, 1, 1, 2, 0, 64, 64, 128]

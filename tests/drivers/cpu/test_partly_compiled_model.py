@@ -111,6 +111,32 @@ def test_repeated_executions_read_their_arrays_again() -> None:
         assert words[0, :2].tolist() == [b"no", b"number"]
 
 
+@pytest.mark.parametrize("repetition", [1, 2])
+def test_executions_succeed_if_their_repetition_fails(
+    monkeypatch: pytest.MonkeyPatch, repetition: int
+) -> None:
+    """The first one is to find out whether executions are short."""
+    execution = nd.Execution(nd.CompilationBuilder(in_parts(4), [CpuDevice()]).finish(), reusable=True)
+    squares, words = np.empty_like(GIVEN), np.empty((4, 3), object)
+    execution.set_input(0, GIVEN)
+    for number, array in enumerate((squares, words)):
+        execution.set_output(number, array)
+    original, calls = PartlyCompiledModel.results, []
+
+    def results(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 1 + repetition:
+            raise ValueError("the inputs have changed")
+        return original(*arguments)
+
+    monkeypatch.setattr(PartlyCompiledModel, "results", results)
+    for _ in range(3):
+        squares[:] = 0
+        execution.compute()
+        np.testing.assert_array_equal(squares, 4 * GIVEN * GIVEN)
+    assert len(calls) > 2
+
+
 def test_repeated_executions_on_references() -> None:
     builder = nd.ModelBuilder()
     text, grams = builder.add_operand(STRING, (1,)), builder.add_operand(STRING, (0,))

@@ -155,6 +155,15 @@ def test_damaged_files(directory: Path, name: str, damage: Callable[[Path], None
     assert contents(load(directory)) == CONTENTS
 
 
+def test_a_head_that_a_crash_has_left_empty_is_damaged(directory: Path) -> None:
+    empty(stored(directory, PARTS) / HEAD)
+    found = load(directory)
+    assert isinstance(found, Miss)
+    assert "manifest is damaged" in found.reason
+    (status,) = Cache(directory).entries()
+    assert "manifest is damaged" in status.damage
+
+
 @pytest.mark.parametrize(
     "damage", [lambda path: path.write_bytes(b"x"), lambda path: path.symlink_to("/tmp"), os.mkfifo]
 )

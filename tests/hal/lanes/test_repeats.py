@@ -130,3 +130,19 @@ def test_a_worker_that_is_gone_is_noticed(worker: Worker) -> None:
     worker.end.close()
     with pytest.raises(OSError, match=os.strerror(32)):
         worker.begin()
+
+
+def test_a_run_that_cannot_be_described_is_not_counted(worker: Worker) -> None:
+    for number in range(KEPT_ORDERS):
+        assert not worker.begin(4 * number)
+        worker.order()
+        worker.answer()
+    tensor = TensorAt(kind="int32", shape=(1,) * 30, offset=0, size=4)
+    with pytest.raises(BadData, match="bytes to describe"):
+        worker.runs.begin((tensor,) * 2000, 64, (0,))
+    assert worker.runs.number == KEPT_ORDERS
+    for number in range(KEPT_ORDERS):
+        assert worker.begin(4 * number)
+        assert worker.submission() == number
+        worker.ring.put(COMPLETION.pack(False, 0, 0, 0))
+        assert worker.runs.completed()

@@ -42,6 +42,14 @@ from neurald.service.manager.configuration_errors import mistake
         ),
         ({"remotes": {"gpu": {"address": 3}}}, "remotes.gpu.address is an integer; a string is expected"),
         (
+            {"service": {"limits": {"queue": "x"}}},
+            "service.limits.queue is a string; an integer or a number is expected",
+        ),
+        (
+            {"service": {"trace": {"rate": 1, "level": []}}},
+            "service.trace.level is an array; an integer or a string is expected",
+        ),
+        (
             {"service": {"repository": ["/m"]}},
             "'service.repository' is no setting; did you mean 'repositories'?",
         ),

@@ -128,6 +128,8 @@ def test_a_successor_that_becomes_ready_before_the_end_serves(folder: Path) -> N
         assert successor.deeds == ["watch"]
         assert driver.status().state is DriverState.READY
         assert await driver._activate() == READY
+        await asyncio.gather(*driver._tasks)
+        assert driver._standby._server is None, "nothing takes the place of its socket"
         driver._ended(process)
         status = driver.status()
         assert (status.state, status.process, status.deaths) == (DriverState.READY, 1002, 0)
@@ -144,5 +146,29 @@ def test_what_is_no_number_counts_as_nothing(folder: Path) -> None:
         driver.notified(1001, {notifications.SESSIONS: "3"})
         assert driver.status().sessions == 3
         driver._timers.cancel_all()
+
+    with_driver(folder, test)
+
+
+def test_one_that_ends_while_it_is_retired_leaves_nothing_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        retiring = asyncio.ensure_future(driver._retire("it had no clients"))
+        await asyncio.sleep(0)
+        driver._ends(process)
+        await retiring
+        assert driver.status().state is DriverState.DRAINING
+        driver._ended(process)
+        assert driver.status().state is DriverState.STOPPED
+        # Its successor is not taken for one that ends.
+        successor: Any = _Process(1002)
+        driver._process = successor
+        driver._became_ready(successor)
+        assert await driver._activate() == READY
+        driver.notified(1002, {notifications.SESSIONS: "3"})
+        assert driver.status().sessions == 3
+        driver._timers.cancel_all()
+        os.close(successor.breadcrumbs)
 
     with_driver(folder, test)

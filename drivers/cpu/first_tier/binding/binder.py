@@ -233,6 +233,7 @@ class Binder:
         self._bindings = bind_operations(graph)
         found = Folding(model, graph, self._bindings, _FOLDED)
         self.graph, self.folded, self.known = found.graph(graph), found.folded, found.known
+        self._contradicted = found.contradicted
         self._scope = BindingScope(self.graph, found.value, tiles)
 
     def bound(self) -> list[list[BoundCall] | None]:
@@ -249,6 +250,9 @@ class Binder:
     def _operation(self, position: int) -> list[BoundCall] | None:
         operation, operands = self.graph.operations[position], self.graph.operands
         bind: _Bind | None = _BINDINGS.get(operation.type)
+        if position in self._contradicted:
+            # References report it.
+            return None
         if bind is None or any(
             not operands[index].is_fully_specified
             for index in (*operation.inputs, *operation.outputs)
@@ -262,7 +266,6 @@ class Binder:
             self._scope.value,
         )
         try:
-            # What the model has as constants and as shapes is checked already.
             if not self.known.keys().isdisjoint(operation.inputs):
                 DEFINITIONS[operation.type].check(call)
             return bind(self._scope, call)

@@ -17,6 +17,7 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.signature import Binding
 from neurald.hal.records import replace
+from neurald.hal.validation.shape_inference import merge
 
 #: Operations whose results follow from the shape of the input alone.
 _OF_SHAPES: Final = frozenset((T.TFLITE_SHAPE, T.TFLITE_RANK))
@@ -37,6 +38,8 @@ class Folding:
         operands: of the graph, with the dimensions that are known.
         known: values that operations compute from constants, by operand.
         folded: the positions of these operations.
+        contradicted: the positions of operations whose results have other shapes than the model
+            declares, or that do not take their inputs.
     """
 
     def __init__(
@@ -45,17 +48,20 @@ class Folding:
         self.operands: list[Operand] = list(graph.operands)
         self.known: dict[int, Array] = {}
         self.folded: list[int] = []
+        self.contradicted: set[int] = set()
+        self._given = graph.operands
         self._model, self._kinds = model, kinds
         self._values: dict[int, Array | None] = {}
         for position, (operation, binding) in enumerate(zip(graph.operations, bindings, strict=True)):
             may_fold = self._may_fold(operation)
-            if not may_fold and self._are_specified(operation.outputs):
+            # What the model has as constants and as shapes is checked already.
+            if not (may_fold or self._has_learned(operation)) and self._are_specified(operation.outputs):
                 continue
             call = Call(binding, self.operands, self._shape, self.value, referenced=model.referenced)
             if may_fold and self._fold(operation, call):
                 self.folded.append(position)
-            else:
-                self._infer(operation, call)
+            elif not self._infer(operation, call):
+                self.contradicted.add(position)
 
     def graph(self, graph: Subgraph) -> Subgraph:
         """Returns the graph with the dimensions that are known."""
@@ -74,6 +80,13 @@ class Folding:
 
     def _are_specified(self, indexes: Sequence[int]) -> bool:
         return all(self.operands[index].is_fully_specified for index in indexes)
+
+    def _has_learned(self, operation: Operation) -> bool:
+        """Returns True if more is known of an operation's inputs than the model has."""
+        return any(
+            index in self.known or self.operands[index] is not self._given[index]
+            for index in operation.inputs
+        )
 
     def _may_fold(self, operation: Operation) -> bool:
         """Returns True if nothing but constants decides the results."""
@@ -111,32 +124,42 @@ class Folding:
         except Exception:
             # References report what is wrong with it, if anything.
             return False
-        for index, result in zip(operation.outputs, results, strict=True):
-            array = np.asarray(result)
+        arrays = [np.asarray(result) for result in results]
+        if not self._agree(operation, [array.shape for array in arrays]):
+            return False
+        for index, array in zip(operation.outputs, arrays, strict=True):
             self.known[index] = self._values[index] = array
             self._set_shape(index, array.shape)
         return True
 
-    def _infer(self, operation: Operation, call: Call) -> None:
-        """Notes the shapes of the results, as far as they are known."""
+    def _infer(self, operation: Operation, call: Call) -> bool:
+        """Notes the shapes of the results, as far as they are known; returns False if they are wrong."""
         definition = DEFINITIONS.get(operation.type)
         if definition is None:
-            return
+            return True
         try:
             shapes = definition.output_shapes(call)
-        except (UnknownValue, BadData):
-            return
+        except UnknownValue:
+            return True
+        except BadData:
+            return False
+        if not self._agree(operation, shapes):
+            return False
         for index, shape in zip(operation.outputs, shapes, strict=True):
             self._set_shape(index, shape)
+        return True
+
+    def _agree(self, operation: Operation, shapes: Sequence[Shape]) -> bool:
+        """Returns True if results have the shapes that the model declares."""
+        try:
+            for index, shape in zip(operation.outputs, shapes, strict=True):
+                merge(self.operands[index].dimensions, shape, "a result")
+        except BadData:
+            return False
+        return True
 
     def _set_shape(self, index: int, shape: Shape) -> None:
-        """Notes the shape of an operand that has none, unless it contradicts what is declared."""
+        """Notes the shape of an operand that has none."""
         operand = self.operands[index]
-        declared = operand.dimensions
-        if operand.is_fully_specified or 0 in shape:
-            return
-        if not declared or (
-            len(declared) == len(shape)
-            and all(before in (0, now) for before, now in zip(declared, shape, strict=True))
-        ):
+        if not operand.is_fully_specified and 0 not in shape:
             self.operands[index] = replace(operand, dimensions=tuple(map(int, shape)))

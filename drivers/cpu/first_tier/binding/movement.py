@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.nest import nest, repeated_strides, strides_of
-from neurald.drivers.cpu.first_tier.binding.scope import BYTES, BindingScope, output_shape
+from neurald.drivers.cpu.first_tier.binding.scope import BYTES, BindingScope, count_of, output_shape
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.hal.model.operation_type import OperationType
@@ -96,7 +96,11 @@ def bind_copy(scope: BindingScope, call: Call) -> list[BoundCall]:
     operand = call.operand("output")
     if operand.type is OperandType.TENSOR_STRING or call.operand("input").type is not operand.type:
         raise NotBound("the types have no kernel")
-    size = math.prod(output_shape(call)) * operand.type.dtype.itemsize
+    count = math.prod(output_shape(call))
+    if count != count_of(call, "input"):
+        # The model declares another shape than the input has that only executions know.
+        raise NotBound("the output has another number of elements")
+    size = count * operand.type.dtype.itemsize
     return [copying_call(call.index("output"), call.index("input"), size)]
 
 
@@ -237,7 +241,14 @@ def bind_tile(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds TILE and BROADCAST_TO."""
     given, shape = call.shape("input"), output_shape(call)
     _expect_equal_types([call.operand("output"), call.operand("input")])
-    if call.binding.type is OperationType.TFLITE_BROADCAST_TO:
+    is_broadcast = call.binding.type is OperationType.TFLITE_BROADCAST_TO
+    # The model may declare another shape than that which only executions know.
+    if len(given) > len(shape) or any(
+        length not in (1, whole) if is_broadcast else whole % length
+        for length, whole in zip(reversed(given), reversed(shape), strict=not is_broadcast)
+    ):
+        raise NotBound("the output is no multiple of the input")
+    if is_broadcast:
         lengths, steps, targets = shape, repeated_strides(given, shape), strides_of(shape)
     else:
         pairs = zip(given, shape, strict=True)

@@ -21,7 +21,7 @@ def without_tiny_weights(weights: Expression, least_exponent: float) -> Expressi
         return weights
 
     def replacement(expression: Expression) -> Expression | None:
-        if not _is_one_of(expression, Op.EXP):
+        if not _is_one_of(expression, Op.EXP) or not _is_below_maximum(expression.operands[0]):
             return None
         (exponent,) = expression.operands
         return apply(Op.EXP, select(exponent < least_exponent, _NO_EXPONENT, exponent))

@@ -1,5 +1,9 @@
 """Arrays are copied as NumPy copies them, whatever their size and order."""
 
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 
@@ -24,3 +28,38 @@ def test_numbers_beyond_the_range_become_infinite() -> None:
 
 def test_nothing_is_copied() -> None:
     copy_arrays([])
+
+
+_AFTER_MAIN = """
+import sys, threading
+import numpy as np
+from neurald.drivers.compiler.memory import array_copies
+
+def copy():
+    threading.main_thread().join()
+    source = np.arange(3 << 20, dtype=np.float32)
+    target = np.zeros_like(source)
+    array_copies.os.sched_getaffinity = lambda _: {0, 1}
+    array_copies.copy_arrays([(target, source)])
+    print(np.array_equal(target, source))
+
+threading.Thread(target=copy).start()
+"""
+
+
+def test_arrays_are_copied_after_the_main_thread_has_ended() -> None:
+    """In a thread for which the program waits; pools of threads are closed then."""
+    done = subprocess.run([sys.executable, "-c", _AFTER_MAIN], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_arrays_are_copied_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    source = np.arange(3 << 20, dtype=np.float32)
+    target = np.zeros_like(source)
+    copy_arrays([(target, source)])
+    assert np.array_equal(target, source)

@@ -1,6 +1,8 @@
 """Models on the first tier: whole, beside references, and on references alone."""
 
+import gc
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -195,3 +197,29 @@ def test_what_is_compiled_in_the_background_takes_over_what_was_bound() -> None:
     assert prepared._first_tier(model, known, ExecuteOptions()) is bound
     assert not first._variants
     assert prepared._first_tier(model, known, ExecuteOptions()) is not bound
+
+
+def test_what_is_compiled_in_the_background_does_not_keep_the_first_tier() -> None:
+    builder = nd.ModelBuilder()
+    given, output = builder.add_operand(FLOAT, (0, 5)), builder.add_operand(FLOAT, (0, 5))
+    builder.add_operation(nd.OperationType.TANH, [given], [output])
+    builder.identify_inputs_and_outputs([given], [output])
+    model, device = builder.finish(), CpuDevice()
+    device.first_tier_library.code(None)
+    assert device.first_tier_library.wait(120)
+    first = device.prepare_first_tier(model, PrepareOptions())
+    assert isinstance(first, SpecializingModel)
+    for length in (3, 4):
+        array = np.zeros((length, 5), np.float32)
+        request, _ = request_of(model, [array], [(length, 5)])
+        first.execute(request, ExecuteOptions())
+    other = weakref.ref(first._variants[(4, 5),])
+    compiler = BackgroundCompiler("cpu", device, model)
+    options = PrepareOptions(compiler=compiler, cancellation=Cancellation(), first_tier=first)
+    prepared = device.prepare_model(model, options)
+    assert isinstance(prepared, SpecializingModel)
+    assert prepared._first_tier is not None
+    prepared._first_tier(model, {model.main.inputs[0]: (3, 5)}, ExecuteOptions())
+    del first, options
+    gc.collect()
+    assert other() is None

@@ -215,6 +215,27 @@ def test_workers_stay_on_a_core_each_if_all_are_used() -> None:
     _run(_STAYS)
 
 
+_MOST = """
+import os, threading
+import numpy as np
+from support.cpu.routines import adding, native
+from neurald.drivers.cpu.native import thread_pool
+
+os.sched_getaffinity = lambda _: {0, 1, 2, 3}
+thread_pool.MAX_WORKERS = 3
+values = np.arange(500, dtype=np.int32)
+model = native([adding(number, 500, cost_ns=1e6) for number in range(10)], threads=4)
+for _ in range(30):
+    assert (model.run_arrays([values])[0] == values + 45).all()
+assert sum(each.name.startswith("neurald-cpu") for each in threading.enumerate()) == 3
+"""
+
+
+def test_there_are_no_more_workers_than_the_pool_has_room_for() -> None:
+    """Not even if there is one more core, on each of which a worker should stay."""
+    _run(_MOST)
+
+
 _FREED = """
 import os, threading, time
 import numpy as np

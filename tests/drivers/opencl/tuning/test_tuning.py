@@ -13,9 +13,10 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.discovery import DeviceContext
+from neurald.drivers.opencl.runtime.executable import Executable, KernelCall
 from neurald.drivers.opencl.tuning import trials, tuning
 from neurald.drivers.opencl.tuning.measuring import times_ns
-from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
+from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning, persistent_ways
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Preference
@@ -176,3 +177,32 @@ def test_phases_are_measured_as_phases(
     tuner = Tuner(alone, Tuning.EXHAUSTIVE)
     assert texts(tuner.choose([[slowed(1), broken(), good()]])) == [good().text]
     assert times.resident == [True]
+
+
+@pytest.mark.parametrize(
+    ("constants_bytes", "is_known", "fetching"),
+    [
+        (1 << 20, False, []),
+        (1 << 30, False, ["4, fetching ahead", "8, fetching ahead"]),
+        # The choice is that of a step with the same kernels and larger constants.
+        (1 << 20, True, ["4, fetching ahead", "8, fetching ahead"]),
+    ],
+)
+def test_ways_to_run_a_persistent_kernel(constants_bytes: int, is_known: bool, fetching: list[str]) -> None:
+    step = Executable(
+        calls=(),
+        inputs=(),
+        outputs=(),
+        arena_bytes=0,
+        constants_bytes=constants_bytes,
+        unshared_bytes=0,
+        zeros=0,
+        zeros_bytes=0,
+    )
+    call = KernelCall(kernel="step", locations=(), groups=1, local_size=64)
+    found = persistent_ways(step, call, 4, 11, is_known=is_known)
+    assert set(found) == {"4", "8", *fetching}
+    for label, each in found.items():
+        assert each.persistent == replace(call, groups=int(label[0]))
+        assert each.fetches == (label in fetching)
+    assert not persistent_ways(step, call, 4, 3, is_known=is_known)

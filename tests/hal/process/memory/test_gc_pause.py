@@ -1,9 +1,11 @@
 """Pauses of the garbage collector."""
 
 import gc
+from typing import Any
 
 import pytest
 
+from neurald.hal.process.memory import gc_pause
 from neurald.hal.process.memory.gc_pause import paused_gc
 
 
@@ -46,3 +48,25 @@ def test_what_was_put_off_is_done_at_the_end() -> None:
         assert begun == [1]
     finally:
         gc.callbacks.remove(note)
+
+
+def test_finalizers_may_pause_the_collector() -> None:
+    """In a collection that a pause has put off."""
+    ended: list[bool] = []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.own: Any = self
+
+        def __del__(self) -> None:
+            assert gc_pause._lock.acquire(timeout=1)
+            gc_pause._lock.release()
+            with paused_gc():
+                ended.append(gc.isenabled())
+
+    with paused_gc():
+        Cycle()
+        kept = [[number] for number in range(gc.get_threshold()[0] + 1)]
+    assert ended == [False]
+    assert gc.isenabled()
+    assert kept

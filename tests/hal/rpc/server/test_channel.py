@@ -3,9 +3,11 @@
 import array
 import contextlib
 import ctypes
+import errno
 import fcntl
 import gc
 import os
+import selectors
 import socket
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.daemon.open_files import open_files
@@ -29,12 +32,13 @@ from neurald.hal.errors import (
     DeadObject,
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
+    ResultCode,
     UnavailableDevice,
 )
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.server.channel import ChannelServer
-from neurald.hal.rpc.transport.channel_messages import REGISTER, THREAD
+from neurald.hal.rpc.transport.channel_messages import GREETING, REGISTER, THREAD, write_answer
 from neurald.hal.sync.fence import Fence
 
 LIMITS = Limits(sessions=8, memories=4, memory_bytes=1 << 20)
@@ -392,7 +396,7 @@ from neurald.hal.rpc.client.channel import ChannelClient
 client = ChannelClient.connect(Path(sys.argv[1]), 5.0)
 thread = threading.Thread(target=lambda: os.read(0, 1))
 thread.start()
-client.end_with(thread.native_id)
+client.end_with(thread.native_id, time.monotonic() + 60)
 print("ready", flush=True)
 time.sleep(60)
 """
@@ -417,6 +421,29 @@ def test_a_session_ends_with_the_thread_of_its_client(path: Path, sessions: Sess
     other.close()
 
 
+def test_a_thread_that_cannot_be_watched(
+    path: Path, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is kept, and the session ends like others."""
+    client = connect(path)
+    session = session_of(client, sessions)
+    pidfd = os.pidfd_open(os.getpid())
+    register = selectors.DefaultSelector.register
+
+    def refused(self: Any, file: Any, events: int, data: object = None) -> selectors.SelectorKey:
+        if not isinstance(file, int):
+            return register(self, file, events, data)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(selectors.DefaultSelector, "register", refused)
+    with pytest.raises(BadData, match="cannot be used"):
+        client._send(REGISTER.pack(0, THREAD), pidfd)
+    os.close(pidfd)
+    wait_until(lambda: session.accounts.descriptors.used == 0)
+    client.close()
+    wait_until(lambda: not sessions.all())
+
+
 @pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
 def test_descriptors_of_threads(path: Path, sessions: Sessions) -> None:
     client = connect(path)
@@ -438,3 +465,29 @@ def test_descriptors_of_threads(path: Path, sessions: Sessions) -> None:
     wait_until(lambda: not sessions.all())
     wait_until(lambda: session.accounts.descriptors.used == 0)
     os.close(pidfd)
+
+
+@pytest.mark.skipif(not has_pidfds_of_threads(), reason="needs Linux 6.9, which tells the end of threads")
+def test_a_daemon_that_does_not_watch_a_thread_in_time(tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(str(tmp_path / "s"))
+    listener.listen()
+    greeted: list[socket.socket] = []
+
+    def greet() -> None:
+        greeted.append(listener.accept()[0])
+        greeted[0].send(GREETING + write_answer(ResultCode.NO_ERROR, bytes(16)))
+
+    greeting = threading.Thread(target=greet)
+    greeting.start()
+    client = ChannelClient.connect(tmp_path / "s", 60.0)
+    greeting.join()
+    thread = threading.get_native_id()
+    asking = threading.Thread(target=lambda: client.end_with(thread, time.monotonic() + 0.1), daemon=True)
+    asking.start()
+    asking.join(30)  # less than other calls wait
+    assert not asking.is_alive()
+    assert client.is_open
+    client.close()
+    for each in (listener, *greeted):
+        each.close()

@@ -19,7 +19,12 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def job(
-    loop: asyncio.AbstractEventLoop, rows: int = 1, width: int = 2, deadline_s: float | None = None
+    loop: asyncio.AbstractEventLoop,
+    rows: int = 1,
+    width: int = 2,
+    deadline_s: float | None = None,
+    *,
+    has_queue_limit: bool = False,
 ) -> InferenceJob:
     source = Bytes(memoryview(bytes(rows * width)))
     return InferenceJob(
@@ -29,6 +34,7 @@ def job(
         finish=lambda outputs, record: None,
         end=loop.create_future(),
         deadline_s=deadline_s,
+        has_queue_limit=has_queue_limit,
     )
 
 
@@ -169,3 +175,17 @@ def test_requests_for_different_outputs_are_a_batch(loop: asyncio.AbstractEventL
     for each in jobs:
         queue.put(each, 0.0, lanes=1)
     assert queue.take(0.0) == (jobs, None)
+
+
+def test_a_limit_of_waiting_does_not_count_the_run(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=1)
+    queue.ran(1.0, 1)
+    waiting, other = job(loop, deadline_s=2.0, has_queue_limit=True), job(loop)
+    queue.put(waiting, 0.0, lanes=1, running=1)
+    queue.put(other, 0.0, lanes=1, running=1)
+    # What is longer than the run that is under way is no reason to refuse it, nor is its own run.
+    assert queue.take(1.9)[0] == [waiting]
+    queue.put(job(loop, deadline_s=1.0, has_queue_limit=True), 0.0, lanes=4)
+    with pytest.raises(ServiceError, match="longer than it may"):
+        queue.put(job(loop, deadline_s=2.0, has_queue_limit=True), 0.0, lanes=1, running=1)
+    assert not other.is_over

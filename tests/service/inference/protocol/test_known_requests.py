@@ -112,3 +112,19 @@ def test_tensors_in_messages_are_not_kept(regions: SharedMemoryRegions) -> None:
     for number in range(200):
         known.decode(message(name=str(number))).release()
     assert len(known._known) == 64
+
+
+class _Large(bytes):
+    """A message that takes long to look for."""
+
+    def __hash__(self) -> int:
+        raise AssertionError("it is looked for")
+
+
+def test_large_messages_are_not_looked_for(regions: SharedMemoryRegions) -> None:
+    known = KnownRequests(regions)
+    request = known.decode(_Large(message(name="a" * 5000)))
+    assert request.id == "a" * 5000
+    request.release()
+    with pytest.raises(AssertionError):
+        known.decode(_Large(message()))

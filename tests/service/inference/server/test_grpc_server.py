@@ -5,6 +5,7 @@ import logging
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -12,7 +13,7 @@ import pytest
 from support.inference.silent_client import begin_call
 from support.waiting import wait_until
 
-from neurald.service.inference.server.grpc_server import GrpcServer, ServerCall
+from neurald.service.inference.server.grpc_server import DirectMethod, GrpcServer, ServerCall
 
 
 class Echo:
@@ -27,6 +28,8 @@ class Echo:
     async def say(self, data: bytes, call: ServerCall) -> bytes:
         if data == b"refuse":
             await call.abort(grpc.StatusCode.NOT_FOUND, "there is nothing")
+        if data == b"name":  # as Python has names of files that are not UTF-8
+            await call.abort(grpc.StatusCode.NOT_FOUND, "there is no \udcff")
         if data == b"fail":
             raise ValueError("a secret")
         if data == b"left":
@@ -160,6 +163,7 @@ def test_calls_of_all_kinds(channel: Any) -> None:
     ("data", "code", "details"),
     [
         (b"refuse", grpc.StatusCode.NOT_FOUND, "there is nothing"),
+        (b"name", grpc.StatusCode.NOT_FOUND, "there is no ?"),
         (b"fail", grpc.StatusCode.UNKNOWN, "unexpected ValueError"),
     ],
 )
@@ -327,3 +331,17 @@ def test_calls_of_several_threads(served: Served, channel: Any) -> None:
     for thread in threads:
         thread.join()
     assert results == {n: f"-{n}-{n}".encode() for n in range(300)}
+
+
+def test_a_call_whose_client_has_gone_is_not_begun() -> None:
+    details = SimpleNamespace(method=b"/test.Echo/Direct", deadline=1e18)
+    event: Any = SimpleNamespace(call=None, invocation_metadata=(), call_details=details)
+    server: Any = SimpleNamespace(has_shut_down=False)
+    begun: list[bytes] = []
+    method = DirectMethod(lambda message, _: begun.append(message))
+    for is_gone in (False, True):
+        call = ServerCall(server, event)
+        if is_gone:
+            call._left(None)
+        call.begin_directly(method, b"%d" % is_gone)
+    assert begun == [b"0"]

@@ -282,6 +282,8 @@ def test_many_wrong_elements_are_refused() -> None:
         (text[:-1] + ", 300]", count + 1, "beyond the range of INT8"),
         (text[:-1] + ', "a"]', count + 1, "not understood|elements that are not INT8"),
         (text[:-1] + ",]", count, "trailing comma"),
+        (f'"{text}"', count, "has 1 elements|elements that are not"),
+        (f'{{"x": {text}}}', count, "has 1 elements|elements that are not"),
     ):
         with pytest.raises(ServiceError, match=message):
             parsed(elements, expected, "INT8")

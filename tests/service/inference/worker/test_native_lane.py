@@ -7,9 +7,11 @@ from support.inference.lanes import Repeater
 from support.inference.loading import load
 from support.waiting import wait_until
 
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.lanes.packets import RunAnswer, RunFailure, TensorAt
 from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER
 from neurald.service.inference.worker.loaded_model import LoadedModel
+from neurald.service.inference.worker.runner import BoundRun
 
 pytestmark = pytest.mark.skipif(not STORES_IN_ORDER, reason="native code serves no rings on this machine")
 
@@ -136,3 +138,26 @@ def test_runs_that_take_long_are_left_to_python(same: LoadedModel) -> None:
     wait_until(lambda: server.is_over)
     native.let_run(order.slot, None, 0)
     assert not native.is_useful
+
+
+def test_what_only_python_could_repeat_is_tried_again(
+    same: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, tries = BoundRun.create_native_call, list[BoundRun]()
+    is_first_tier = True
+
+    def create_if_optimised(bound: BoundRun) -> NativeCall | None:
+        tries.append(bound)
+        return None if is_first_tier else create(bound)
+
+    monkeypatch.setattr(BoundRun, "create_native_call", create_if_optimised)
+    caller = Repeater(same)
+    for _ in range(40):
+        caller.run(X)
+    assert executions(same) == 0
+    assert len(tries) == 6
+    is_first_tier = False
+    for _ in range(40):
+        caller.run(X)
+    assert executions(same) > 0
+    caller.end.close()

@@ -10,6 +10,7 @@ from support.cpu.layers import FLOAT, INT32, LayerBuilder, values
 import neurald as nd
 from neurald.drivers.cpu.first_tier.binding.binder import FAMILIES
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 
 
@@ -48,6 +49,28 @@ def test_constant_results_are_outputs() -> None:
     expected = results(ReferenceModel(model), model, [array])
     for one, other in zip(results(found, model, [array]), expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "output", "number"),
+    [
+        (nd.OperationType.RESHAPE, (2, 3), (60, 7), (6, 1)),
+        (nd.OperationType.TFLITE_RESHAPE, (2, 3), (60, 7), (6, 1)),
+        (nd.OperationType.TFLITE_BROADCAST_TO, (4, 3), (400, 3), (4, 3)),
+        (nd.OperationType.TFLITE_BROADCAST_TO, (2, 4, 3), (4, 3), (4, 3)),
+        (nd.OperationType.TILE, (4, 3), (401, 3), (1, 1)),
+    ],
+)
+def test_kernels_stay_inside_inputs_if_only_executions_know_shapes(
+    operation: nd.OperationType, given: tuple[int, ...], output: tuple[int, ...], number: tuple[int, ...]
+) -> None:
+    build = LayerBuilder(0)
+    source, shape = build.operand(FLOAT, given), build.operand(INT32, (2,))
+    model = build.model(operation, [source, shape], build.operand(FLOAT, output), [source, shape])
+    found = prepared(model)
+    assert isinstance(found, ReferenceModel)
+    with pytest.raises(OpFailed):
+        results(found, model, [values(build.rng, FLOAT, given), np.array(number, np.int32)])
 
 
 @pytest.mark.parametrize("family", FAMILIES)

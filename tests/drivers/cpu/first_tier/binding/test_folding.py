@@ -11,6 +11,7 @@ from neurald.drivers.cpu.first_tier.binding.binder import Binder
 from neurald.drivers.cpu.first_tier.layout import tiles_of
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import TARGETS
+from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import Operand
 
@@ -95,6 +96,30 @@ def test_shapes_that_contradict_the_model_are_left_to_references() -> None:
     found = folded(graph.finish([given], [output]))
     assert found.folded == [0]
     assert output_of(found, 1).dimensions == (0, 7)
+
+
+def test_kernels_do_not_read_beyond_operands_whose_shapes_contradict_the_model() -> None:
+    graph, given, _, same = by_its_own_shape()
+    output = graph.value(shape=(400, 3))
+    graph.builder.add_operation(OPS.TANH, [same], [output])
+    model = graph.finish([given], [output])
+    assert folded(model).bound()[-1] is None
+    with pytest.raises(OpFailed, match=r"\[4, 3\]; \[400, 3\] is declared"):
+        results(prepared(model), model, [np.zeros((4, 3), np.float32)])
+
+
+def test_kernels_do_not_read_beyond_constants_whose_shapes_contradict_the_model() -> None:
+    graph, given, shape, _ = by_its_own_shape()
+    filled, other, total = (graph.value(INTS, (400, 3)) for _ in range(3))
+    seven = graph.builder.add_operand(nd.OperandType.INT32)
+    graph.builder.set_operand_value(seven, 7)
+    graph.builder.add_operation(OPS.FILL, [shape, seven], [filled])
+    graph.binary(OPS.ADD, other, filled, total)
+    model = graph.finish([given, other], [total])
+    found = folded(model)
+    assert filled not in found.known
+    with pytest.raises(OpFailed, match=r"\[4, 3\]; \[400, 3\] is declared"):
+        results(prepared(model), model, [np.zeros((4, 3), np.float32), np.zeros((400, 3), np.int32)])
 
 
 def test_many_integers_are_computed_by_executions(monkeypatch: pytest.MonkeyPatch) -> None:

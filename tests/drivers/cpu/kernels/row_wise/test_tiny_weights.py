@@ -57,6 +57,16 @@ def test_nan_remains() -> None:
     assert np.isnan(interpreted(Kernel(output=_VALUE, axes=(_AT,), body=body), {_VALUE: given})).all()
 
 
+def test_other_powers_remain() -> None:
+    given = np.full(9, -80, np.float32)
+    body = _power(_AT, 1.0) / apply(Op.EXP, load(_VALUE, (_AT,)))
+    found = without_tiny_weights(body, -76.0)
+    quotients, expected = (
+        interpreted(Kernel(output=_VALUE, axes=(_AT,), body=each), {_VALUE: given}) for each in (found, body)
+    )
+    np.testing.assert_array_equal(quotients, expected)
+
+
 def test_other_expressions_are_returned() -> None:
     x = load(_VALUE, (_AT,))
     for body in (x, apply(Op.EXP, x), apply(Op.EXP, x - 3.0), x * apply(Op.EXP, x), _softmax(1.0) + 1.0):
