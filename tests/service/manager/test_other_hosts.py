@@ -51,7 +51,8 @@ def managed(folder: Path, authority: Authority, address: str) -> Iterator[Manage
         "listen": address,
         "tls": str(certificate.parent),
         "sandbox": "auto",
-        "readable": [str(_TESTS), str(folder / "behaviour")],
+        "writable": [str(folder / "driver")],
+        "readable": [str(_TESTS)],
     }
     with Managed(folder, "--idle", "0.2", settings=settings) as found:
         found.wait_for(DriverState.READY)

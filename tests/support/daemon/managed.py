@@ -85,7 +85,9 @@ class Managed:
         self.name = name
         self._tables = tables
         self._driver = driver
-        self.behaviour = folder / "behaviour"
+        #: In a folder that the driver may write to: in this one are settings of the manager.
+        self.behaviour = folder / "driver" / "behaviour"
+        self.behaviour.parent.mkdir(exist_ok=True)
         self.behaviour.write_text("")
         self.directory = directory or folder / "neurald"
         self.file = folder / "neurald.toml"
