@@ -103,7 +103,10 @@ def test_without_an_address_nothing_is_served(file: Path) -> None:
         ("[service.limits]\nqueue = 0", r"service.limits.queue \(.*neurald.toml\) is 0; a positive number"),
         ("[service.limits]\nqueue = 1.5", "is 1.5; a positive number"),
         ("[service.limits]\nload_s = nan", "is nan; a positive number"),
-        ("[service.limits]\nload_s = 'soon'", "service.limits.load_s is a string; an integer or a number is expected"),
+        (
+            "[service.limits]\nload_s = 'soon'",
+            "service.limits.load_s is a string; an integer or a number is expected",
+        ),
         ("[service]\ngrpc = '8001'", "needs the folder of its models"),
         (
             "[service]\nrepositories = ['models']",
