@@ -2,13 +2,13 @@
 
     python benchmarks/ipc/clients.py [--clients 1 2 4 8 16 32 64] [--seconds 2] [--json FILE]
 
-Each client is a process that executes a model of about a millisecond in a loop, through a daemon
-or in itself. All count what they execute in the same interval, also a client that gets a core late.
-Rounds of both alternate, and the medians of their throughputs count. Fairness is the ratio of the best client's number of executions to the worst
-one's. Processor time is that of the clients and the daemon, for each execution; unlike throughput
-it hardly depends on other programs. Further rows have one client that keeps several executions
-under way by `start_compute`, also with inputs and outputs in arrays, which it fills and reads while
-the daemon computes.
+Each client is a process that executes a model of about a millisecond in a loop, through a daemon or
+in itself. All count what they execute in the same interval, also a client that gets a core late.
+Rounds of both alternate, and the medians of their throughputs count. Fairness is the ratio of the
+best client's number of executions to the worst one's. Processor time is that of the clients and the
+daemon, for each execution; unlike throughput it hardly depends on other programs. Further rows have
+one client that keeps several executions under way by `start_compute`, also with inputs and outputs
+in arrays, which it fills and reads while the daemon computes.
 """
 
 import argparse
