@@ -45,7 +45,7 @@ class BuiltFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about the libraries.
+    """Describes the libraries of the package.
 
     Attributes:
         llvm: the version that compiled them.

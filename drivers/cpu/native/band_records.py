@@ -1,4 +1,4 @@
-"""What the memory of a step has for kernels that run in bands; see `step_program`."""
+"""Describes kernels that run in bands in the memory of a step; see `step_program`."""
 
 from collections.abc import Sequence
 from itertools import chain

@@ -1,4 +1,4 @@
-"""How a call of a kernel is shared among threads, and how often it may be stopped."""
+"""Divides calls of kernels among threads, and into pieces after which they may be stopped."""
 
 import math
 from typing import Final

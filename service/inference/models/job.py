@@ -47,7 +47,7 @@ class RunRecord:
 
 
 class JobEnd(Protocol):
-    """What receives the end of a request: a future, or `DirectEnd`."""
+    """Receives the end of a request. Futures do, and `DirectEnd`."""
 
     def done(self) -> bool:
         """Returns whether it has ended, or nobody waits for it any more."""

@@ -156,7 +156,7 @@ class ServedVersion:
 
     @property
     def loaded(self) -> ModelDescription:
-        """What the model is for clients.
+        """Describes the model for clients.
 
         Raises:
             ServiceError: it is not loaded.
@@ -165,7 +165,7 @@ class ServedVersion:
 
     @property
     def loaded_by_worker(self) -> ModelDescription:
-        """What the model is for those who talk to its workers; see `loaded`."""
+        """Describes the model for those who talk to its workers; see `loaded`."""
         if self._loaded is None:
             raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not loaded yet")
         return self._loaded

@@ -58,7 +58,7 @@ class Bytes:
 
 
 class RegionPlace(Protocol):
-    """Where a part of a region is, for later requests. It does not keep the region."""
+    """Finds a part of a region again for later requests. It does not keep the region."""
 
     def part(self) -> "RegionPart | None":
         """Returns the part for another request; None if the region is not registered any more."""

@@ -386,13 +386,19 @@ def test_a_driver_that_freezes_while_it_completes_its_calls_is_ended(folder: Pat
         assert not caller.is_alive()
 
 
-def test_a_driver_that_somebody_stops_is_not_started_again_without_clients(managed: Managed) -> None:
+def _process_without_clients(managed: Managed) -> int:
+    """Returns the process of the driver, which a client has started and left."""
     device = connected(managed)
     process = managed.wait_for(DriverState.READY).process
     assert process is not None
     wait_until(lambda: managed.status().sessions == 1)
     device.close()
     wait_until(lambda: managed.status().sessions == 0)
+    return process
+
+
+def test_a_driver_that_somebody_stops_is_not_started_again_without_clients(managed: Managed) -> None:
+    process = _process_without_clients(managed)
     os.kill(process, signal.SIGTERM)
     status = managed.wait_for(DriverState.STOPPED)
     assert (status.starts, status.deaths) == (1, 0)
@@ -403,13 +409,8 @@ def test_a_driver_that_somebody_stops_is_not_started_again_without_clients(manag
 def test_the_spare_process_of_a_driver_that_somebody_stops_stays_for_the_next_client(
     with_spare: Managed,
 ) -> None:
-    device = connected(with_spare)
-    process = with_spare.wait_for(DriverState.READY).process
-    assert process is not None
+    process = _process_without_clients(with_spare)
     spare = _spare_of(with_spare)
-    wait_until(lambda: with_spare.status().sessions == 1)
-    device.close()
-    wait_until(lambda: with_spare.status().sessions == 0)
     os.kill(process, signal.SIGTERM)
     assert with_spare.wait_for(DriverState.STOPPED).spare == spare
     assert add(connected(with_spare), 1) == 2
@@ -417,12 +418,7 @@ def test_the_spare_process_of_a_driver_that_somebody_stops_stays_for_the_next_cl
 
 
 def test_a_client_that_has_just_come_counts_when_somebody_stops_the_driver(managed: Managed) -> None:
-    device = connected(managed)
-    process = managed.wait_for(DriverState.READY).process
-    assert process is not None
-    wait_until(lambda: managed.status().sessions == 1)
-    device.close()
-    wait_until(lambda: managed.status().sessions == 0)
+    process = _process_without_clients(managed)
     os.kill(managed.process.pid, signal.SIGSTOP)  # it hears of the client and of the end at once
     try:
         device = connected(managed)

@@ -149,7 +149,8 @@ def test_what_cannot_be_bound_for_its_shapes_runs_on_references() -> None:
     np.testing.assert_array_equal(result, array.T)
 
 
-def test_what_is_compiled_in_the_background_has_a_first_tier_for_new_sizes() -> None:
+def of_any_length() -> tuple[nd.Model, CpuDevice]:
+    """Returns a model of rows of 5 floats, and a device whose first tier is ready."""
     builder = nd.ModelBuilder()
     given, output = builder.add_operand(FLOAT, (0, 5)), builder.add_operand(FLOAT, (0, 5))
     builder.add_operation(nd.OperationType.TANH, [given], [output])
@@ -157,9 +158,23 @@ def test_what_is_compiled_in_the_background_has_a_first_tier_for_new_sizes() -> 
     model, device = builder.finish(), CpuDevice()
     device.first_tier_library.code(None)
     assert device.first_tier_library.wait(120)
+    return model, device
+
+
+def in_background(
+    model: nd.Model, device: CpuDevice, first_tier: SpecializingModel | None = None
+) -> SpecializingModel:
+    """Prepares a model that is compiled in the background for each length."""
     compiler = BackgroundCompiler("cpu", device, model)
-    prepared = device.prepare_model(model, PrepareOptions(compiler=compiler, cancellation=Cancellation()))
+    options = PrepareOptions(compiler=compiler, cancellation=Cancellation(), first_tier=first_tier)
+    prepared = device.prepare_model(model, options)
     assert isinstance(prepared, SpecializingModel)
+    return prepared
+
+
+def test_what_is_compiled_in_the_background_has_a_first_tier_for_new_sizes() -> None:
+    model, device = of_any_length()
+    prepared = in_background(model, device)
     array = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
     request, (result,) = request_of(model, [array], [(3, 5)])
     prepared.execute(request, ExecuteOptions())
@@ -174,23 +189,14 @@ def test_what_is_compiled_in_the_background_has_a_first_tier_for_new_sizes() -> 
 
 
 def test_what_is_compiled_in_the_background_takes_over_what_was_bound() -> None:
-    builder = nd.ModelBuilder()
-    given, output = builder.add_operand(FLOAT, (0, 5)), builder.add_operand(FLOAT, (0, 5))
-    builder.add_operation(nd.OperationType.TANH, [given], [output])
-    builder.identify_inputs_and_outputs([given], [output])
-    model, device = builder.finish(), CpuDevice()
-    device.first_tier_library.code(None)
-    assert device.first_tier_library.wait(120)
+    model, device = of_any_length()
     first = device.prepare_first_tier(model, PrepareOptions())
     assert isinstance(first, SpecializingModel)
     array = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
     request, _ = request_of(model, [array], [(3, 5)])
     first.execute(request, ExecuteOptions())
     bound = first._variants[(3, 5),]
-    compiler = BackgroundCompiler("cpu", device, model)
-    options = PrepareOptions(compiler=compiler, cancellation=Cancellation(), first_tier=first)
-    prepared = device.prepare_model(model, options)
-    assert isinstance(prepared, SpecializingModel)
+    prepared = in_background(model, device, first)
     assert prepared._first_tier is not None
     known = {model.main.inputs[0]: (3, 5)}
     # It holds what it was given until that is compiled.
@@ -200,13 +206,7 @@ def test_what_is_compiled_in_the_background_takes_over_what_was_bound() -> None:
 
 
 def test_what_is_compiled_in_the_background_does_not_keep_the_first_tier() -> None:
-    builder = nd.ModelBuilder()
-    given, output = builder.add_operand(FLOAT, (0, 5)), builder.add_operand(FLOAT, (0, 5))
-    builder.add_operation(nd.OperationType.TANH, [given], [output])
-    builder.identify_inputs_and_outputs([given], [output])
-    model, device = builder.finish(), CpuDevice()
-    device.first_tier_library.code(None)
-    assert device.first_tier_library.wait(120)
+    model, device = of_any_length()
     first = device.prepare_first_tier(model, PrepareOptions())
     assert isinstance(first, SpecializingModel)
     for length in (3, 4):
@@ -214,12 +214,9 @@ def test_what_is_compiled_in_the_background_does_not_keep_the_first_tier() -> No
         request, _ = request_of(model, [array], [(length, 5)])
         first.execute(request, ExecuteOptions())
     other = weakref.ref(first._variants[(4, 5),])
-    compiler = BackgroundCompiler("cpu", device, model)
-    options = PrepareOptions(compiler=compiler, cancellation=Cancellation(), first_tier=first)
-    prepared = device.prepare_model(model, options)
-    assert isinstance(prepared, SpecializingModel)
+    prepared = in_background(model, device, first)
     assert prepared._first_tier is not None
     prepared._first_tier(model, {model.main.inputs[0]: (3, 5)}, ExecuteOptions())
-    del first, options
+    del first
     gc.collect()
     assert other() is None
