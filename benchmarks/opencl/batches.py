@@ -12,7 +12,8 @@ with inputs and outputs on the GPU, and then as `torch.compile` with `max-autotu
 
 No measurement begins after `--minutes`, and compiling with PyTorch ends then. It takes longer the
 first time, but the results are kept in a folder, and later runs continue from there. What was not
-measured in time is reported.
+measured in time is reported. A result file that exists keeps the lines of other cases, so that
+several runs can measure the whole table.
 
 `--choices` measures the candidates for kernels, also on a known GPU, and adds what was fastest to a
 file. Such a file belongs into `drivers/opencl/tuning`, from where it saves these measurements.
@@ -39,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from engines import KeepingDevice, median_us
 from networks import NETWORKS, sequence_tflite_file, tflite_file
 from networks.sequence_architectures import bert_base, gpt_step, vit_base, whisper_encoder
-from result_file import Cell, Column, Result, Table, circumstances, write
+from result_file import Cell, Column, Result, Table, circumstances, read, write
 from torch_networks import TORCHVISION, compiled_us, graph_us
 
 #: Batches that are measured by default, by network and precision.
@@ -135,6 +136,27 @@ def cases(given: argparse.Namespace) -> Iterator[tuple[str, int, str]]:
             yield name, batch, precision
 
 
+def label_of(name: str, batch: int, precision: str) -> str:
+    """Returns the first cell of the row of a case."""
+    return f"{name}, {precision}, batch {batch}"
+
+
+def known_rows(path: Path | None) -> tuple[dict[str, list[Cell]], list[str]]:
+    """Returns the rows of a result file by their labels, and notes on them; none if there is no file.
+
+    Raises:
+        ValueError: it is no result file.
+    """
+    if path is None or not path.exists():
+        return {}, []
+    known = read(path)
+    note = (
+        f"Other lines were measured by `{known.command}` at {known.commit} on {known.date} ({known.machine})."
+    )
+    notes = [each for each in known.notes if each != note]
+    return {str(row[0]): [*row] for row in known.tables[0].rows}, [*notes, note]
+
+
 def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]], notes: list[str]) -> None:
     """Writes a result file with the rows that are known so far."""
     columns = [
@@ -170,8 +192,7 @@ class Comparison:
     def __init__(self, given: argparse.Namespace, facts: DeviceFacts) -> None:
         self._given, self._facts = given, facts
         self._end = time.monotonic() + 60 * given.minutes
-        self._rows: dict[tuple[str, int, str], list[Cell]] = {}
-        self._notes: list[str] = []
+        self._rows, self._notes = known_rows(given.json)
 
     def _remaining_s(self) -> float:
         return self._end - time.monotonic()
@@ -180,18 +201,24 @@ class Comparison:
         print(text, flush=True)  # noqa: T201
         self._notes.append(text)
 
-    def _record(self, case: tuple[str, int, str], row: list[Cell]) -> None:
+    def _record(self, row: list[Cell]) -> None:
         times = [each for each in row[4:6] if isinstance(each, float)]
         own = row[1]
         assert isinstance(own, float)  # noqa: S101 - it was measured
         row[6] = own / min(times) if times else None
-        self._rows[case] = row
+        self._rows[str(row[0])] = row
         print(row, flush=True)  # noqa: T201
         self._write()
 
     def _write(self) -> None:
         if self._given.json:
-            record(self._given.json, self._facts, list(self._rows.values()), self._notes)
+            order = [
+                label_of(name, each, kind) for (name, kind), batches in _CASES.items() for each in batches
+            ]
+            labels = sorted(
+                self._rows, key=lambda label: order.index(label) if label in order else len(order)
+            )
+            record(self._given.json, self._facts, [self._rows[each] for each in labels], self._notes)
 
     def measure(self) -> None:
         """Measures neurald and CUDA graphs, then compiled networks."""
@@ -201,10 +228,11 @@ class Comparison:
             decoded(given.choices.read_text(), self._facts.name) if choices and given.choices.exists() else {}
         )
         has_peers = not given.no_peers
+        measured: dict[tuple[str, int, str], list[Cell]] = {}
         for case in cases(given):
             name, batch, precision = case
             if self._remaining_s() < 0:
-                self._note(f"{name}, {precision}, batch {batch}: there was no time")
+                self._note(f"{label_of(*case)}: there was no time")
                 continue
             model = model_of(name, batch, precision)
             own = neurald_cells(model, given.runs, choices)
@@ -219,9 +247,10 @@ class Comparison:
                 except ImportError as error:
                     self._note(f"PyTorch is skipped: {error}")
                     has_peers = False
-            self._record(case, [f"{name}, {precision}, batch {batch}", *own, graph, None, None])
+            self._record([label_of(*case), *own, graph, None, None])
+            measured[case] = self._rows[label_of(*case)]
         if has_peers and not given.no_compile:
-            for case, row in list(self._rows.items()):
+            for case, row in measured.items():
                 if case[2] != "int8":
                     self._compile(case, row)
         self._write()
@@ -245,7 +274,7 @@ class Comparison:
         if found is None:
             self._note(f"{row[0]}: there was no time to compile it with PyTorch")
             return
-        self._record(case, [*row[:5], found, None])
+        self._record([*row[:5], found, None])
 
 
 def main() -> None:
