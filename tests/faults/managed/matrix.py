@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,10 @@ _DRAINING_S = 0.05
 #: How long calls wait in a process that survives a fault.
 _SURVIVES_S = 0.05
 _USED_S = 60.0
+#: That are kept of a cell in which anything is wrong.
+_LOG_LINES = 60
+#: Lines of stacks, which are left out.
+_STACK = ('  File "', "hread 0x")
 
 
 class _Matrix:
@@ -63,6 +68,7 @@ class _Matrix:
         self._slack = slack
         self._report = report
         self._number = 0
+        self._struck_at = ""
         self._service = Service(
             folder,
             "drain_s = 3.0",
@@ -95,6 +101,16 @@ class _Matrix:
         Raises:
             RuntimeError: the application died, so that no further cell can be played.
         """
+        written = len(self._service.log)
+        try:
+            self._play(cell)
+        finally:
+            if cell.wrong:
+                lines = self._service.log[written:].splitlines()
+                told = [line for line in lines if not any(mark in line for mark in _STACK)]
+                cell.log = [f"{self._struck_at} the fault strikes", *told[-_LOG_LINES:]]
+
+    def _play(self, cell: PlayedCell) -> None:
         fault, phase = cell.fault, cell.phase
         self._number += 1
         self._service.remove("armed", "entered", "strike", "swallowed")
@@ -139,6 +155,7 @@ class _Matrix:
     def _strike(self, fault: str, process: int) -> float:
         """Lets a fault happen; returns when, on the clock of `time.monotonic()`."""
         struck_s = time.monotonic()
+        self._struck_at = datetime.now().isoformat(" ", "milliseconds")
         if fault in ("kill", "stop"):
             # It is gone if the machine is so busy that the execution has exceeded its limit.
             with contextlib.suppress(ProcessLookupError):

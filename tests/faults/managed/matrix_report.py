@@ -17,6 +17,7 @@ class PlayedCell:
         call_s: how long after the fault the call ended; None if the cell was not played to there.
         recovery_s: how long after the fault the device was used again; None likewise.
         wrong: what must not have happened.
+        log: if anything is wrong, what manager and driver wrote meanwhile.
     """
 
     fault: str
@@ -24,6 +25,7 @@ class PlayedCell:
     call_s: float | None = None
     recovery_s: float | None = None
     wrong: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
@@ -61,6 +63,7 @@ class MatrixReport:
             "recovery_s": _by_fault(self.cells, lambda each: each.recovery_s),
             "each": self._each(),
             "wrong": self.all_wrong,
+            "logs": {each.wrong[0]: each.log for each in self.cells if each.wrong and each.log},
         }
 
     def _each(self) -> dict[str, dict[str, float]]:

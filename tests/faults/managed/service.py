@@ -50,7 +50,7 @@ class Service:
         self.configure()
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", program, "serve", "--config", str(self._file)],
+                [sys.executable, "-m", program, "serve", "--config", str(self._file), "--log-level", "info"],
                 env={**child_environment(folder), "XDG_STATE_HOME": str(folder / "state")},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -38,6 +38,14 @@ def test_jobs_play_cells_at_the_same_time() -> None:
     }
 
 
+@pytest.mark.full
+@pytest.mark.slow
+def test_what_was_written_meanwhile_is_kept_of_a_late_cell() -> None:
+    (cell,) = play([("kill", "burst")], slack=0.0).cells
+    assert cell.log[0].endswith("the fault strikes")
+    assert any("READY" in line for line in cell.log)
+
+
 @pytest.mark.parametrize(("count", "jobs"), [(1, 1), (3, 7), (2, 100)])
 def test_jobs_play_every_cell_once(count: int, jobs: int) -> None:
     parts = [list(part(count, jobs, job)) for job in range(jobs)]
@@ -59,7 +67,13 @@ def test_a_report_counts_each_cell_and_its_worst() -> None:
         [
             PlayedCell("kill", "burst", call_s=0.25, recovery_s=0.5),
             PlayedCell("kill", "burst", call_s=0.75, recovery_s=0.25),
-            PlayedCell("kill", "drain", call_s=0.5, wrong=["kill, drain: the device is not used again"]),
+            PlayedCell(
+                "kill",
+                "drain",
+                call_s=0.5,
+                wrong=["kill, drain: the device is not used again"],
+                log=["12:00 the fault strikes"],
+            ),
         ],
         wrong=["the manager did not stop"],
     )
@@ -72,4 +86,5 @@ def test_a_report_counts_each_cell_and_its_worst() -> None:
             "kill, drain": {"played": 0, "wrong": 1, "worst_call_s": 0.5, "worst_recovery_s": 0.0},
         },
         "wrong": ["kill, drain: the device is not used again", "the manager did not stop"],
+        "logs": {"kill, drain: the device is not used again": ["12:00 the fault strikes"]},
     }
