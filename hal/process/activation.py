@@ -151,11 +151,11 @@ def _is_greeted(manager: "socket.socket", path: Path, deadline_s: float) -> bool
 
     manager.settimeout(max(0.001, min(_GREETING_S, deadline_s - time.monotonic())))
     manager.connect(str(path))
-    patience_s = _MANAGER_START_S if _is_of_supervisor(peer_of(manager).process) else _GREETING_S
+    patience_s = _MANAGER_START_S if is_of_supervisor(peer_of(manager).process) else _GREETING_S
     return _line(manager, min(deadline_s, time.monotonic() + patience_s), GREETING) == GREETING
 
 
-def _is_of_supervisor(listening: int) -> bool:
+def is_of_supervisor(listening: int) -> bool:
     """Returns True if no manager runs, although somebody listens.
 
     Args:

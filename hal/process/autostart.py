@@ -26,6 +26,9 @@ from neurald.hal.process.runtime_directory import prepare_directory, runtime_dir
 AUTOSTART_VARIABLE = "NEURALD_AUTOSTART"
 #: In the runtime directory: the lock of those who start a manager, and the manager's log.
 _LOCK: Final = "manager.start"
+#: In the runtime directory: the socket at which a manager tells who started it that it is ready.
+#: It has one name, so that a process that ends meanwhile leaves none that stays.
+_NOTIFY: Final = "manager.started"
 LOG: Final = "manager.log"
 #: How long a manager that was started in this way stays after its last driver has stopped.
 IDLE_S: Final = 60.0
@@ -168,7 +171,7 @@ def _launch(directory: Path, deadline_s: float) -> None:
     import select
     import socket
 
-    notify = directory / f".start-{os.getpid()}"
+    notify = directory / _NOTIFY
     log = directory / LOG
     with contextlib.ExitStack() as cleanup:
         ready = cleanup.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))

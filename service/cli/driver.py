@@ -211,6 +211,7 @@ def driver(
         [address_of(name, listen), *([] if remote is None else [remote])],
         [path.absolute() for path in writable or ()],
         [*(path.absolute() for path in readable or ()), *_own_files(name, files)],
+        driver=name,
         is_own_process=context.obj is OWN_PROCESS,
     )
     from neurald.hal.registry import get_ready

@@ -330,6 +330,7 @@ def run(job: TrialJob) -> TrialReport:
         job.sandbox,
         [Address.parse(job.address)],
         [Path(path) for path in job.writable],
+        driver=job.driver,
         is_own_process=True,
     )
     try:

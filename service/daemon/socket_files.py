@@ -44,8 +44,12 @@ def prepare_shared_directory(directory: Path, group: int) -> None:
         ) from None
 
 
-def lock_socket(path: Path) -> FileLock:
+def lock_socket(path: Path, otherwise: str = "") -> FileLock:
     """Locks the path of a socket for this process.
+
+    Args:
+        path: of the socket.
+        otherwise: the message if another process holds the lock; "" for that of daemons.
 
     Raises:
         BadState: another process holds the lock, or the file cannot be locked.
@@ -54,7 +58,7 @@ def lock_socket(path: Path) -> FileLock:
     try:
         lock.acquire()
     except Timeout:
-        raise BadState(f"another daemon already serves unix://{path} or is about to") from None
+        raise BadState(otherwise or f"another daemon already serves unix://{path} or is about to") from None
     except OSError as error:
         raise BadState(f"{lock.lock_file} cannot be locked: {error.strerror}") from None
     return lock

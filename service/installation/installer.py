@@ -1,6 +1,5 @@
 """Installs the unit files, and tells systemd."""
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -10,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.runtime_directory import MACHINE_DIRECTORY
-from neurald.service.installation.units import Units
+from neurald.hal.process.runtime_directory import MACHINE_DIRECTORY, runtime_directory
+from neurald.service.installation.precondition import end_other_manager, require_public
+from neurald.service.installation.units import USER, Units
 from neurald.service.manager.configuration import Configuration
 
 #: There is such a directory if and only if systemd is the first process of the machine.
@@ -70,6 +70,9 @@ def install(
 ) -> None:
     """Writes the files, and enables the service unless they are for another root.
 
+    If the files are new or changed, a service that runs is stopped, since systemd listens at other
+    sockets only then. In the end the service is started once, so that what prevents it is told now.
+
     Args:
         files: contents by path.
         is_system: whether the service is the machine's.
@@ -77,11 +80,20 @@ def install(
         tell: receives a line for each step.
 
     Raises:
-        BadState: a file cannot be written, is somebody else's, or systemd refuses.
+        BadState: a file cannot be written, is somebody else's, the service's user cannot run this
+            Python, or systemd refuses.
     """
     targets = {_within(root, path): text for path, text in files.items()}
-    for target in targets:
-        _require_ours(target)
+    changed = [target for target, text in targets.items() if _ours(target) != text]
+    is_live = root is None and _RUNNING.is_dir()
+    if is_live and is_system:
+        require_public((Path(sys.executable).resolve(), Path(sys.base_prefix), Path(__file__)), USER)
+    systemctl = _systemctl(is_system)
+    if is_live and changed:
+        end_other_manager(MACHINE_DIRECTORY if is_system else runtime_directory(), tell)
+        if any(target.exists() for target in changed):
+            # With its old files, it also removes the sockets of drivers that have none any more.
+            _run([[*systemctl, "stop", "neurald.socket", "neurald.service"]], tell)
     for target, text in targets.items():
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -92,18 +104,22 @@ def install(
         except OSError as error:
             raise BadState(f"{target} cannot be written: {error.strerror or error}") from None
         tell(f"wrote {target}")
-    if root is None:
-        commands = (
-            [["systemd-sysusers"], ["systemd-tmpfiles", "--create", "neurald.conf"]] if is_system else []
+    if root is not None:
+        return
+    serves_models = any("[Install]" in text for path, text in files.items() if path.suffix == ".service")
+    units = ["neurald.socket", *(["neurald.service"] if serves_models else [])]
+    commands = [["systemd-sysusers"], ["systemd-tmpfiles", "--create", "neurald.conf"]] if is_system else []
+    commands.append([*systemctl, "daemon-reload"])
+    if is_live and changed:
+        commands += (
+            [*systemctl, "enable", "--now", *units],
+            [*systemctl, "start", "neurald.service"],
         )
-        systemctl = _systemctl(is_system)
-        units = ["neurald.socket"]
-        if any("[Install]" in text for path, text in files.items() if path.suffix == ".service"):
-            units.append("neurald.service")
-        _run(
-            [*commands, [*systemctl, "daemon-reload"], [*systemctl, "enable", "--now", *units]],
-            tell,
-        )
+        # It starts at the first connection.
+        commands += [] if serves_models else [[*systemctl, "stop", "neurald.service"]]
+    else:
+        commands.append([*systemctl, "enable", "--now", *units])
+    _run(commands, tell)
 
 
 def uninstall(
@@ -116,7 +132,7 @@ def uninstall(
     """
     present = [target for path in paths if (target := _within(root, path)).exists()]
     for target in present:
-        _require_ours(target)
+        _ours(target)
     systemctl = _systemctl(is_system)
     if root is None and present:
         _run([[*systemctl, "disable", "--now", "neurald.socket", "neurald.service"]], tell)
@@ -157,17 +173,21 @@ def _within(root: Path | None, path: Path) -> Path:
     return path if root is None else root / path.relative_to("/")
 
 
-def _require_ours(path: Path) -> None:
-    """Raises BadState if a file exists that this command has not written."""
-    with contextlib.suppress(FileNotFoundError):
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise BadState(f"{path} cannot be read: {error.strerror or error}") from None
-        if not text.startswith(_MARK):
-            raise BadState(f"{path} exists and was not written by `neurald install-service`; remove it first")
+def _ours(path: Path) -> str | None:
+    """Returns the content of a file that this command has written; None if there is none.
+
+    Raises:
+        BadState: it is somebody else's, or cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadState(f"{path} cannot be read: {error.strerror or error}") from None
+    if not text.startswith(_MARK):
+        raise BadState(f"{path} exists and was not written by `neurald install-service`; remove it first")
+    return text
 
 
 def _user_folder() -> Path:

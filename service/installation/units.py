@@ -87,14 +87,15 @@ class Units:
         """The content of `neurald.service`."""
         restrictions = _RESTRICTIONS
         if self.is_system:
-            python = Path(sys.prefix)
-            at_home = any(python.is_relative_to(home) for home in _HOMES)
+            # A virtual environment elsewhere may belong to a Python in a home directory.
+            python = {Path(sys.prefix), Path(sys.base_prefix), Path(self.command[0])}
+            at_home = any(path.is_relative_to(home) for path in python for home in _HOMES)
             restrictions += _SYSTEM_RESTRICTIONS.format(
                 directory=self.directory, protect_home="read-only" if at_home else "yes"
             )
         identity = (
             f"User={USER}\nGroup={self.group}\n"
-            "CacheDirectory=neurald\nCacheDirectoryMode=0700\n"
+            "CacheDirectory=neurald neurald-drivers\nCacheDirectoryMode=0700\n"
             "StateDirectory=neurald\nStateDirectoryMode=0700\n"
             "Environment=HOME=/var/lib/neurald XDG_CACHE_HOME=/var/cache XDG_STATE_HOME=/var/lib\n"
         )

@@ -142,6 +142,12 @@ def control_path(*, system: bool = False) -> Path:
     return own
 
 
+def _remedy(path: Path) -> str:
+    if path.parent != machine_directory():
+        return "`neurald serve` starts one"
+    return "`neurald serve --system` starts one, and `systemctl status neurald` shows the state of its unit"
+
+
 def _ask(request: Request, kind: type[_Reply], *, system: bool) -> _Reply:
     path = control_path(system=system)
     try:
@@ -159,7 +165,7 @@ def _ask(request: Request, kind: type[_Reply], *, system: bool) -> _Reply:
         ) from None
     except OSError as error:
         raise UnavailableDevice(
-            f"no service manager answers at {path} ({error.strerror or error}); `neurald serve` starts one"
+            f"no service manager answers at {path} ({error.strerror or error}); {_remedy(path)}"
         ) from None
     try:
         return msgspec.json.decode(reply, type=kind)

@@ -20,6 +20,7 @@ from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
 from neurald.hal.process.orphans import ORPHANS
+from neurald.hal.process.own_file import file_number, is_own, remove_own
 from neurald.hal.process.peer import CREDENTIALS
 from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
 from neurald.hal.records import DECODE_ERRORS
@@ -60,6 +61,10 @@ from neurald.service.manager.supervised_driver import SupervisedDriver
 
 _LOG: Final = logging.getLogger(__name__)
 
+_ANOTHER_MANAGER: Final = (
+    "another service manager supervises drivers in {}, or starts or ends just now; `neurald status` shows its "
+    "process, and SIGTERM stops it"
+)
 _NOTIFY_SOCKET: Final = "manager.notify"
 _MAX_NOTIFICATION_BYTES: Final = 4096
 #: How many notifications are read before the loop does other work.
@@ -112,6 +117,8 @@ class Manager:
         self._service = service
         self._exit_when_idle_s = exit_when_idle_s
         self._busy_s = 0.0
+        #: Of the file of its socket.
+        self._control_number = 0
         self._configuration = configuration
         self._reload = reload
         self._directory = runtime_directory()
@@ -147,7 +154,7 @@ class Manager:
         ORPHANS.inherit(f"{MANAGER_VARIABLE}={os.getpid()}")
         with self._ending, contextlib.ExitStack() as cleanup:
             control = self._directory / MANAGER_SOCKET
-            cleanup.enter_context(_locked(control))
+            cleanup.enter_context(_locked(control, _ANOTHER_MANAGER.format(self._directory)))
             cleanup.enter_context(self._notifications())
             try:
                 for name in self._configuration.drivers:
@@ -155,8 +162,9 @@ class Manager:
                 listener = self._received.get(control)
                 mode = int(self._configuration.socket_mode, 8)
                 server = await serve_unix(self._serve_operator, listener or _listening(control, mode))
+                self._control_number = file_number(control)
                 if listener is None:
-                    cleanup.callback(control.unlink, missing_ok=True)
+                    cleanup.callback(remove_own, control, self._control_number)
                 cleanup.callback(server.close)
                 cleanup.enter_context(self._signals())
                 cleanup.enter_context(_watchdog(notifier, interval_s))
@@ -173,7 +181,8 @@ class Manager:
                 if self._service is not None:
                     await self._service.stop()
                 await self._investigator.close()
-                await asyncio.gather(*(self._remove(name) for name in tuple(self._drivers)))
+                drivers = tuple(self._drivers)
+                await asyncio.gather(*(self._remove(name, "the service manager stops") for name in drivers))
                 await self._investigator.recorded()
                 await self._end_orphans()
         notifier.close()
@@ -227,13 +236,13 @@ class Manager:
     def _end_when_idle(self) -> None:
         """Ends the manager once it has been idle for long enough; calls itself until then.
 
-        It also ends if its directory was removed, such as that of a user who has logged out: nobody
-        can find it any more, and applications start another.
+        It also ends if its socket was removed or replaced, such as that of a user who has logged out,
+        or by systemd: nobody can find it any more, and applications start another.
         """
         if self._exit_when_idle_s is None or self._stops.is_set():
             return
-        if not (self._directory / MANAGER_SOCKET).exists():
-            _LOG.warning("the sockets in %s have been removed", self._directory)
+        if not is_own(self._directory / MANAGER_SOCKET, self._control_number):
+            _LOG.warning("the sockets in %s have been removed or replaced", self._directory)
             self._stops.set()
             return
         loop = asyncio.get_running_loop()
@@ -271,8 +280,8 @@ class Manager:
             self._files[name] = files.pop_all()
         self._drivers[name] = driver
 
-    async def _remove(self, name: str) -> None:
-        await self._drivers[name].close()
+    async def _remove(self, name: str, reason: str) -> None:
+        await self._drivers[name].close(reason)
         del self._drivers[name]
         self._files.pop(name).close()
 
@@ -285,7 +294,7 @@ class Manager:
             return
         before, self._configuration = self._configuration, fresh
         for name in before.drivers.keys() - fresh.drivers.keys():
-            await self._remove(name)
+            await self._remove(name, "the configuration does not name it any more")
         for name, settings in fresh.drivers.items():
             try:
                 if name not in self._drivers:
@@ -329,6 +338,7 @@ class Manager:
             receiver = bind_private(path, socket.SOCK_DGRAM)
         except OSError as error:
             raise BadState(f"{path} cannot be bound: {error.strerror or error}") from None
+        number = file_number(path)
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         loop = asyncio.get_running_loop()
         loop.add_reader(receiver, self._receive, receiver)
@@ -337,7 +347,7 @@ class Manager:
         finally:
             loop.remove_reader(receiver)
             receiver.close()
-            path.unlink(missing_ok=True)
+            remove_own(path, number)
 
     def _receive(self, receiver: socket.socket) -> None:
         for _ in range(_MAX_NOTIFICATIONS):
@@ -421,13 +431,17 @@ def _for_clients(status: ManagerStatus) -> ManagerStatus:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, otherwise: str = "") -> Iterator[None]:
     """Holds the lock of a socket during the block.
+
+    Args:
+        path: of the socket.
+        otherwise: the message if another process holds it; "" for that of daemons.
 
     Raises:
         BadState: another process holds it.
     """
-    lock = lock_socket(path)
+    lock = lock_socket(path, otherwise)
     try:
         yield
     finally:

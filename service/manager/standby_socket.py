@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.process.activation import GREETING, STATE, is_served
+from neurald.hal.process.own_file import file_number, remove_own
 from neurald.hal.process.peer import Peer, peer_of
 from neurald.service.manager.conversations import ConversationLimit
 
@@ -57,6 +58,8 @@ class StandbySocket:
         self._received = received
         self._second_name = path.with_name(f".{path.name}.listening")
         self._server: asyncio.Server | None = None
+        #: Of the file of its own socket.
+        self._number: int | None = None
         self._opening = asyncio.Lock()
         self._limit = ConversationLimit(total=_MAX_CLIENTS, of_user=_MAX_USER_CLIENTS)
 
@@ -77,6 +80,8 @@ class StandbySocket:
                 self._server = await serve_unix(self._converse, listener)
                 if self._received is not None:
                     self._name_received(staging)
+                else:
+                    self._number = file_number(staging)
                 staging.replace(self._path)
             except OSError:
                 self.close()
@@ -106,7 +111,7 @@ class StandbySocket:
         """Stops listening. Clients that wait still get their answer.
 
         Args:
-            removes: whether to remove the socket's file, which is not another process's yet.
+            removes: whether to remove the socket's file, if it is not another process's yet.
         """
         if self._server is not None:
             self._server.close()
@@ -114,7 +119,7 @@ class StandbySocket:
             if self._received is not None:
                 _refuse_waiting(self._received)
             elif removes:
-                self._path.unlink(missing_ok=True)
+                remove_own(self._path, self._number)
         if removes and self._received is not None:
             self._second_name.unlink(missing_ok=True)
 

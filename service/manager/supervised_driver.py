@@ -101,6 +101,7 @@ class SupervisedDriver:
         #: When the running process last had a session.
         self._used_s = 0.0
         self._is_closing = False
+        self._closing_reason = ""
         self._starts = self._deaths = self._quarantines = self._refusals = 0
         self._metrics: DriverMetrics | None = None
         self._end_reason = ""
@@ -157,14 +158,19 @@ class SupervisedDriver:
         await self._standby.open()
         self._start_for_other_hosts()
 
-    async def close(self) -> None:
-        """Stops its process, and removes the socket."""
+    async def close(self, reason: str) -> None:
+        """Stops its process, and removes the socket.
+
+        Args:
+            reason: for its clients and the log.
+        """
         self._is_closing = True
+        self._closing_reason = reason
         self._timers.cancel_all()
-        self._refuse("the service manager stops")
+        self._refuse(reason)
         self._drop_spare()
         if self._process is not None or self._next is not None:
-            await self._retire("the service manager stops")
+            await self._retire(reason)
         await self._all_ended.wait()
         self._standby.close(removes=True)
         for suffix in (".memory", ".token"):
@@ -262,7 +268,7 @@ class SupervisedDriver:
     def _describe(self) -> bytes:
         """Returns the line for a client that asks whether the driver starts when it is needed."""
         if self._is_closing:
-            return _refusal("the service manager stops")
+            return _refusal(self._closing_reason)
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED) or (
             self._state is DriverState.STARTING and self._policy.deaths
         ):
@@ -285,7 +291,7 @@ class SupervisedDriver:
         """Starts the driver unless it runs; returns the line for the client that needs it."""
         if self._is_closing:
             # Connections that end with the process may come back at once.
-            return _refusal("the service manager stops")
+            return _refusal(self._closing_reason)
         if self._end_reason and self._process is not None:
             # Its end follows at once.
             with contextlib.suppress(TimeoutError):

@@ -90,6 +90,7 @@ def enter(
     writable: Iterable[Path] = (),
     readable: Iterable[Path] = (),
     *,
+    driver: str,
     is_own_process: bool,
 ) -> Sandbox:
     """Restricts this process permanently. It must have a single thread.
@@ -99,6 +100,7 @@ def enter(
         addresses: that the process will serve; at the first one are its files.
         writable: paths that the driver writes to, in addition to those that all drivers write to.
         readable: paths that the driver reads, in addition to those that all drivers read.
+        driver: whose caches the process uses: the name of an installed driver, or its factory.
         is_own_process: whether the process runs nothing but the daemon; otherwise nothing is
             restricted.
 
@@ -128,7 +130,7 @@ def enter(
     if not parts:
         return sandbox
     sockets = daemon_directory(addresses[0])
-    writable = [*make_writable_paths(addresses[0]), *writable]
+    writable = [*make_writable_paths(addresses[0], driver), *writable]
     require_protected(path for path in writable if path != sockets)
     try:
         require_protected([sockets])

@@ -32,6 +32,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import require_grpc
+from neurald.hal.process.own_file import file_number, remove_own
 from neurald.hal.process.workers import WorkerThreads
 from neurald.hal.rpc.server.channel import ChannelServer
 from neurald.hal.rpc.server.grpc_service import MAX_KEPT_CALLS, SERVICE, GrpcService
@@ -228,7 +229,7 @@ class DeviceServer:
         else:
             if self._sharing != NOBODY_ELSE:
                 bound.path.chmod(self._sharing.socket_mode)
-            self._own_files[bound.path] = bound.path.lstat().st_ino
+            self._own_files[bound.path] = file_number(bound.path)
         try:
             self._require_token()
         except Error:
@@ -276,7 +277,7 @@ class DeviceServer:
             for old, new in moves:
                 old.replace(new)
                 self._own_files.pop(old, None)
-                self._own_files[new] = new.lstat().st_ino
+                self._own_files[new] = file_number(new)
         except OSError as error:
             self.stop()
             raise BadState(f"{target} cannot be taken over: {error.strerror}") from None
@@ -328,9 +329,7 @@ class DeviceServer:
     def _remove_sockets(self) -> None:
         """Removes the files of the sockets, unless another process has replaced them."""
         for path, number in self._own_files.items():
-            with contextlib.suppress(FileNotFoundError):
-                if path.lstat().st_ino == number:
-                    path.unlink()
+            remove_own(path, number)
 
     def _stop_grpc(self) -> None:
         self.grpc.stop(_FLUSH_S).wait(_STOP_S)

@@ -63,6 +63,7 @@ def main(arguments: list[str]) -> None:
     entered = enter(
         SandboxMode(sandbox),
         [Address(path=runtime_directory() / "inference" / "worker.sock")],
+        driver="models",
         is_own_process=True,
     )
     start_log(LogFormat(log_format), LogLevel(log_level))

@@ -103,7 +103,7 @@ def test_one_manager_is_started_by_many_threads(folder: Path, monkeypatch: pytes
         assert int(status[1]) != os.getpid()
         assert int(status[3]) != os.getsid(0)
         assert Path(f"/proc/{manager}/cwd").readlink() == Path("/")
-        assert not list(environment.directory.glob(".start-*"))
+        assert not (environment.directory / "manager.started").exists()
         mode = (environment.directory / "manager.log").stat().st_mode & 0o777
         assert mode == 0o600
 

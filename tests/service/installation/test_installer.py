@@ -48,13 +48,24 @@ def test_the_users_service_is_written_enabled_and_removed(
     folder = home / "config" / "systemd" / "user"
     assert sorted(path.name for path in folder.iterdir()) == ["neurald.service", "neurald.socket"]
     assert (folder / "neurald.service").stat().st_mode & 0o777 == 0o644
-    assert systemd.commands == [
+    last = [
         "systemctl --user daemon-reload",
         "systemctl --user enable --now neurald.socket",
+        # It is started once, to tell what prevents it.
+        "systemctl --user start neurald.service",
+        "systemctl --user stop neurald.service",
     ]
+    assert systemd.commands == last
     systemd.commands.clear()
-    # A second time it replaces what it wrote.
+    # A second time nothing changes, and so nothing is stopped.
     install_service()
+    assert systemd.commands == last[:2]
+    systemd.commands.clear()
+    (home / "config" / "neurald").mkdir()
+    (home / "config" / "neurald" / "neurald.toml").write_text("[drivers.cpu]\n")
+    install_service()
+    assert "cpu.sock" in (folder / "neurald.socket").read_text()
+    assert systemd.commands == ["systemctl --user stop neurald.socket neurald.service", *last]
     systemd.commands.clear()
     uninstall_service()
     assert list(folder.iterdir()) == []
@@ -123,6 +134,19 @@ def test_a_service_without_drivers(home: Path) -> None:
     socket, service = unit_files(configuration, is_system=False, file=file).values()
     assert socket.count("ListenStream=") == 1
     assert "TimeoutStopSec=" in service
+
+
+def test_the_machines_service_needs_a_python_that_everyone_can_run(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd = Systemd(home, monkeypatch)
+    (home / "private").mkdir(mode=0o700)
+    (home / "private" / "python").write_text("")
+    monkeypatch.setattr(sys, "executable", str(home / "private" / "python"))
+    files = unit_files(load_configuration(None, Flags(system=True)), is_system=True, file=None)
+    with pytest.raises(BadState, match=r"the user neurald, as whom the service runs, may not use"):
+        install(files, is_system=True, root=None, tell=print)
+    assert not systemd.commands
 
 
 def test_failures_are_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from neurald.hal.process.configuration_file import CONFIG_VARIABLE
 from neurald.service.installation.installer import unit_files
 from neurald.service.installation.units import Units, quoted
 from neurald.service.manager.configuration import Flags, load_configuration
+from neurald.service.sandbox.vendor_caches import driver_cache
 
 needs_systemd = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here"
@@ -187,9 +188,24 @@ def test_arguments_are_quoted(argument: str, expected: str) -> None:
     assert quoted(argument) == expected
 
 
-def test_python_at_home_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("prefix", "base", "command", "expected"),
+    [
+        ("/usr", "/usr", "neurald", "yes"),
+        ("/home/ada/venv", "/usr", "neurald", "read-only"),
+        ("/opt/venv", "/root/.pyenv/versions/3.11", "neurald", "read-only"),
+        ("/usr", "/usr", "/home/ada/.local/bin/neurald", "read-only"),
+    ],
+)
+def test_python_at_home_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, base: str, command: str, expected: str
+) -> None:
+    monkeypatch.setattr(sys, "prefix", prefix)
+    monkeypatch.setattr(sys, "base_prefix", base)
+    made = Units(command=[command], directory="/run/neurald", drivers=(), drain_s=1, is_system=True)
+    assert f"ProtectHome={expected}\n" in made.service
+
+
+def test_drivers_can_write_their_caches() -> None:
     made = Units(command=["neurald"], directory="/run/neurald", drivers=(), drain_s=1, is_system=True)
-    monkeypatch.setattr(sys, "prefix", "/usr")
-    assert "ProtectHome=yes\n" in made.service
-    monkeypatch.setattr(sys, "prefix", "/home/ada/venv")
-    assert "ProtectHome=read-only\n" in made.service
+    assert f"CacheDirectory=neurald {driver_cache('gpu').parent.name}\n" in made.service

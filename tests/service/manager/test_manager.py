@@ -442,6 +442,7 @@ def test_a_hang_up_signal_loads_the_configuration_again(managed: Managed) -> Non
     managed.file.write_text("[drivers.sample-all]\n")
     managed.process.send_signal(signal.SIGHUP)
     wait_until(lambda: [each.name for each in managed.manager_status().drivers] == ["sample-all"])
+    assert "adder: STOPPED: the configuration does not name it any more" in managed.log
     assert not managed.address.path or not managed.address.path.exists()
 
 
@@ -462,6 +463,21 @@ def test_a_manager_whose_directory_was_removed_ends(folder: Path) -> None:
         assert managed.process.wait(_NOTICED_S) == 0, managed.log
         assert not any(is_alive(process) for process in managed.starts)
         assert "have been removed" in managed.log
+
+
+@pytest.mark.slow
+def test_a_manager_leaves_sockets_that_have_replaced_its_own(folder: Path) -> None:
+    """As systemd does, which listens at the same paths."""
+    with Managed(folder, "--exit-when-idle", "2") as managed, contextlib.ExitStack() as sockets:
+        names = ("manager.sock", "adder.sock")
+        for name in names:
+            (managed.directory / name).unlink()
+            listener = sockets.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(managed.directory / name))
+            listener.listen()
+        assert managed.process.wait(_NOTICED_S) == 0, managed.log
+        assert "have been removed or replaced" in managed.log
+        assert sorted(path.name for path in managed.directory.iterdir()) == sorted(names)
 
 
 def test_a_manager_that_is_idle_after_failed_starts_ends(folder: Path) -> None:
@@ -493,7 +509,7 @@ def test_drivers_end_with_a_killed_manager_and_the_next_one_takes_their_place(ma
 def test_only_one_process_serves_a_socket(managed: Managed) -> None:
     second = managed.start()
     assert second.wait(60) == 1
-    assert "already serves" in managed.log
+    assert "another service manager supervises drivers in" in managed.log
     daemon = managed.command("driver", "sample-all", "--listen", str(managed.address))
     assert daemon.returncode == 1
     assert "already serves" in daemon.stderr

@@ -17,12 +17,12 @@ from support.waiting import wait_until
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
-from neurald.service.sandbox import landlock, seccomp, writable_paths
+from neurald.service.sandbox import landlock, seccomp
 from neurald.service.sandbox.capabilities import KEPT
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.readable_paths import readable_paths
 from neurald.service.sandbox.sandbox import ALL_PARTS, Sandbox, enter
-from neurald.service.sandbox.writable_paths import make_writable_paths, require_protected, vendor_caches
+from neurald.service.sandbox.writable_paths import make_writable_paths, require_protected
 
 needs_all = pytest.mark.skipif(
     landlock.version() < 6 or not seccomp.is_available(), reason="this kernel has not all of the sandbox"
@@ -188,17 +188,19 @@ def test_full_starts_with_all_of_it_or_not_at_all(
     monkeypatch.setattr(seccomp, "is_available", lambda: has_seccomp)
     monkeypatch.setattr("neurald.service.sandbox.sandbox._is_alone", lambda: True)
     with pytest.raises(BadState, match=words):
-        enter(SandboxMode.FULL, [Address.parse(f"unix://{tmp_path}/d.sock")], is_own_process=True)
+        enter(
+            SandboxMode.FULL, [Address.parse(f"unix://{tmp_path}/d.sock")], driver="gpu", is_own_process=True
+        )
 
 
 def test_a_process_that_does_other_things_is_left_alone(tmp_path: Path) -> None:
     address = Address.parse(f"unix://{tmp_path}/d.sock")
     for mode in (SandboxMode.AUTO, SandboxMode.OFF):
-        sandbox = enter(mode, [address], is_own_process=False)
+        sandbox = enter(mode, [address], driver="gpu", is_own_process=False)
         assert sandbox.parts == ()
         sandbox.close()
     with pytest.raises(BadState, match="this process does more"):
-        enter(SandboxMode.FULL, [address], is_own_process=False)
+        enter(SandboxMode.FULL, [address], driver="gpu", is_own_process=False)
     assert "NoNewPrivs:\t0" in Path("/proc/self/status").read_text()
 
 
@@ -208,7 +210,8 @@ def test_places_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     monkeypatch.chdir(tmp_path)
     assert all(
-        place.is_absolute() for place in make_writable_paths(Address.parse(f"unix://{tmp_path}/run/d.sock"))
+        place.is_absolute()
+        for place in make_writable_paths(Address.parse(f"unix://{tmp_path}/run/d.sock"), "gpu")
     )
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -222,7 +225,7 @@ def test_what_drivers_must_not_change_is_not_where_they_write(
         monkeypatch.setenv(name, str(tmp_path / name.removeprefix("XDG_").partition("_")[0].lower()))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path / "cache")
-    writable = [*make_writable_paths(Address.parse("127.0.0.1:0")), tmp_path / "named"]
+    writable = [*make_writable_paths(Address.parse("127.0.0.1:0"), "gpu"), tmp_path / "named"]
     require_protected(writable)
     monkeypatch.setenv(variable, str(tmp_path / place))
     with pytest.raises(BadState, match=f"let {variable} name another directory"):
@@ -267,40 +270,6 @@ def test_a_daemon_warns_of_sockets_beside_what_a_driver_must_not_change(tmp_path
         daemon.terminate()
         assert daemon.wait(60) == 0
     assert "let XDG_STATE_HOME name another directory" in " ".join(log.read_text().split())
-
-
-def test_a_vendors_cache_is_where_its_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "kernels"))
-    assert tmp_path / "kernels" in make_writable_paths(Address.parse(f"unix://{tmp_path}/d.sock"))
-    assert (tmp_path / "kernels").is_dir()
-
-
-@pytest.mark.parametrize(
-    ("file", "caches"),
-    [
-        ("pocl.icd", ["cache/pocl"]),
-        ("nvidia.icd", ["home/.nv"]),
-        ("rusticl.icd", ["cache/mesa_shader_cache", "cache/mesa_shader_cache_db"]),
-        ("intel.icd", ["cache/neo_compiler_cache"]),
-        ("amdocl64.icd", ["cache/comgr"]),
-        ("other.icd", []),
-    ],
-)
-def test_a_vendor_that_is_installed_has_a_cache_from_the_first_start_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, caches: list[str]
-) -> None:
-    (tmp_path / "vendors").mkdir()
-    (tmp_path / "vendors" / file).write_text("")
-    for variable, *_ in writable_paths._VENDOR_CACHES:
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(writable_paths, "_PLATFORMS", ())
-    monkeypatch.setattr(writable_paths, "_PACKAGES", {})
-    monkeypatch.setattr(writable_paths, "_NVIDIA", tmp_path / "absent")
-    for value in (tmp_path / "vendors", tmp_path / "vendors" / file):
-        monkeypatch.setenv("OCL_ICD_VENDORS", str(value))
-        found = vendor_caches(tmp_path / "cache")
-        assert [str(each.relative_to(tmp_path)) for each in found] == caches
 
 
 _UNSEEN = """

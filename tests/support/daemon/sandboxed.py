@@ -178,6 +178,7 @@ def main() -> None:
         [Address.parse(task["listen"])],
         map(Path, task.get("writable", ())),
         map(Path, task.get("readable", ())),
+        driver=task.get("driver", "sample"),
         is_own_process=task.get("is_own_process", True),
     )
     sandbox.close()
