@@ -18,10 +18,14 @@ class HandleTable(Generic[_Handle, _T]):
         new_handle: returns a handle that no other object has had: a random token or the next
             number.
         limit: how many objects the table holds at most; None for no limit.
+        limit_name: of the limit among those that an operator sets.
     """
 
-    def __init__(self, what: str, new_handle: Callable[[], _Handle], limit: int | None = None) -> None:
+    def __init__(
+        self, what: str, new_handle: Callable[[], _Handle], limit: int | None = None, limit_name: str = ""
+    ) -> None:
         self._what = what
+        self._limit_name = limit_name
         self._new_handle = new_handle
         self._limit = limit
         self._lock = threading.Lock()
@@ -112,7 +116,8 @@ class HandleTable(Generic[_Handle, _T]):
     def _require_space(self) -> None:
         if self._limit is not None and len(self._objects) >= self._limit:
             raise ResourceExhaustedTransient(
-                f"the session has {self._limit} {self._what}s; a session may have no more, release one first"
+                f"the session has {self._limit} {self._what}s; a session may have no more"
+                f"{f' ({self._limit_name})' if self._limit_name else ''}, release one first"
             )
 
     def _known(self, handle: _Handle) -> _Handle:

@@ -139,16 +139,18 @@ class Session:
             return next(handles)
 
         self._memories: HandleTable[bytes, _KeptMemory] = HandleTable("memory token", _new_token)
-        self._fences: HandleTable[bytes, Fence] = HandleTable("fence token", _new_token, limits.fences)
+        self._fences: HandleTable[bytes, Fence] = HandleTable(
+            "fence token", _new_token, limits.fences, "fences"
+        )
         #: For as long as the fences live, also after their tokens were used.
         self._fence_descriptors: WeakKeyDictionary[Fence, Reservation] = WeakKeyDictionary()
         self._models: HandleTable[int, RegisteredModel] = HandleTable(
-            "prepared model", next_handle, limits.prepared_models
+            "prepared model", next_handle, limits.prepared_models, "prepared_models"
         )
         self._fenced_runs: HandleTable[int, FencedRun] = HandleTable(
-            "fenced execution", next_handle, limits.fenced_executions
+            "fenced execution", next_handle, limits.fenced_executions, "fenced_executions"
         )
-        self._rings: HandleTable[int, _OpenRing] = HandleTable("ring", next_handle, limits.bursts)
+        self._rings: HandleTable[int, _OpenRing] = HandleTable("ring", next_handle, limits.bursts, "bursts")
         self.buffers = SessionBuffers()
         self.share = NativeShare()
 
@@ -429,7 +431,8 @@ class Session:
         with self._lock:
             if self._calls >= self._limits.calls:
                 raise ResourceExhaustedTransient(
-                    f"{self._limits.calls} calls of the session are under way, which is the most that it may have"
+                    f"{self._limits.calls} calls of the session are under way, which is the most that it may have "
+                    "(calls)"
                 )
             self._user_calls.begin(is_first=not self._calls)
             self._calls += 1
@@ -519,12 +522,13 @@ class Sessions:
         with self._lock:
             if len(self._by_token) >= self._limits.sessions:
                 raise ResourceExhaustedTransient(
-                    f"{self._limits.sessions} sessions are open, which is the most that the daemon may have"
+                    f"{self._limits.sessions} sessions are open, which is the most that the daemon may have (sessions)"
                 )
             sessions_of = Counter(session.user for session in self._by_token.values())
             if sessions_of[user] >= self._limits.user_sessions:
                 raise ResourceExhaustedTransient(
-                    f"{self._limits.user_sessions} sessions of one user are open, which is the most that it may have"
+                    f"{self._limits.user_sessions} sessions of one user are open, which is the most that it may "
+                    "have (user_sessions)"
                 )
             calls = self._user_calls.get(user) or UserCalls(self._limits)
             self._user_calls[user] = calls

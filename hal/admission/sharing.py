@@ -1,10 +1,9 @@
 """Which users a daemon serves besides its own and root."""
 
 import os
-import pwd
 from dataclasses import dataclass
 
-from neurald.hal.process.peer import Peer
+from neurald.hal.process.peer import Peer, described_user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,20 +29,11 @@ class Sharing:
             return ""
         if self.users or self.groups:
             return (
-                f"permission denied: {_described(peer.user)} is not among the users and groups that the "
+                f"permission denied: {described_user(peer.user)} is not among the users and groups that the "
                 "operator of this driver admits"
             )
-        return (
-            f"permission denied: {_described(peer.user)} is not the user of this driver, whom alone it serves"
-        )
+        return f"permission denied: {described_user(peer.user)} is not the user of this driver, whom alone it serves"
 
 
 #: Serves nobody else.
 NOBODY_ELSE = Sharing()
-
-
-def _described(user: int) -> str:
-    try:
-        return f"user {pwd.getpwuid(user).pw_name} ({user})"
-    except KeyError:
-        return f"user {user}"

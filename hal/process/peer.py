@@ -2,6 +2,7 @@
 
 import array
 import contextlib
+import pwd
 import socket
 import struct
 from typing import Final
@@ -43,3 +44,11 @@ def peer_of(connection: socket.socket) -> Peer:
     with contextlib.suppress(OSError):
         groups.frombytes(connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 4 * _MAX_GROUPS))
     return Peer(process=process, user=user, groups=frozenset((group, *groups)))
+
+
+def described_user(user: int) -> str:
+    """Returns a user of this host for messages, with the name if there is one."""
+    try:
+        return f"user {pwd.getpwuid(user).pw_name} ({user})"
+    except KeyError:
+        return f"user {user}"

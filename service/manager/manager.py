@@ -21,7 +21,7 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.own_file import file_number, is_own, remove_own
-from neurald.hal.process.peer import CREDENTIALS
+from neurald.hal.process.peer import CREDENTIALS, described_user
 from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.investigator import CrashInvestigator
@@ -408,7 +408,7 @@ class Manager:
         if not may_control:
             # `Forgiven` has the same field.
             return Done(
-                f"permission denied: only user {os.geteuid()} and root may control the service manager"
+                f"permission denied: only {described_user(os.geteuid())} and root may control the service manager"
             )
         if isinstance(request, ForgiveRequest):
             return self._forgive(request)

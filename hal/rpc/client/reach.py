@@ -14,7 +14,7 @@ from pathlib import Path
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
-from neurald.hal.process.peer import peer_of
+from neurald.hal.process.peer import described_user, peer_of
 from neurald.hal.process.runtime_directory import machine_directory, machine_user
 
 _NO_LISTENER = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK, errno.ENOTDIR)
@@ -58,7 +58,8 @@ def require_listener(address: Address, deadline_s: float) -> None:
             ) from None
         if error.errno in _FORBIDDEN:
             raise UnavailableDevice(
-                f"permission denied: user {os.geteuid()} may not connect to {address}; {_admitted(address.path)}"
+                f"permission denied: {described_user(os.geteuid())} may not connect to {address}; "
+                f"{_admitted(address.path)}"
             ) from None
         if error.errno == errno.EPROTOTYPE:
             raise UnavailableDevice(f"the process at {address} is not a driver daemon") from None

@@ -12,7 +12,7 @@ from neurald.hal.errors import SESSION_OVER, BadData, BadState, DeadObject, Reso
 @pytest.fixture
 def table() -> HandleTable[int, str]:
     numbers = itertools.count(1)
-    return HandleTable("prepared model", lambda: next(numbers), limit=2)
+    return HandleTable("prepared model", lambda: next(numbers), limit=2, limit_name="prepared_models")
 
 
 def test_objects_are_found_until_they_are_taken(table: HandleTable[int, str]) -> None:
@@ -33,9 +33,9 @@ def test_a_full_table_makes_nothing(table: HandleTable[int, str]) -> None:
     table.require_space()
     first = table.add(lambda: "a")
     table.add(lambda: "b")
-    with pytest.raises(ResourceExhaustedTransient, match="2 prepared models"):
+    with pytest.raises(ResourceExhaustedTransient, match=r"2 prepared models.*\(prepared_models\)"):
         table.require_space()
-    with pytest.raises(ResourceExhaustedTransient, match="2 prepared models"):
+    with pytest.raises(ResourceExhaustedTransient, match=r"2 prepared models.*\(prepared_models\)"):
         table.add(lambda: pytest.fail("called for an object that cannot be kept"))
     table.discard(first)
     table.add(lambda: "c")

@@ -242,7 +242,7 @@ except nd.Error as error:
     wait_until(lambda: managed.status().last_lines)
     out, _ = run_as(MEMBER, [MEMBER], program, environment=environment(machine))
     assert out == (
-        "[('adder', ())]\npermission denied: only user 0 and root may control the service manager\n"
+        "[('adder', ())]\npermission denied: only user root (0) and root may control the service manager\n"
     )
     assert managed.command("restart", "adder", "--system").returncode == 0
     assert managed.command("status", "--system", "--check").returncode == 0
