@@ -8,16 +8,29 @@ import os
 import threading
 import time
 from collections.abc import Hashable, Mapping
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from neurald.hal.execution.native_serving import FACTOR_SHIFT, GATE, GATE_BYTES, SHARE, SHARE_BYTES
+from neurald.hal.execution.native_serving import (
+    ADD_RUNNERS,
+    FACTOR_SHIFT,
+    GATE,
+    GATE_BYTES,
+    RUN_WAITING,
+    SHARE,
+    SHARE_BYTES,
+)
+from neurald.hal.process.time_slices import use_ordinary_time_slices
 
 _NS_PER_S: Final = 1e9
 #: How long a number that this process has written may take until all threads see it, and how long a
 #: thread may hold the lock of a gate while it waits for a processor.
 _VISIBLE_S: Final = 1e-4
 _MAX_LOCKED_S: Final = 1.0
+
+_RunWaiting = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# It takes less than a microsecond, and keeps the interpreter's lock.
+_AddRunners = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 
 
 class NativeShare:
@@ -57,7 +70,9 @@ class NativeGate:
         self._locked, self._closed = map(self._number, ("LOCK", "CLOSED"))
         self._running, self._waiting = map(self._number, ("RUNNING", "WAITING"))
         self._executions, self._busy, self._queued = map(self._sum, ("EXECUTIONS", "BUSY", "QUEUED"))
+        self._limit = limit
         self._number("LIMIT").value = limit
+        self._runners_lock = threading.Lock()
         cores = cores or len(os.sched_getaffinity(0))
         # The clients of those who poll need processors, too.
         self._number("SPIN_LIMIT").value = max(1, cores // 2)
@@ -95,6 +110,32 @@ class NativeGate:
         """The time that executions waited, all together, in seconds."""
         return self._queued.value / _NS_PER_S
 
+    def start_runners(self, functions: Mapping[str, int]) -> bool:
+        """Starts as many threads that run what rings leave to them as executions may run.
+
+        They end once they have nothing to do for a while.
+
+        Args:
+            functions: see `NativeCall`.
+
+        Returns:
+            Whether there are as many.
+        """
+        add: Any = _AddRunners(functions[ADD_RUNNERS])
+        run: Any = _RunWaiting(functions[RUN_WAITING])
+        with self._runners_lock:
+            while add(self.address, 0) < self._limit:
+                add(self.address, 1)
+                thread = threading.Thread(
+                    target=_run_waiting, args=(run, self._memory), name="neurald runner", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError:  # the process has too many threads, or too little address space
+                    add(self.address, -1)
+                    return False
+        return True
+
     def close(self) -> None:
         """Lets no further execution run; they are left to Python."""
         self._closed.value = 1
@@ -122,3 +163,8 @@ class NativeGate:
             if share is None:
                 share = self._users[user] = NativeShare(self._weights.get(user, 1.0))
             return share
+
+
+def _run_waiting(run: Any, memory: "ctypes.Array[ctypes.c_char]") -> None:
+    use_ordinary_time_slices()  # short ones would interrupt the executions of many clients
+    run(ctypes.addressof(memory))

@@ -8,8 +8,9 @@ function of native code runs is bound by Python beforehand, so that the client's
 among calls.
 
 The executions of native code pass a *gate*, which lets as many run at the same time as the device
-runs efficiently. If more wait, the next one is that of the user with the least time, divided by its
-weight, and among the rings of a user, that of the client with the least time. One that had nothing
+runs efficiently. More are left to *runners*, threads of the gate, as many as executions may run. The
+next one is that of the user with the least time, divided by its weight, and among the rings of a
+user, that of the client with the least time. One that had nothing
 to do has no credit from that time. A *share* counts the time of a user or client. Since native code
 only serves executions that are short, they do not queue together with others, and the operating
 system divides the processors among both.
@@ -21,17 +22,19 @@ Layouts, as offsets in bytes. Numbers have 64 bits, and 32 where (i32) is given:
               or run at the same time so that one polls (i32); the largest time of a user whose
               ring was started; number of executions, their time, and the time that they waited;
               the first ring that waits; until when nobody polls, because a thread that polled had
-              to wait for a processor
+              to wait for a processor; runners (i32), on which word they sleep (i32)
     share     time; executions that run or wait (i32); factor of its time; the largest time of a
               client of this user whose ring was started
     ring      memory; descriptor of the socket (i32); numbers of the last entries taken and put
               (i32), packets that were announced and read (i32), place in the gate's list (i32):
-              0, `WAITING` or `GRANTED`; gate, share of the user, share of the client; the next
+              0, `WAITING`, `TAKEN` by a runner, or that and `AWAITED` by the ring's thread; gate, share of the user, share of the client; the next
               ring that waits, and since when it waits; since when an execution runs, 0 if none
               does; cancellation, slot of breadcrumbs; how long waits usually take, how long the
               last execution took, what it is charged with; whether completions tell how long
-              executions took (i32), whether waits begin with polling (i32); a call for each
-              request, or null
+              executions took (i32), whether waits begin with polling (i32); the call that is left
+              to runners, and why it ended otherwise than by a completion; runners that use the ring
+              (i32), descriptor by which they wake its thread (i32); a call for each request, or
+              null
     call      state (i32); instances of the model, binding of the arguments; the submission that
               runs it; inputs to copy and their number, outputs to copy and their number; the
               breadcrumb
@@ -60,6 +63,8 @@ GATE: Final = {
     "QUEUED": 56,
     "FIRST": 64,
     "CROWDED": 72,
+    "RUNNERS": 80,
+    "READY": 84,
 }
 GATE_BYTES: Final = 128
 SHARE: Final = {"USED": 0, "ACTIVE": 8, "FACTOR": 16, "LEVEL": 24}
@@ -86,7 +91,11 @@ STATE: Final = {
     "CHARGED": 112,
     "TELLS": 120,
     "SPINS": 124,
-    "CALLS": 128,
+    "CALL": 128,
+    "OUTCOME": 136,
+    "HELD": 144,
+    "WAKE": 148,
+    "CALLS": 152,
 }
 CALL: Final = {
     "INSTANCES": 8,
@@ -103,17 +112,21 @@ CALL_BYTES: Final = CALL["CRUMB"] + CRUMB_BYTES
 COPY_BYTES: Final = 24
 INSTANCE_BYTES: Final = 16
 #: States of a place in the gate's list, and of a call.
-WAITING, GRANTED = 1, 2
+WAITING, TAKEN, AWAITED = 1, 2, 3
 WITHDRAWN, ARMED, RUNS, LAST_RUN = range(4)
 #: Why native code returns: something unusual is in the ring, nothing was for a while, it is time to
-#: look at what it did, the model needs another instance, or an execution was given up.
-PYTHON, IDLE, REPORT, NEEDS_INSTANCE, GIVEN_UP, ARRIVED = range(6)
+#: look at what it did, the model needs another instance, an execution was given up, or the gate needs
+#: runners.
+PYTHON, IDLE, REPORT, NEEDS_INSTANCE, GIVEN_UP, ARRIVED, NEEDS_RUNNERS = range(1, 8)
 
-#: The native functions: serves a ring, withdraws a call, gives up an execution.
+#: The native functions: serves a ring, withdraws a call, gives up an execution, is a runner, counts
+#: more or fewer runners.
 SERVE_RING: Final = "neurald_serve_ring"
 WITHDRAW_CALL: Final = "neurald_withdraw_call"
 GIVE_UP_RING: Final = "neurald_give_up_ring"
-RING_FUNCTIONS: Final = (SERVE_RING, WITHDRAW_CALL, GIVE_UP_RING)
+RUN_WAITING: Final = "neurald_run_waiting"
+ADD_RUNNERS: Final = "neurald_add_runners"
+RING_FUNCTIONS: Final = (SERVE_RING, WITHDRAW_CALL, GIVE_UP_RING, RUN_WAITING, ADD_RUNNERS)
 
 
 class NativeCall(Struct, frozen=True, kw_only=True, eq=False):

@@ -56,6 +56,13 @@ def short_time_slices(slice_ns: int = SLICE_NS) -> Iterator[None]:
         _set(attributes, attributes[_RUNTIME])
 
 
+def use_ordinary_time_slices() -> None:
+    """Has the calling thread no longer ask for short slices, which it has from its starter."""
+    attributes = _attributes()
+    if attributes is not None and attributes[_RUNTIME] == SLICE_NS:
+        _set(attributes, _ORDINARY_NS)
+
+
 class AdaptiveSlices:
     """Has the calling thread, if it has short slices, keep them only while its work is short.
 

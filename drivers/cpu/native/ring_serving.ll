@@ -4,6 +4,8 @@ declare i32 @poll(ptr, i64, i32)
 declare i64 @recv(i32, ptr, i64, i32)
 declare i64 @send(i32, ptr, i64, i32)
 declare i32 @sched_yield()
+declare i64 @read(i32, ptr, i64)
+declare i64 @write(i32, ptr, i64)
 
 ; Locks a gate, whose first word is 0 if nobody holds it, 1 if somebody does, and 2 if others wait.
 define internal void @gate.lock(ptr %gate) {
@@ -197,15 +199,11 @@ end:
   ret void
 }
 
-; Waits until a ring may run. Returns false, with nothing changed, if it is cancelled, or if the gate
-; is closed.
-define internal i1 @gate.enter(ptr %state) {
+; Lets a ring run, if there is room, and otherwise leaves its call to the threads that run waiting ones.
+; Returns $STARTED, $LEFT, or why Python is needed, with nothing changed.
+define internal i64 @gate.enter(ptr %state, ptr %call, i32 %number) {
 entry:
   %time = alloca [2 x i64]
-  %limit.time = alloca [2 x i64]
-  store i64 0, ptr %limit.time
-  %p.limit.rest = getelementptr i8, ptr %limit.time, i64 8
-  store i64 $CHECK_NS, ptr %p.limit.rest
   %p.gate = getelementptr i8, ptr %state, i64 $STATE_GATE
   %gate = load ptr, ptr %p.gate
   %p.closed = getelementptr i8, ptr %gate, i64 $GATE_CLOSED
@@ -215,9 +213,8 @@ entry:
   %user = load ptr, ptr %p.user
   %p.client = getelementptr i8, ptr %state, i64 $STATE_CLIENT
   %client = load ptr, ptr %p.client
-  %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
-  %p.cancellation = getelementptr i8, ptr %state, i64 $STATE_CANCELLATION
-  %cancellation = load ptr, ptr %p.cancellation
+  %p.level = getelementptr i8, ptr %gate, i64 $GATE_LEVEL
+  %p.user.level = getelementptr i8, ptr %user, i64 $SHARE_LEVEL
   %now = call i64 @now(ptr %time)
   %p.queued = getelementptr i8, ptr %state, i64 $STATE_QUEUED
   store i64 %now, ptr %p.queued
@@ -226,10 +223,6 @@ entry:
   %is.closed = icmp ne i32 %closed, 0
   br i1 %is.closed, label %refuse, label %join
 join:
-  %p.level = getelementptr i8, ptr %gate, i64 $GATE_LEVEL
-  call void @share.join(ptr %user, ptr %p.level)
-  %p.user.level = getelementptr i8, ptr %user, i64 $SHARE_LEVEL
-  call void @share.join(ptr %client, ptr %p.user.level)
   %running = load atomic i32, ptr %p.running monotonic, align 4
   %p.limit = getelementptr i8, ptr %gate, i64 $GATE_LIMIT
   %limit = load i32, ptr %p.limit
@@ -237,12 +230,27 @@ join:
   %waiting = load atomic i32, ptr %p.waiting monotonic, align 4
   %is.next = icmp eq i32 %waiting, 0
   %may.start = and i1 %has.room, %is.next
-  br i1 %may.start, label %start, label %list
+  br i1 %may.start, label %start, label %queue
 start:
+  call void @share.join(ptr %user, ptr %p.level)
+  call void @share.join(ptr %client, ptr %p.user.level)
   call void @gate.start(ptr %gate, ptr %state)
   call void @gate.unlock(ptr %gate)
-  ret i1 true
+  ret i64 $STARTED
+queue:
+  ; A thread for each execution that may run: whichever ends leaves its place to one of them.
+  %p.runners = getelementptr i8, ptr %gate, i64 $GATE_RUNNERS
+  %runners = load i32, ptr %p.runners
+  %is.served = icmp sge i32 %runners, %limit
+  br i1 %is.served, label %list, label %lack
 list:
+  call void @share.join(ptr %user, ptr %p.level)
+  call void @share.join(ptr %client, ptr %p.user.level)
+  %p.call = getelementptr i8, ptr %state, i64 $STATE_CALL
+  store ptr %call, ptr %p.call
+  %p.taken = getelementptr i8, ptr %state, i64 $STATE_TAKEN
+  store i32 %number, ptr %p.taken
+  %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
   store atomic i32 $WAITING, ptr %p.place monotonic, align 4
   %p.first = getelementptr i8, ptr %gate, i64 $GATE_FIRST
   %first = load ptr, ptr %p.first
@@ -251,48 +259,25 @@ list:
   store ptr %state, ptr %p.first
   %waiting.now = call i32 @add32(ptr %p.waiting, i32 1)
   call void @gate.unlock(ptr %gate)
-  br label %sleep
-sleep:
-  %slept = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.place, i32 128, i32 $WAITING, ptr %limit.time)
-  %place = load atomic i32, ptr %p.place acquire, align 4
-  %is.granted = icmp eq i32 %place, $GRANTED
-  br i1 %is.granted, label %granted, label %check
-check:
-  %is.cancelled = call i1 @is.cancelled(ptr %cancellation)
-  %closed.now = load atomic i32, ptr %p.closed monotonic, align 4
-  %is.closed.now = icmp ne i32 %closed.now, 0
-  %must.leave = or i1 %is.cancelled, %is.closed.now
-  br i1 %must.leave, label %withdraw, label %sleep
-withdraw:
-  call void @gate.lock(ptr %gate)
-  %place.now = load atomic i32, ptr %p.place acquire, align 4
-  %was.granted = icmp eq i32 %place.now, $GRANTED
-  br i1 %was.granted, label %keep, label %unlist
-keep:
+  ret i64 $LEFT
+lack:
   call void @gate.unlock(ptr %gate)
-  br label %granted
-unlist:
-  call void @gate.unlist(ptr %gate, ptr %state)
-  store atomic i32 0, ptr %p.place monotonic, align 4
-  call void @ring.part(ptr %state)
-  br label %refuse
-granted:
-  store atomic i32 0, ptr %p.place monotonic, align 4
-  ret i1 true
+  ret i64 $NEEDS_RUNNERS
 refuse:
   call void @gate.unlock(ptr %gate)
-  ret i1 false
+  ret i64 $PYTHON
 }
 
-; Ends the run of a ring that took %elapsed, and lets the next one run. With %counts 0 nothing was
-; executed.
-define internal void @gate.leave(ptr %state, i64 %elapsed, i64 %waited, i64 %counts) {
+; Ends the run of a ring that took %elapsed. With %counts 0 nothing was executed. With %room 1 it gives
+; up its room, for which a thread is woken if a call waits.
+define internal void @gate.leave(ptr %state, i64 %elapsed, i64 %waited, i64 %counts, i32 %room) {
 entry:
   %p.gate = getelementptr i8, ptr %state, i64 $STATE_GATE
   %gate = load ptr, ptr %p.gate
   call void @gate.lock(ptr %gate)
   %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
-  %running = call i32 @add32(ptr %p.running, i32 -1)
+  %less = sub i32 0, %room
+  %running = call i32 @add32(ptr %p.running, i32 %less)
   %p.executions = getelementptr i8, ptr %gate, i64 $GATE_EXECUTIONS
   call void @add64(ptr %p.executions, i64 %counts)
   %p.busy = getelementptr i8, ptr %gate, i64 $GATE_BUSY
@@ -304,17 +289,32 @@ entry:
   %more = sub i64 %elapsed, %charged
   call void @ring.charge(ptr %state, i64 %more)
   call void @ring.part(ptr %state)
-  %p.limit = getelementptr i8, ptr %gate, i64 $GATE_LIMIT
-  %limit = load i32, ptr %p.limit
-  %has.room = icmp slt i32 %running, %limit
-  br i1 %has.room, label %choose, label %none
-choose:
+  %p.waiting = getelementptr i8, ptr %gate, i64 $GATE_WAITING
+  %waiting = load atomic i32, ptr %p.waiting monotonic, align 4
+  %is.awaited = icmp ne i32 %waiting, 0
+  %has.room = icmp ne i32 %room, 0
+  %must.wake = and i1 %is.awaited, %has.room
+  br i1 %must.wake, label %wake, label %end
+wake:
+  %p.ready = getelementptr i8, ptr %gate, i64 $GATE_READY
+  %ready = call i32 @add32(ptr %p.ready, i32 1)
+  call void @gate.unlock(ptr %gate)
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.ready, i32 129, i32 1)
+  ret void
+end:
+  call void @gate.unlock(ptr %gate)
+  ret void
+}
+
+; Returns the ring that waits and is next; null if none waits. The gate is locked.
+define internal ptr @gate.next(ptr %gate) {
+entry:
   %p.first = getelementptr i8, ptr %gate, i64 $GATE_FIRST
   %first = load ptr, ptr %p.first
   br label %look
 look:
-  %each = phi ptr [ %first, %choose ], [ %next, %better ]
-  %best = phi ptr [ null, %choose ], [ %best.now, %better ]
+  %each = phi ptr [ %first, %entry ], [ %next, %better ]
+  %best = phi ptr [ null, %entry ], [ %best.now, %better ]
   %is.end = icmp eq ptr %each, null
   br i1 %is.end, label %found, label %compare
 compare:
@@ -330,26 +330,92 @@ better:
   %best.now = select i1 %wins, ptr %each, ptr %best
   br label %look
 found:
-  %is.none = icmp eq ptr %best, null
-  br i1 %is.none, label %none, label %grant
-grant:
-  call void @gate.unlist(ptr %gate, ptr %best)
-  call void @gate.start(ptr %gate, ptr %best)
-  %p.place = getelementptr i8, ptr %best, i64 $STATE_PLACE
-  store atomic i32 $GRANTED, ptr %p.place release, align 4
-  call void @gate.unlock(ptr %gate)
-  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.place, i32 129, i32 1)
-  ret void
-none:
-  call void @gate.unlock(ptr %gate)
+  ret ptr %best
+}
+
+; Waits while another thread runs the call that a ring has left to it.
+define internal void @ring.await(ptr %state) {
+entry:
+  %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
+  br label %try
+try:
+  %swap = cmpxchg ptr %p.place, i32 $TAKEN, i32 $AWAITED acquire acquire
+  %old = extractvalue { i32, i1 } %swap, 0
+  %is.taken = icmp eq i32 %old, $TAKEN
+  %is.awaited = icmp eq i32 %old, $AWAITED
+  %runs = or i1 %is.taken, %is.awaited
+  br i1 %runs, label %sleep, label %end
+sleep:
+  %slept = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.place, i32 128, i32 $AWAITED, ptr null)
+  br label %try
+end:
   ret void
 }
 
-; Waits for the next entry of a ring. Returns 0 if it has arrived; else why Python is needed.
+; Takes back the call that a ring has left to other threads, before Python goes on for %reason. Returns
+; why Python goes on. No other thread uses the ring afterwards.
+define internal i64 @ring.reclaim(ptr %state, i64 %reason) {
+entry:
+  %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
+  %place = load atomic i32, ptr %p.place acquire, align 4
+  %is.waiting = icmp eq i32 %place, $WAITING
+  br i1 %is.waiting, label %withdraw, label %await
+withdraw:
+  %p.gate = getelementptr i8, ptr %state, i64 $STATE_GATE
+  %gate = load ptr, ptr %p.gate
+  call void @gate.lock(ptr %gate)
+  %place.now = load atomic i32, ptr %p.place acquire, align 4
+  %still.waits = icmp eq i32 %place.now, $WAITING
+  br i1 %still.waits, label %unlist, label %late
+late:
+  call void @gate.unlock(ptr %gate)
+  br label %await
+unlist:
+  call void @gate.unlist(ptr %gate, ptr %state)
+  store atomic i32 0, ptr %p.place monotonic, align 4
+  call void @ring.part(ptr %state)
+  call void @gate.unlock(ptr %gate)
+  call void @ring.untake(ptr %state)
+  %p.call = getelementptr i8, ptr %state, i64 $STATE_CALL
+  %call = load ptr, ptr %p.call
+  %kept = call i1 @call.end(ptr %call)
+  ret i64 $PYTHON
+await:
+  call void @ring.await(ptr %state)
+  %p.held = getelementptr i8, ptr %state, i64 $STATE_HELD
+  br label %look
+look:
+  ; The thread that ran the call may still send the packet that wakes the client.
+  %held = load atomic i32, ptr %p.held acquire, align 4
+  %is.held = icmp ne i32 %held, 0
+  br i1 %is.held, label %yield, label %free
+yield:
+  %given = call i32 @sched_yield()
+  br label %look
+free:
+  %p.outcome = getelementptr i8, ptr %state, i64 $STATE_OUTCOME
+  %outcome = load i64, ptr %p.outcome
+  store i64 0, ptr %p.outcome
+  %is.good = icmp eq i64 %outcome, 0
+  %why = select i1 %is.good, i64 %reason, i64 %outcome
+  ret i64 %why
+}
+
+; Leaves an entry that was taken to Python.
+define internal void @ring.untake(ptr %state) {
+  %p.taken = getelementptr i8, ptr %state, i64 $STATE_TAKEN
+  %taken = load i32, ptr %p.taken
+  %before = sub i32 %taken, 1
+  store i32 %before, ptr %p.taken
+  ret void
+}
+
+; Waits for the next entry of a ring, whose last one may still be left to other threads. Returns
+; $ARRIVED, or why Python is needed.
 define internal i64 @ring.wait(ptr %state) {
 entry:
   %time = alloca [2 x i64]
-  %polled = alloca [2 x i32]
+  %polled = alloca [4 x i32]
   %packet = alloca [2 x i64]
   %p.ring = getelementptr i8, ptr %state, i64 $STATE_RING
   %ring = load ptr, ptr %p.ring
@@ -364,8 +430,18 @@ entry:
   %fd = load i32, ptr %p.fd
   store i32 %fd, ptr %polled
   %p.events = getelementptr i8, ptr %polled, i64 4
+  %p.wake = getelementptr i8, ptr %state, i64 $STATE_WAKE
+  %wake = load i32, ptr %p.wake
+  %p.polled.wake = getelementptr i8, ptr %polled, i64 8
+  store i32 %wake, ptr %p.polled.wake
+  %p.wake.events = getelementptr i8, ptr %polled, i64 12
+  %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
+  %p.outcome = getelementptr i8, ptr %state, i64 $STATE_OUTCOME
+  %p.cancellation = getelementptr i8, ptr %state, i64 $STATE_CANCELLATION
+  %cancellation = load ptr, ptr %p.cancellation
   %p.gate = getelementptr i8, ptr %state, i64 $STATE_GATE
   %gate = load ptr, ptr %p.gate
+  %p.runners = getelementptr i8, ptr %gate, i64 $GATE_RUNNERS
   %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
   %p.spinners = getelementptr i8, ptr %gate, i64 $GATE_SPINNERS
   %p.spin.limit = getelementptr i8, ptr %gate, i64 $GATE_SPIN_LIMIT
@@ -382,6 +458,10 @@ consider:
   %is.packet = icmp ne i32 %sent, %noted
   br i1 %is.packet, label %python, label %patience
 patience:
+  %place = load atomic i32, ptr %p.place monotonic, align 4
+  %is.left = icmp ne i32 %place, 0
+  br i1 %is.left, label %sleep, label %weigh
+weigh:
   %crowded.until = load atomic i64, ptr %p.crowded monotonic, align 8
   %is.crowded = icmp slt i64 %begin, %crowded.until
   %is.long = icmp sgt i64 %usual, $LONG_WAIT_NS
@@ -460,7 +540,8 @@ glance.again:
   ; call between them. It may not have seen the flag, and wake nobody. Its store becomes visible
   ; during this call.
   store i32 1, ptr %p.events
-  %already = call i32 @poll(ptr %polled, i64 1, i32 0)
+  store i32 1, ptr %p.wake.events
+  %already = call i32 @poll(ptr %polled, i64 2, i32 0)
   %has.none = icmp eq i32 %already, 0
   br i1 %has.none, label %recheck, label %readable
 recheck:
@@ -469,17 +550,36 @@ recheck:
   br i1 %is.soon, label %awake, label %park
 park:
   store i32 1, ptr %p.events
-  %ready = call i32 @poll(ptr %polled, i64 1, i32 $IDLE_MS)
+  store i32 1, ptr %p.wake.events
+  %ready = call i32 @poll(ptr %polled, i64 2, i32 $IDLE_MS)
   %is.idle = icmp eq i32 %ready, 0
   br i1 %is.idle, label %idle, label %readable
 idle:
   %number.late = load atomic i32, ptr %p.number acquire, align 4
   %is.late = icmp ne i32 %number.late, %taken
-  br i1 %is.late, label %awake, label %give.up
+  br i1 %is.late, label %awake, label %stay
+stay:
+  %place.late = load atomic i32, ptr %p.place acquire, align 4
+  %has.ended = icmp eq i32 %place.late, 0
+  br i1 %has.ended, label %give.up, label %expect
+expect:
+  %runners = load atomic i32, ptr %p.runners monotonic, align 4
+  %has.none.left = icmp sle i32 %runners, 0
+  br i1 %has.none.left, label %unusual, label %heed
 give.up:
   store atomic i32 0, ptr %p.sleeps monotonic, align 4
   ret i64 $IDLE
 readable:
+  %wake.events = load i32, ptr %p.wake.events
+  %wake.found = lshr i32 %wake.events, 16
+  %is.woken = icmp ne i32 %wake.found, 0
+  br i1 %is.woken, label %woken, label %packets
+woken:
+  %drained = call i64 @read(i32 %wake, ptr %packet, i64 8)
+  %outcome = load atomic i64, ptr %p.outcome acquire, align 8
+  %is.told = icmp ne i64 %outcome, 0
+  br i1 %is.told, label %unusual, label %sleep
+packets:
   %sent.late = load atomic i32, ptr %p.sent acquire, align 4
   %is.announced = icmp ne i32 %sent.late, %noted
   br i1 %is.announced, label %unusual, label %receive
@@ -502,7 +602,14 @@ content:
   br i1 %is.valid, label %receive.wake, label %unusual
 receive.wake:
   %received = call i64 @recv(i32 %fd, ptr %packet, i64 16, i32 $DONT_WAIT)
-  br label %sleep
+  br label %heed
+heed:
+  ; A client that cancels wakes this end. One that did not see that it sleeps is noticed later.
+  %is.cancelled = call i1 @is.cancelled(ptr %cancellation)
+  %place.now = load atomic i32, ptr %p.place monotonic, align 4
+  %waits = icmp eq i32 %place.now, $WAITING
+  %must.leave = and i1 %is.cancelled, %waits
+  br i1 %must.leave, label %unusual, label %sleep
 unusual:
   store atomic i32 0, ptr %p.sleeps monotonic, align 4
   br label %python
@@ -576,8 +683,10 @@ define internal i1 @call.end(ptr %call) {
 }
 
 ; Passes the completion to the client, which has no new shapes, and no times, or that of the execution.
-define internal void @ring.complete(ptr %state, ptr %ring, i64 %elapsed) {
-  %packet = alloca [2 x i64]
+; Returns whether the client sleeps, so that `ring.wake` must follow.
+define internal i1 @ring.complete(ptr %state, i32 %put, i64 %elapsed) {
+  %p.ring = getelementptr i8, ptr %state, i64 $STATE_RING
+  %ring = load ptr, ptr %p.ring
   %p.entry = getelementptr i8, ptr %ring, i64 $RING_COMPLETION
   store i64 0, ptr %p.entry
   %p.first = getelementptr i8, ptr %p.entry, i64 8
@@ -591,8 +700,6 @@ define internal void @ring.complete(ptr %state, ptr %ring, i64 %elapsed) {
   %p.third = getelementptr i8, ptr %p.entry, i64 24
   store i64 -1, ptr %p.third
   %p.put = getelementptr i8, ptr %state, i64 $STATE_PUT
-  %before = load i32, ptr %p.put
-  %put = add i32 %before, 1
   store i32 %put, ptr %p.put
   %p.number = getelementptr i8, ptr %ring, i64 $RING_COMPLETED
   store atomic i32 %put, ptr %p.number release, align 4
@@ -600,32 +707,99 @@ define internal void @ring.complete(ptr %state, ptr %ring, i64 %elapsed) {
   %p.sleeps = getelementptr i8, ptr %ring, i64 $RING_PEER_SLEEPS
   %sleeps = load atomic i32, ptr %p.sleeps monotonic, align 4
   %must.wake = icmp ne i32 %sleeps, 0
-  br i1 %must.wake, label %wake, label %end
-wake:
+  ret i1 %must.wake
+}
+
+; Sends a client the packet that wakes it.
+define internal void @ring.wake(i32 %fd, i32 %put) {
+  %packet = alloca [2 x i64]
   store i8 $WAKE, ptr %packet
   %p.text = getelementptr i8, ptr %packet, i64 1
   store i32 %put, ptr %p.text, align 1
-  %p.fd = getelementptr i8, ptr %state, i64 $STATE_FD
-  %fd = load i32, ptr %p.fd
   %sent = call i64 @send(i32 %fd, ptr %packet, i64 $WAKE_BYTES, i32 $SEND_FLAGS)
-  br label %end
-end:
   ret void
+}
+
+; Runs a call on an instance of its model, and stores the beginning and the duration. Returns $DONE,
+; $FAILED, or $LOST if it was given up meanwhile.
+define internal i64 @call.run(ptr %state, ptr %call, ptr %instance, ptr %span) {
+entry:
+  %time = alloca [2 x i64]
+  %p.started = getelementptr i8, ptr %state, i64 $STATE_STARTED
+  %p.last = getelementptr i8, ptr %state, i64 $STATE_LAST
+  %p.activity = getelementptr i8, ptr %state, i64 $STATE_ACTIVITY
+  %activity = load ptr, ptr %p.activity
+  %p.cancellation = getelementptr i8, ptr %state, i64 $STATE_CANCELLATION
+  %cancellation = load ptr, ptr %p.cancellation
+  %begin = call i64 @now(ptr %time)
+  store atomic i64 %begin, ptr %p.started seq_cst, align 8
+  %p.input.copies = getelementptr i8, ptr %call, i64 $CALL_INPUT_COPIES
+  %input.copies = load ptr, ptr %p.input.copies
+  %p.input.count = getelementptr i8, ptr %call, i64 $CALL_INPUT_COUNT
+  %input.count = load i64, ptr %p.input.count
+  call void @copy.all(ptr %input.copies, i64 %input.count)
+  %p.crumb = getelementptr i8, ptr %call, i64 $CALL_CRUMB
+  %noted = call ptr @memcpy(ptr %activity, ptr %p.crumb, i64 $CRUMB_BYTES)
+  %p.step.call = getelementptr i8, ptr %instance, i64 8
+  %step.call = load ptr, ptr %p.step.call
+  %p.step = getelementptr i8, ptr %step.call, i64 $STEP
+  %step = load ptr, ptr %p.step
+  %p.step.cancellation = getelementptr i8, ptr %step, i64 48
+  store ptr %cancellation, ptr %p.step.cancellation
+  %p.binding = getelementptr i8, ptr %call, i64 $CALL_BINDING
+  %binding = load ptr, ptr %p.binding
+  %result = call i64 @neurald_run_call(ptr %step.call, ptr %binding)
+  %p.finished = getelementptr i8, ptr %step.call, i64 $FINISHED
+  %finished = load i64, ptr %p.finished
+  %is.finished = icmp eq i64 %result, %finished
+  call void @llvm.memset.p0.i64(ptr %activity, i8 0, i64 $CRUMB_BYTES, i1 false)
+  store atomic i64 0, ptr %instance release, align 8
+  %is.cancelled = call i1 @is.cancelled(ptr %cancellation)
+  %is.uncancelled = xor i1 %is.cancelled, true
+  %has.result = and i1 %is.finished, %is.uncancelled
+  br i1 %has.result, label %reply, label %ended
+reply:
+  %p.output.copies = getelementptr i8, ptr %call, i64 $CALL_OUTPUT_COPIES
+  %output.copies = load ptr, ptr %p.output.copies
+  %p.output.count = getelementptr i8, ptr %call, i64 $CALL_OUTPUT_COUNT
+  %output.count = load i64, ptr %p.output.count
+  call void @copy.all(ptr %output.copies, i64 %output.count)
+  br label %ended
+ended:
+  %end = call i64 @now(ptr %time)
+  %elapsed = sub i64 %end, %begin
+  store i64 %elapsed, ptr %p.last
+  store i64 %begin, ptr %span
+  %p.elapsed = getelementptr i8, ptr %span, i64 8
+  store i64 %elapsed, ptr %p.elapsed
+  ; An execution that was given up no longer counts, and its client was told.
+  %running = cmpxchg ptr %p.started, i64 %begin, i64 0 seq_cst seq_cst
+  %is.valid = extractvalue { i64, i1 } %running, 1
+  br i1 %is.valid, label %valid, label %given.up
+valid:
+  %status = select i1 %has.result, i64 $DONE, i64 $FAILED
+  ret i64 %status
+given.up:
+  store atomic i64 0, ptr %p.started seq_cst, align 8
+  ret i64 $LOST
 }
 
 ; Serves a ring until Python is needed; returns why.
 define i64 @neurald_serve_ring(ptr %state) {
 entry:
   %time = alloca [2 x i64]
+  %span = alloca [2 x i64]
+  %p.elapsed = getelementptr i8, ptr %span, i64 8
   %p.ring = getelementptr i8, ptr %state, i64 $STATE_RING
   %ring = load ptr, ptr %p.ring
   %p.taken = getelementptr i8, ptr %state, i64 $STATE_TAKEN
   %p.calls = getelementptr i8, ptr %state, i64 $STATE_CALLS
-  %p.started = getelementptr i8, ptr %state, i64 $STATE_STARTED
   %p.queued = getelementptr i8, ptr %state, i64 $STATE_QUEUED
-  %p.last = getelementptr i8, ptr %state, i64 $STATE_LAST
-  %p.activity = getelementptr i8, ptr %state, i64 $STATE_ACTIVITY
-  %activity = load ptr, ptr %p.activity
+  %p.put = getelementptr i8, ptr %state, i64 $STATE_PUT
+  %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
+  %p.outcome = getelementptr i8, ptr %state, i64 $STATE_OUTCOME
+  %p.fd = getelementptr i8, ptr %state, i64 $STATE_FD
+  %fd = load i32, ptr %p.fd
   %p.cancellation = getelementptr i8, ptr %state, i64 $STATE_CANCELLATION
   %cancellation = load ptr, ptr %p.cancellation
   %p.cancelled.by = getelementptr i8, ptr %cancellation, i64 16
@@ -634,9 +808,18 @@ entry:
 next:
   %waited = call i64 @ring.wait(ptr %state)
   %has.arrived = icmp eq i64 %waited, $ARRIVED
-  br i1 %has.arrived, label %look, label %unserved
+  br i1 %has.arrived, label %arrived, label %unserved
 unserved:
-  ret i64 %waited
+  %why = call i64 @ring.reclaim(ptr %state, i64 %waited)
+  ret i64 %why
+arrived:
+  call void @ring.await(ptr %state)
+  %place = load atomic i32, ptr %p.place acquire, align 4
+  %still.waits = icmp ne i32 %place, 0
+  %outcome = load i64, ptr %p.outcome
+  %is.told = icmp ne i64 %outcome, 0
+  %is.over = or i1 %still.waits, %is.told
+  br i1 %is.over, label %python, label %look
 look:
   %p.number = getelementptr i8, ptr %ring, i64 $RING_NUMBER
   %number = load atomic i32, ptr %p.number acquire, align 4
@@ -685,8 +868,12 @@ claim:
 admit:
   %cancelled.by = zext i32 %number to i64
   store i64 %cancelled.by, ptr %p.cancelled.by
-  %is.admitted = call i1 @gate.enter(ptr %state)
-  br i1 %is.admitted, label %take, label %release
+  %entry.result = call i64 @gate.enter(ptr %state, ptr %call, i32 %number)
+  %is.admitted = icmp eq i64 %entry.result, $STARTED
+  br i1 %is.admitted, label %take, label %unadmitted
+unadmitted:
+  %is.left = icmp eq i64 %entry.result, $LEFT
+  br i1 %is.left, label %next, label %release
 take:
   %p.instances = getelementptr i8, ptr %call, i64 $CALL_INSTANCES
   %instances = load ptr, ptr %p.instances
@@ -694,82 +881,203 @@ take:
   %lacks.instance = icmp eq ptr %instance, null
   br i1 %lacks.instance, label %lack, label %run
 lack:
-  call void @gate.leave(ptr %state, i64 0, i64 0, i64 0)
-  %kept.lack = call i1 @call.end(ptr %call)
-  ret i64 $NEEDS_INSTANCE
+  call void @gate.leave(ptr %state, i64 0, i64 0, i64 0, i32 1)
+  br label %release
 run:
-  %begin = call i64 @now(ptr %time)
-  store atomic i64 %begin, ptr %p.started seq_cst, align 8
-  %p.input.copies = getelementptr i8, ptr %call, i64 $CALL_INPUT_COPIES
-  %input.copies = load ptr, ptr %p.input.copies
-  %p.input.count = getelementptr i8, ptr %call, i64 $CALL_INPUT_COUNT
-  %input.count = load i64, ptr %p.input.count
-  call void @copy.all(ptr %input.copies, i64 %input.count)
-  %p.crumb = getelementptr i8, ptr %call, i64 $CALL_CRUMB
-  %noted = call ptr @memcpy(ptr %activity, ptr %p.crumb, i64 $CRUMB_BYTES)
-  %p.step.call = getelementptr i8, ptr %instance, i64 8
-  %step.call = load ptr, ptr %p.step.call
-  %p.step = getelementptr i8, ptr %step.call, i64 $STEP
-  %step = load ptr, ptr %p.step
-  %p.step.cancellation = getelementptr i8, ptr %step, i64 48
-  store ptr %cancellation, ptr %p.step.cancellation
-  %p.binding = getelementptr i8, ptr %call, i64 $CALL_BINDING
-  %binding = load ptr, ptr %p.binding
-  %result = call i64 @neurald_run_call(ptr %step.call, ptr %binding)
-  %p.finished = getelementptr i8, ptr %step.call, i64 $FINISHED
-  %finished = load i64, ptr %p.finished
-  %is.finished = icmp eq i64 %result, %finished
-  call void @llvm.memset.p0.i64(ptr %activity, i8 0, i64 $CRUMB_BYTES, i1 false)
-  store atomic i64 0, ptr %instance release, align 8
-  %is.cancelled = call i1 @is.cancelled(ptr %cancellation)
-  %is.uncancelled = xor i1 %is.cancelled, true
-  %has.result = and i1 %is.finished, %is.uncancelled
-  br i1 %has.result, label %reply, label %ended
-reply:
-  %p.output.copies = getelementptr i8, ptr %call, i64 $CALL_OUTPUT_COPIES
-  %output.copies = load ptr, ptr %p.output.copies
-  %p.output.count = getelementptr i8, ptr %call, i64 $CALL_OUTPUT_COUNT
-  %output.count = load i64, ptr %p.output.count
-  call void @copy.all(ptr %output.copies, i64 %output.count)
-  br label %ended
-ended:
-  %end = call i64 @now(ptr %time)
-  %elapsed = sub i64 %end, %begin
-  store i64 %elapsed, ptr %p.last
-  ; An execution that was given up no longer counts, and its client was told.
-  %running = cmpxchg ptr %p.started, i64 %begin, i64 0 seq_cst seq_cst
-  %is.valid = extractvalue { i64, i1 } %running, 1
-  br i1 %is.valid, label %valid, label %given.up
-given.up:
-  store atomic i64 0, ptr %p.started seq_cst, align 8
-  %kept.given.up = call i1 @call.end(ptr %call)
-  ret i64 $GIVEN_UP
-valid:
-  %counts = zext i1 %has.result to i64
+  %status = call i64 @call.run(ptr %state, ptr %call, ptr %instance, ptr %span)
+  %begin = load i64, ptr %span
+  %elapsed = load i64, ptr %p.elapsed
   %queued = load i64, ptr %p.queued
   %in.queue = sub i64 %begin, %queued
-  br i1 %has.result, label %complete, label %failed
+  switch i64 %status, label %failed [ i64 $DONE, label %complete
+                                      i64 $LOST, label %release ]
 complete:
   store i32 %number, ptr %p.taken
-  call void @ring.complete(ptr %state, ptr %ring, i64 %elapsed)
-  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 %counts)
+  %put.before = load i32, ptr %p.put
+  %put = add i32 %put.before, 1
+  %must.wake = call i1 @ring.complete(ptr %state, i32 %put, i64 %elapsed)
+  br i1 %must.wake, label %wake, label %leave
+wake:
+  call void @ring.wake(i32 %fd, i32 %put)
+  br label %leave
+leave:
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 1, i32 1)
   %kept = call i1 @call.end(ptr %call)
   br i1 %kept, label %report, label %python
 report:
+  %end = add i64 %begin, %elapsed
   %since = sub i64 %end, %entered
   %is.due = icmp sgt i64 %since, $REPORT_NS
   br i1 %is.due, label %due, label %next
 due:
-  ret i64 $REPORT
+  %why.due = call i64 @ring.reclaim(ptr %state, i64 $REPORT)
+  ret i64 %why.due
 failed:
   ; Python executes it again, and reports what is wrong.
-  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 %counts)
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 0, i32 1)
   br label %release
 release:
-  %kept.failed = call i1 @call.end(ptr %call)
-  br label %python
+  %cause = phi i64 [ %entry.result, %unadmitted ], [ $NEEDS_INSTANCE, %lack ], [ $PYTHON, %failed ], [ $GIVEN_UP, %run ]
+  %kept.released = call i1 @call.end(ptr %call)
+  %why.released = call i64 @ring.reclaim(ptr %state, i64 %cause)
+  ret i64 %why.released
 python:
-  ret i64 $PYTHON
+  %why.unusual = call i64 @ring.reclaim(ptr %state, i64 $PYTHON)
+  ret i64 %why.unusual
+}
+
+; Runs the calls that rings have left to other threads, in turn, until there are none for a while. A
+; thread that keeps room from one call to the next wakes nobody in between.
+define void @neurald_run_waiting(ptr %gate) {
+entry:
+  %time = alloca [2 x i64]
+  %span = alloca [2 x i64]
+  %p.elapsed = getelementptr i8, ptr %span, i64 8
+  %patience = alloca [2 x i64]
+  store i64 $RUNNER_IDLE_S, ptr %patience
+  %p.patience.rest = getelementptr i8, ptr %patience, i64 8
+  store i64 0, ptr %p.patience.rest
+  %one = alloca i64
+  store i64 1, ptr %one
+  %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
+  %p.waiting = getelementptr i8, ptr %gate, i64 $GATE_WAITING
+  %p.limit = getelementptr i8, ptr %gate, i64 $GATE_LIMIT
+  %p.ready = getelementptr i8, ptr %gate, i64 $GATE_READY
+  %p.runners = getelementptr i8, ptr %gate, i64 $GATE_RUNNERS
+  %entered = call i64 @now(ptr %time)
+  br label %next
+next:
+  %room = phi i32 [ 0, %entry ], [ 0, %rest ], [ 1, %handed ]
+  %worked = phi i64 [ %entered, %entry ], [ %worked, %rest ], [ %ended, %handed ]
+  call void @gate.lock(ptr %gate)
+  %less = sub i32 0, %room
+  %running = call i32 @add32(ptr %p.running, i32 %less)
+  %limit = load i32, ptr %p.limit
+  %has.room = icmp slt i32 %running, %limit
+  br i1 %has.room, label %choose, label %none
+choose:
+  %state = call ptr @gate.next(ptr %gate)
+  %is.none = icmp eq ptr %state, null
+  br i1 %is.none, label %none, label %take
+none:
+  %ready = load atomic i32, ptr %p.ready monotonic, align 4
+  %waiting = load atomic i32, ptr %p.waiting monotonic, align 4
+  %now = call i64 @now(ptr %time)
+  %idle = sub i64 %now, %worked
+  %is.long = icmp sgt i64 %idle, $RUNNER_IDLE_NS
+  %is.unused = icmp eq i32 %waiting, 0
+  %is.over = and i1 %is.long, %is.unused
+  br i1 %is.over, label %leave, label %rest
+leave:
+  %runners = call i32 @add32(ptr %p.runners, i32 -1)
+  call void @gate.unlock(ptr %gate)
+  ret void
+rest:
+  call void @gate.unlock(ptr %gate)
+  %slept = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.ready, i32 128, i32 %ready, ptr %patience)
+  br label %next
+take:
+  call void @gate.unlist(ptr %gate, ptr %state)
+  call void @gate.start(ptr %gate, ptr %state)
+  %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
+  store atomic i32 $TAKEN, ptr %p.place monotonic, align 4
+  %p.held = getelementptr i8, ptr %state, i64 $STATE_HELD
+  %held = atomicrmw add ptr %p.held, i32 1 monotonic
+  call void @gate.unlock(ptr %gate)
+  %p.outcome = getelementptr i8, ptr %state, i64 $STATE_OUTCOME
+  %p.fd = getelementptr i8, ptr %state, i64 $STATE_FD
+  %fd = load i32, ptr %p.fd
+  %p.wake = getelementptr i8, ptr %state, i64 $STATE_WAKE
+  %wake = load i32, ptr %p.wake
+  %p.call = getelementptr i8, ptr %state, i64 $STATE_CALL
+  %call = load ptr, ptr %p.call
+  %p.instances = getelementptr i8, ptr %call, i64 $CALL_INSTANCES
+  %instances = load ptr, ptr %p.instances
+  %instance = call ptr @instance.take(ptr %instances)
+  %lacks.instance = icmp eq ptr %instance, null
+  br i1 %lacks.instance, label %lack, label %run
+lack:
+  %now.lacking = call i64 @now(ptr %time)
+  call void @gate.leave(ptr %state, i64 0, i64 0, i64 0, i32 0)
+  br label %refuse
+run:
+  %status = call i64 @call.run(ptr %state, ptr %call, ptr %instance, ptr %span)
+  %begin = load i64, ptr %span
+  %elapsed = load i64, ptr %p.elapsed
+  %end = add i64 %begin, %elapsed
+  %p.queued = getelementptr i8, ptr %state, i64 $STATE_QUEUED
+  %queued = load i64, ptr %p.queued
+  %in.queue = sub i64 %begin, %queued
+  switch i64 %status, label %failed [ i64 $DONE, label %complete
+                                      i64 $LOST, label %lost ]
+complete:
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 1, i32 0)
+  %kept = call i1 @call.end(ptr %call)
+  %told = select i1 %kept, i64 0, i64 $PYTHON
+  store atomic i64 %told, ptr %p.outcome monotonic, align 8
+  %p.put = getelementptr i8, ptr %state, i64 $STATE_PUT
+  %put.before = load i32, ptr %p.put
+  %put = add i32 %put.before, 1
+  %must.wake = call i1 @ring.complete(ptr %state, i32 %put, i64 %elapsed)
+  ; From here on the thread of the ring may leave the next call.
+  call void @ring.free(ptr %state)
+  br i1 %must.wake, label %wake.client, label %tell
+wake.client:
+  call void @ring.wake(i32 %fd, i32 %put)
+  br label %tell
+tell:
+  br i1 %kept, label %handed, label %wake.thread
+failed:
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 0, i32 0)
+  br label %refuse
+refuse:
+  %cause = phi i64 [ $NEEDS_INSTANCE, %lack ], [ $PYTHON, %failed ]
+  %ended.refused = phi i64 [ %now.lacking, %lack ], [ %end, %failed ]
+  call void @ring.untake(ptr %state)
+  %kept.refused = call i1 @call.end(ptr %call)
+  store atomic i64 %cause, ptr %p.outcome monotonic, align 8
+  call void @ring.free(ptr %state)
+  br label %wake.thread
+wake.thread:
+  %ended.told = phi i64 [ %end, %tell ], [ %ended.refused, %refuse ]
+  %written = call i64 @write(i32 %wake, ptr %one, i64 8)
+  br label %handed
+handed:
+  %ended = phi i64 [ %end, %tell ], [ %ended.told, %wake.thread ]
+  %held.before = atomicrmw sub ptr %p.held, i32 1 release
+  br label %next
+lost:
+  ; Another thread has this one's room, and does its work.
+  %kept.lost = call i1 @call.end(ptr %call)
+  store atomic i64 $GIVEN_UP, ptr %p.outcome monotonic, align 8
+  call void @ring.free(ptr %state)
+  %written.lost = call i64 @write(i32 %wake, ptr %one, i64 8)
+  %held.lost = atomicrmw sub ptr %p.held, i32 1 release
+  ret void
+}
+
+; Ends the run of a call that a ring has left to another thread.
+define internal void @ring.free(ptr %state) {
+  %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
+  %place = atomicrmw xchg ptr %p.place, i32 0 seq_cst
+  %is.awaited = icmp eq i32 %place, $AWAITED
+  br i1 %is.awaited, label %wake, label %end
+wake:
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.place, i32 129, i32 1)
+  br label %end
+end:
+  ret void
+}
+
+; Counts more or fewer threads that run the calls of others; returns how many there are.
+define i64 @neurald_add_runners(ptr %gate, i64 %change) {
+  %p.runners = getelementptr i8, ptr %gate, i64 $GATE_RUNNERS
+  %less = trunc i64 %change to i32
+  call void @gate.lock(ptr %gate)
+  %runners = call i32 @add32(ptr %p.runners, i32 %less)
+  call void @gate.unlock(ptr %gate)
+  %count = sext i32 %runners to i64
+  ret i64 %count
 }
 
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
@@ -800,18 +1108,29 @@ used:
 }
 
 ; Gives up the execution of a ring that has run since %started, so that the next ring may run. Returns
-; 1, or 0 if it has ended.
+; 0 if it has ended, 1 if the thread of the ring runs it, and 2 if another one does, which no longer counts.
 define i64 @neurald_give_up_ring(ptr %state, i64 %started) {
   %time = alloca [2 x i64]
   %p.started = getelementptr i8, ptr %state, i64 $STATE_STARTED
+  ; While the execution runs, the place only changes from $TAKEN to $AWAITED.
+  %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
+  %place = load atomic i32, ptr %p.place seq_cst, align 4
   %swap = cmpxchg ptr %p.started, i64 %started, i64 -1 seq_cst seq_cst
   %is.running = extractvalue { i64, i1 } %swap, 1
   br i1 %is.running, label %leave, label %ended
 leave:
   %now = call i64 @now(ptr %time)
   %elapsed = sub i64 %now, %started
-  call void @gate.leave(ptr %state, i64 %elapsed, i64 0, i64 0)
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 0, i64 0, i32 1)
+  %is.own = icmp eq i32 %place, 0
+  br i1 %is.own, label %own, label %other
+own:
   ret i64 1
+other:
+  %p.gate = getelementptr i8, ptr %state, i64 $STATE_GATE
+  %gate = load ptr, ptr %p.gate
+  %runners = call i64 @neurald_add_runners(ptr %gate, i64 -1)
+  ret i64 2
 ended:
   ret i64 0
 }

@@ -8,6 +8,11 @@ each word of it is read once, and only compared with what Python has stored else
 A thread that waits for a submission polls for a while if few others run or poll, and if waits are
 usually short. It yields its core again and again; if it does not get it back at once, other
 programs want it, and no thread polls for some milliseconds.
+
+While as many calls run as may, the thread of a ring leaves its call to the *runners*, threads that
+run the calls of all rings one after the other, and waits for the client's next packet at once. A
+runner that ends a call goes on with the next one itself: the processor neither idles nor changes
+threads in between. The thread of the ring takes the call back if Python is needed.
 """
 
 from typing import Final
@@ -30,10 +35,14 @@ _AWAY_NS: Final = 30_000
 _CROWDED_NS: Final = 5_000_000
 #: How long a thread sleeps before it leaves the ring to Python.
 _IDLE_MS: Final = 100
-#: How often a thread that waits at the gate looks whether it was cancelled.
-_CHECK_NS: Final = 20_000_000
+#: How long a thread that runs the calls of others stays without any.
+_RUNNER_IDLE_S: Final = 2
+_NS_PER_S: Final = 1_000_000_000
 #: How often native code returns, so that Python sees what it did.
 _REPORT_NS: Final = 1_000_000_000
+#: What entering the gate has led to, apart from the reasons of `native_serving`, and how a call ended.
+_STARTED, _LEFT = -1, -2
+_DONE, _FAILED, _LOST = range(3)
 #: POLLERR, POLLHUP and POLLNVAL in the upper half of the events of a `struct pollfd`.
 _POLL_FAILURES: Final = 0x38 << 16
 #: MSG_PEEK, MSG_DONTWAIT and MSG_NOSIGNAL. The module `socket` takes long to import.
@@ -74,7 +83,13 @@ def ring_serving_text(futex: int, pause: str) -> str:
         COPY_BYTES=native_serving.COPY_BYTES,
         INSTANCE_BYTES=native_serving.INSTANCE_BYTES,
         WAITING=native_serving.WAITING,
-        GRANTED=native_serving.GRANTED,
+        TAKEN=native_serving.TAKEN,
+        AWAITED=native_serving.AWAITED,
+        STARTED=_STARTED,
+        LEFT=_LEFT,
+        DONE=_DONE,
+        FAILED=_FAILED,
+        LOST=_LOST,
         WITHDRAWN=native_serving.WITHDRAWN,
         ARMED=native_serving.ARMED,
         RUNS=native_serving.RUNS,
@@ -83,6 +98,7 @@ def ring_serving_text(futex: int, pause: str) -> str:
         IDLE=native_serving.IDLE,
         REPORT=native_serving.REPORT,
         NEEDS_INSTANCE=native_serving.NEEDS_INSTANCE,
+        NEEDS_RUNNERS=native_serving.NEEDS_RUNNERS,
         GIVEN_UP=native_serving.GIVEN_UP,
         ARRIVED=native_serving.ARRIVED,
         STEP=_WORD_BYTES * CALL_WORDS.index("STEP"),
@@ -109,7 +125,8 @@ def ring_serving_text(futex: int, pause: str) -> str:
         AWAY_NS=_AWAY_NS,
         CROWDED_NS=_CROWDED_NS,
         IDLE_MS=_IDLE_MS,
-        CHECK_NS=_CHECK_NS,
+        RUNNER_IDLE_S=_RUNNER_IDLE_S,
+        RUNNER_IDLE_NS=_RUNNER_IDLE_S * _NS_PER_S,
         REPORT_NS=_REPORT_NS,
         FUTEX=futex,
         PAUSE=pause,

@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import os
 import socket
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +15,15 @@ from msgspec import Struct
 from neurald.hal.admission.native_gate import NativeGate, NativeShare
 from neurald.hal.buffers.staging import ByteCopy
 from neurald.hal.crashes.breadcrumbs import ActivitySlot
+from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.hal.execution.native_serving import (
     ARMED,
     CALL,
     CALL_BYTES,
     COPY_BYTES,
     GIVE_UP_RING,
+    NEEDS_RUNNERS,
+    PYTHON,
     SERVE_RING,
     STATE,
     WITHDRAW_CALL,
@@ -33,6 +37,8 @@ from neurald.hal.sync.cancellation import Cancellation
 _POINTER_BYTES: Final = 8
 _STATE_BYTES: Final = STATE["CALLS"] + _POINTER_BYTES * MAX_REQUESTS
 _NS_PER_S: Final = 1e9
+#: What giving up an execution returns if a runner runs it.
+_RUNNER: Final = 2
 
 _Serve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 # These take less than a microsecond, and keep the interpreter's lock.
@@ -61,6 +67,9 @@ class NativeRing:
         user, client: shares of the session's user, and of the session.
         tells_times: whether completions tell how long executions took.
         spins: whether it polls for submissions before it sleeps.
+
+    Raises:
+        ResourceExhaustedTransient: there is no descriptor by which runners wake its thread.
     """
 
     def __init__(
@@ -80,8 +89,15 @@ class NativeRing:
         self._serve: Any = _Serve(functions[SERVE_RING])
         self._withdraw_call: Any = _Withdraw(functions[WITHDRAW_CALL])
         self._give_up: Any = _GiveUp(functions[GIVE_UP_RING])
+        self._functions = functions
         self._ring = ring
-        self._owners = cancellation, gate, user, client
+        self._gate = gate
+        self._owners = cancellation, user, client
+        try:
+            wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        except OSError as error:
+            raise ResourceExhaustedTransient(f"a ring gets no descriptor: {error.strerror}") from None
+        weakref.finalize(self, os.close, wake).atexit = False
         # Native code may look at a call that is being withdrawn, so all of them live as long.
         self._memory = (ctypes.c_char * (_STATE_BYTES + CALL_BYTES * MAX_REQUESTS))()
         self._address = ctypes.addressof(self._memory)
@@ -103,7 +119,7 @@ class NativeRing:
             ("ACTIVITY", activity.address),
         ):
             self._set(STATE[name], value)
-        self._number("FD").value = connection.fileno()
+        self._number("FD").value, self._number("WAKE").value = connection.fileno(), wake
         self._number("TELLS").value, self._number("SPINS").value = int(tells_times), int(spins)
 
     def _number(self, name: str) -> ctypes.c_uint32:
@@ -132,7 +148,10 @@ class NativeRing:
 
     def give_up(self, started_ns: int) -> bool:
         """See `NativeRuns.give_up`."""
-        return bool(self._give_up(self._address, started_ns))
+        who = self._give_up(self._address, started_ns)
+        if who == _RUNNER:
+            self._gate.start_runners(self._functions)  # in place of the one that hangs
+        return bool(who)
 
     def add(
         self,
@@ -207,7 +226,12 @@ class NativeRing:
         """Serves the ring until Python is needed; returns why."""
         self._taken.value, self._put.value, self._packets.value = self._ring.numbers
         try:
-            return int(self._serve(self._address))
+            reason = NEEDS_RUNNERS
+            while reason == NEEDS_RUNNERS:
+                reason = int(self._serve(self._address))
+                if reason == NEEDS_RUNNERS and not self._gate.start_runners(self._functions):
+                    return PYTHON
+            return reason
         finally:
             self._ring.resume(self._taken.value, self._put.value)
             for number in tuple(self._present):

@@ -248,8 +248,10 @@ class RingServer:
 
     def _read_packets(self) -> None:
         """Reads the packets that have arrived, up to one that wakes this end."""
-        self._ring.note_packets()
         while True:
+            # Also before the last look: native code leaves the ring to Python while packets that were
+            # announced are not noted.
+            self._ring.note_packets()
             try:
                 packet = receive_packet(self._connection, PACKET_BYTES, 1)
             except BlockingIOError:
@@ -398,14 +400,14 @@ class RingServer:
                         native.grow(number)
                     return
                 call = native_call(registered.prepared_model, staged.request)
-        except Error:  # there is no memory for an instance
+                if native is None and call is not None:
+                    native = self._native = self._new_native(call)
+        except Error:  # there is no memory for an instance, or no descriptor
             call = None
-        if call is None:
+        if call is None or native is None:
             received.may_be_native = False
             self._forget_native(number)
             return
-        if native is None:
-            native = self._native = self._new_native(call)
         outputs = staged.output_copies(received.types, shapes) if staged.arenas else ()
         native.add(number, self._last, call, staged.input_copies, outputs, received.entry, registered)
 

@@ -339,6 +339,9 @@ class RingEnd:
     def cancel(self, number: int) -> None:
         """Tells the peer that a submission is cancelled. Any thread may call this."""
         self._words[CANCELLED] = number
+        # It may wait for its turn. Elsewhere the number of a packet is that of the last submission.
+        if self._words[self._peer_sleeps] and STORES_IN_ORDER:
+            self._wake_peer(number)
 
     @property
     def taken_number(self) -> int:

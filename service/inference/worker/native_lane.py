@@ -88,14 +88,14 @@ class NativeLane:
                 return
             # It is tried again ever more rarely: optimised code may have replaced a first tier.
             call = None if times & (times + 1) else bound.create_native_call()
-        except Error:  # there is no memory for an instance
+            if runs is None and call is not None:
+                runs = self._runs = self._new_runs(call)
+        except Error:  # there is no memory for an instance, or no descriptor
             call = None
-        if call is None:
+        if call is None or runs is None:
             self._refused[slot] = bound, times
             return
         self._refused.pop(slot, None)
-        if runs is None:
-            runs = self._runs = self._new_runs(call)
         runs.add(slot, SUBMISSION.pack(slot), call, (), (), b"", bound)
 
     def forget(self, slot: int) -> None:

@@ -6,7 +6,13 @@ import threading
 
 import pytest
 
-from neurald.hal.process.time_slices import SLICE_NS, AdaptiveSlices, short_time_slices, time_slice_ns
+from neurald.hal.process.time_slices import (
+    SLICE_NS,
+    AdaptiveSlices,
+    short_time_slices,
+    time_slice_ns,
+    use_ordinary_time_slices,
+)
 
 
 def slice_of_a_new_thread() -> int | None:
@@ -97,3 +103,23 @@ def test_a_thread_with_ordinary_slices_keeps_them() -> None:
         for _ in range(200):
             slices.note_work(taken_s)
         assert time_slice_ns() == before
+
+
+def test_a_thread_gives_up_the_slices_of_its_starter() -> None:
+    before = time_slice_ns()
+    if before is None:
+        pytest.skip("this machine does not tell the attributes of a thread")
+    found: list[int | None] = []
+
+    def work() -> None:
+        use_ordinary_time_slices()
+        found.append(time_slice_ns())
+
+    with short_time_slices():
+        if time_slice_ns() != SLICE_NS:
+            pytest.skip("this kernel has no slices of a thread's own")
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    work()
+    assert found == [before, before]

@@ -1,9 +1,12 @@
 """Rings that native code serves: the same results, errors and limits as with Python."""
 
+import ctypes
 import gc
+import platform
 import threading
+import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,11 @@ from support.waiting import wait_until
 
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native.served_instances import ServedInstances
+from neurald.drivers.cpu.native.step_program import futex_number
+from neurald.hal.admission.native_gate import NativeGate
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, OpFailed, ResourceExhaustedTransient
-from neurald.hal.execution.native_serving import ARMED, WITHDRAWN
+from neurald.hal.execution.native_serving import ARMED, GATE, WITHDRAWN
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import (
     Lifetime,
@@ -33,8 +38,11 @@ from neurald.hal.records import replace
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server import ring_server
 from neurald.hal.rpc.server.native_ring import NativeRing
+from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.packet import Packet
 from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER
+from neurald.hal.rpc.transport.ring_layout import PACKETS
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 
@@ -99,9 +107,9 @@ def slow(size: int = 512, repeats: int = 40) -> Model:
     )
 
 
-def slow_request() -> Request:
+def slow_request(size: int = 512) -> Request:
     """Creates a request for `slow`."""
-    return request(np.zeros((512, 512), np.float32), np.zeros((512, 512), np.float32))
+    return request(np.zeros((size, size), np.float32), np.zeros((size, size), np.float32))
 
 
 def run_often(prepared: PreparedModel, wanted: Request, options: ExecuteOptions) -> None:
@@ -323,48 +331,280 @@ def test_rings_run_at_the_same_time(server: DeviceServer, remote: RemoteDevice) 
     assert (admission.gate.running, admission.gate.waiting) == (0, 0)
 
 
-def test_the_client_with_the_least_time_is_next(server: DeviceServer, remote: RemoteDevice) -> None:
-    """The third execution of a client waits for the first one of another, which came later."""
-    gate = server.handler.admission.gate
-    gate._number("LIMIT").value = 1
-    other = connect(str(server.address))
-    ended: list[str] = []
-    threads = []
+class HeldGate:
+    """Lets native code run one execution at a time, which seems to be under way until `release`."""
 
-    def run(name: str, prepared: PreparedModel, wanted: Request) -> None:
-        prepared.execute(wanted, RUN)
-        ended.append(name)
+    def __init__(self, gate: NativeGate) -> None:
+        self._gate = gate
+        gate._number("LIMIT").value = 1
 
-    def begun(name: str, prepared: PreparedModel, waiting: int) -> None:
-        threads.append(threading.Thread(target=run, args=(name, prepared, wanted[name])))
-        threads[-1].start()
-        wait_until(lambda: (gate.running, gate.waiting) == (1, waiting))
+    @property
+    def waiting(self) -> int:
+        return self._gate.waiting
 
-    try:
-        crowd = remote.prepare_model(slow(), PrepareOptions())
-        honest = other.prepare_model(slow(), PrepareOptions())
-        wanted = {name: slow_request() for name in ("first", "second", "third", "honest")}
-        # Each gets a ring of its own, which native code serves.
-        for _ in range(2):
-            warm = [
-                threading.Thread(target=(honest if name == "honest" else crowd).execute, args=(each, RUN))
-                for name, each in wanted.items()
-            ]
-            for thread in warm:
-                thread.start()
-            for thread in warm:
-                thread.join(60)
-        wait_until(lambda: server.handler.admission.calls == 0)
-        begun("first", crowd, 0)
-        begun("second", crowd, 1)
-        begun("third", crowd, 2)
-        begun("honest", honest, 3)
-    finally:
+    def hold(self) -> None:
+        # Native code replies before it counts.
+        wait_until(lambda: self._gate.running == 0)
+        self._gate._number("RUNNING").value = 1
+
+    def release(self) -> None:
+        """Lets the next execution run, and wakes a runner for it."""
+        self._gate._number("RUNNING").value = 0
+        self._gate._number("READY").value += 1
+        number = futex_number(platform.machine())
+        ctypes.CDLL(None).syscall(
+            ctypes.c_long(number), ctypes.c_void_p(self._gate.address + GATE["READY"]), 129, 1
+        )
+
+
+@pytest.fixture
+def held(server: DeviceServer) -> HeldGate:
+    return HeldGate(server.handler.admission.gate)
+
+
+class Run(threading.Thread):
+    """Runs a request once, in a thread of its own."""
+
+    def __init__(self, prepared: PreparedModel, wanted: Request, options: ExecuteOptions = RUN) -> None:
+        super().__init__()
+        self._prepared, self._wanted, self._options = prepared, wanted, options
+        self.error: BaseException | None = None
+        self.ended_s = 0.0
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._prepared.execute(self._wanted, self._options)
+        except BaseException as error:
+            self.error = error
+        self.ended_s = time.monotonic()
+
+
+def rings_of_their_own(held: HeldGate, runs: Mapping[str, tuple[PreparedModel, Request]]) -> None:
+    """Runs requests until each has a ring that native code serves, apart from those of the others.
+
+    Those that native code serves wait, and keep their rings; Python runs the others on further ones.
+    """
+
+    def wait() -> bool:
+        held.hold()
+        threads = [Run(*each) for each in runs.values()]
+        wait_until(lambda: held.waiting + sum(not thread.is_alive() for thread in threads) == len(threads))
+        all_wait = held.waiting == len(threads)
+        held.release()
         for thread in threads:
             thread.join(60)
+            assert thread.error is None
+        return all_wait
+
+    assert any(wait() for _ in range(2 * len(runs))), "requests share rings"
+    held.hold()
+
+
+def test_the_client_with_the_least_time_is_next(
+    server: DeviceServer, remote: RemoteDevice, held: HeldGate
+) -> None:
+    """The third execution of a client waits for the first one of another, which came later."""
+    other = connect(str(server.address))
+    try:
+        crowd = remote.prepare_model(slow(256), PrepareOptions())
+        honest = other.prepare_model(slow(256), PrepareOptions())
+        runs = {name: (crowd, slow_request(256)) for name in ("first", "second", "third")}
+        runs["honest"] = (honest, slow_request(256))
+        rings_of_their_own(held, runs)
+        threads = {}
+        for number, (name, each) in enumerate(runs.items(), 1):
+            threads[name] = Run(*each)
+            wait_until(lambda number=number: held.waiting == number)  # type: ignore[misc]
+        held.release()
+        for thread in threads.values():
+            thread.join(60)
+            assert thread.error is None
+    finally:
         other.close()
+    ended = sorted(threads, key=lambda name: threads[name].ended_s)
     assert ended.index("honest") < ended.index("third")
-    assert ended[0] == "first"
+
+
+# Executions that are left to runners
+
+
+@pytest.fixture
+def waiting(remote: RemoteDevice, held: HeldGate) -> Callable[[Caller], Run]:
+    """Returns a function that begins an execution, which waits until `held.release`."""
+
+    def begin(caller: Caller, options: ExecuteOptions = RUN) -> Run:
+        held.hold()
+        thread = Run(caller._prepared, caller.request, options)
+        wait_until(lambda: held.waiting == 1)
+        return thread
+
+    return begin
+
+
+def runners() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "neurald runner"]
+
+
+def test_a_runner_runs_what_waits(
+    server: DeviceServer, remote: RemoteDevice, held: HeldGate, waiting: Callable[[Caller], Run]
+) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    caller.run(0)
+    for value in range(5):
+        caller.values[:] = value
+        thread = waiting(caller)
+        held.release()
+        thread.join(60)
+        assert thread.error is None
+        assert caller.result.tolist() == [value + 1] * 3
+        caller.run(value)
+    assert native(server) == 10
+    wait_until(lambda: not runners())
+    thread = waiting(caller)
+    assert runners(), "they come back"
+    held.release()
+    thread.join(60)
+    assert native(server) == 11
+
+
+def test_without_runners_python_goes_on(
+    server: DeviceServer, remote: RemoteDevice, held: HeldGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "neurald runner":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    held.hold()
+    for value in range(3):
+        caller.run(value)
+    assert server.handler.admission.gate.executions == 0
+    held.release()
+    caller.run(3)
+    assert native(server) == 1
+
+
+def test_what_waits_can_be_cancelled(
+    server: DeviceServer, remote: RemoteDevice, held: HeldGate, waiting: Callable[..., Run]
+) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    caller.run(0)
+    cancellation = Cancellation()
+    thread = waiting(caller, ExecuteOptions(cancellation=cancellation))
+    cancellation.cancel()
+    thread.join(60)
+    assert isinstance(thread.error, Cancelled)
+    wait_until(lambda: held.waiting == 0)
+    held.release()
+    caller.run(1)
+
+
+@pytest.mark.parametrize("gone", ["client", "session", "model"])
+def test_what_waits_ends_with_its_client(
+    server: DeviceServer,
+    remote: RemoteDevice,
+    held: HeldGate,
+    waiting: Callable[[Caller], Run],
+    gone: str,
+    ring_count: Callable[[], int],
+) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    caller.run(0)
+    thread = waiting(caller)
+    (session,) = server.handler.sessions.all()
+    if gone == "client":
+        remote.close()
+    elif gone == "session":
+        server.handler.sessions.close(session)
+    else:
+        (number,) = session._models._objects
+        session.release_model(number)
+        held.release()
+        thread.join(60)
+        assert thread.error is None, "it was under way"
+        with pytest.raises(BadData, match="prepared model"):
+            caller.run(1)
+        return
+    wait_until(lambda: held.waiting == 0 and ring_count() == 0)
+    thread.join(60)
+    assert isinstance(thread.error, DeadObject)
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, NativeRing)]
+
+
+def test_python_reports_what_is_wrong_with_what_has_waited(
+    server: DeviceServer, remote: RemoteDevice, held: HeldGate
+) -> None:
+    gatherer = Gatherer(remote.prepare_model(gather(), PrepareOptions()))
+    gatherer.run(0)
+    for number in range(3):
+        held.hold()
+        gatherer.places[:] = LENGTH
+        thread = Run(gatherer._prepared, gatherer.request)
+        wait_until(lambda: held.waiting == 1)
+        held.release()
+        thread.join(60)
+        assert isinstance(thread.error, OpFailed)
+        gatherer.run(number)
+        gatherer.run(number)
+    assert native(server) == 3
+    wait_until(lambda: server.handler.admission.calls == 0)
+
+
+def test_a_runner_that_hangs_is_replaced(server: DeviceServer, remote: RemoteDevice, held: HeldGate) -> None:
+    """The client whose execution hangs is told; others go on meanwhile."""
+    other = connect(str(server.address))
+    admission = server.handler.admission
+    watchdog = admission._watchdog
+    limit_s = watchdog._limit_s
+    try:
+        caller = Caller(other.prepare_model(addition(ONES), PrepareOptions()))
+        hanging = remote.prepare_model(slow(), PrepareOptions()), slow_request()
+        caller.run(0)
+        hanging[0].execute(hanging[1], RUN)
+        held.hold()
+        thread = Run(*hanging)
+        wait_until(lambda: held.waiting == 1)
+        watchdog._limit_s = 0.0  # each execution hangs from now on
+        watchdog._interval_s = 0.001
+        held.release()
+        wait_until(lambda: len(server.handler.sessions.all()) == 1)
+        watchdog._limit_s = limit_s
+        for value in range(20):
+            caller.run(value)
+        thread.join(60)
+        assert isinstance(thread.error, DeadObject)
+        wait_until(lambda: not admission.is_hanging and admission.calls == 0)
+        held.hold()
+        thread = Run(caller._prepared, caller.request)
+        wait_until(lambda: held.waiting == 1)
+        held.release()
+        thread.join(60)
+        assert thread.error is None
+    finally:
+        other.close()
+
+
+def test_packets_that_come_while_others_are_read_do_not_keep_python(
+    server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = RingServer._handle
+
+    def announced(self: RingServer, kind: int, packet: Packet) -> None:
+        """The client announces a packet, which is read before the loop looks at the number again."""
+        self._ring._words[PACKETS] += 1
+        handle(self, kind, packet)
+
+    monkeypatch.setattr(RingServer, "_handle", announced)
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    for value in range(10):
+        caller.run(value)
+    assert native(server) == 9
 
 
 def test_an_execution_that_hangs_is_given_up(tmp_path: Path) -> None:

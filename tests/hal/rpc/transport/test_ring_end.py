@@ -1,5 +1,6 @@
 """The ends of a ring wait: they poll while that is short and a core is free for it."""
 
+import select
 import socket
 import threading
 import time
@@ -129,6 +130,20 @@ def test_a_sleeping_end_is_woken(ends: tuple[RingEnd, RingEnd]) -> None:
     assert daemon.sleep(None)
     daemon.take()
     assert not daemon.has_entry
+
+
+@pytest.mark.skipif(not ring_end.STORES_IN_ORDER, reason="packets name entries on this machine")
+def test_a_cancellation_wakes_native_code_that_sleeps(ends: tuple[RingEnd, RingEnd]) -> None:
+    client, daemon = ends
+    client.put(b"x")
+    daemon.take()
+    client.cancel(1)
+    assert daemon.is_cancelled
+    assert not select.select([daemon._connection], [], [], 0)[0], "it does not sleep"
+    daemon.always_wake()
+    client.cancel(1)
+    assert select.select([daemon._connection], [], [], 0)[0]
+    assert not daemon.sleep(0.0)
 
 
 def after(ends: tuple[RingEnd, RingEnd], entries: int) -> None:
