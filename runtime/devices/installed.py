@@ -6,10 +6,11 @@ removed.
 """
 
 import logging
+import os
 import re
 import sys
+from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -52,7 +53,7 @@ def drivers_on_demand() -> tuple[Address, ...]:
         if settings.is_unexpected:
             _LOGGER.warning("drivers are not started on demand: %s", settings.obstacle)
         return ()
-    names = _installed(_key()) if settings.drivers is None else settings.drivers
+    names = _installed(_places()) if settings.drivers is None else settings.drivers
     machine = machine_directory() if machine_user() is not None else None
     addresses = []
     for name in names[:_MAX_DRIVERS]:
@@ -66,21 +67,30 @@ def drivers_on_demand() -> tuple[Address, ...]:
     return tuple(addresses)
 
 
-def _key() -> str:
-    """Returns a value that changes when packages are installed or removed."""
+def _places() -> tuple[tuple[str, int], ...]:
+    """Returns where packages are, and when that last changed: when one is installed or removed."""
+    places = []
+    for entry in sys.path:
+        # This happens in each listing of devices, and objects of pathlib take much longer.
+        place = os.path.abspath(entry)  # noqa: PTH100
+        try:
+            places.append((place, os.stat(place).st_mtime_ns))  # noqa: PTH116
+        except (OSError, ValueError):  # it does not exist, or is no path
+            continue
+    return tuple(places)
+
+
+def _key(places: Iterable[tuple[str, int]]) -> str:
     digest = new_digest()
     digest.update(f"{__version__} {sys.version}".encode())
-    for place in map(Path, sys.path):
-        try:
-            changed_ns = place.stat().st_mtime_ns
-        except OSError:
-            continue
-        digest.update(f"\0{place.absolute()}\0{changed_ns}".encode(errors="surrogateescape"))
+    for place, changed_ns in places:
+        digest.update(f"\0{place}\0{changed_ns}".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
 @lru_cache(maxsize=1)
-def _installed(key: str) -> tuple[str, ...]:
+def _installed(places: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    key = _key(places)
     for content in kept_file.contents(_FILE):
         try:
             kept = msgspec.json.decode(content, type=_Kept)

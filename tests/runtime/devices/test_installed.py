@@ -54,6 +54,18 @@ def test_packages_are_looked_at_when_they_have_changed(
     assert len(looked) == 2
 
 
+def test_relative_places_are_those_of_the_current_directory(
+    looked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr("sys.path", [*sys.path, "", "in\0valid"])
+    for name in ("one", "other", "other"):
+        monkeypatch.chdir(tmp_path / name)
+        assert names() == ["gpu", "npu"]
+    assert len(looked) == 2
+
+
 def test_the_configuration_precedes_packages(
     looked: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
