@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import tracemalloc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -259,3 +260,58 @@ def test_everything_is_released_with_the_last_reference() -> None:
         assert owners[1]() is None
     finally:
         gc.enable()
+
+
+#: What `run` may allocate beyond its output and an input that it has to convert.
+_FEW_BYTES = 50_000
+_LARGE = (256, 256)
+
+
+def large_inputs() -> dict[str, tuple[Any, int, bool]]:
+    """Returns inputs of all kinds: (input, copies that are needed of it, whether it is accepted)."""
+    values = numbers(3, _LARGE)
+    constant = values.copy()
+    constant.flags.writeable = False
+    wide = np.zeros((_LARGE[0], 2 * _LARGE[1]), np.float32)
+    unaligned = np.frombuffer(bytes(values.nbytes + 1), np.uint8)[1:].view(np.float32).reshape(_LARGE)
+    return {
+        "array": (values, 0, True),
+        "read-only": (constant, 0, True),
+        "strided": (wide[:, ::2], 1, True),
+        "column-major": (np.asfortranarray(values), 1, True),
+        "unaligned": (unaligned, 1, True),
+        "list": (values.tolist(), 1, True),
+        "another type": (values.astype(np.float64), 0, False),
+        "swapped bytes": (values.astype(">f4"), 0, False),
+        "another shape": (values[1:], 0, False),
+        "no array": (object(), 0, False),
+    }
+
+
+@pytest.mark.parametrize("has_functions", [True, False], ids=["functions", "regular"])
+def test_a_large_run_allocates_its_output_once(has_functions: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_functions:
+        monkeypatch.delattr(CpuPreparedModel, "create_array_function")
+        monkeypatch.delattr(CpuPreparedModel, "create_short_execution")
+    compilation = compiled(add_model(_LARGE))
+    other = np.zeros(_LARGE, np.float32)
+    size = other.nbytes
+    found = {}
+    for name, (given, copies, is_accepted) in large_inputs().items():
+        result: Any = None
+        for is_counted in (False, False, True):
+            del result
+            if is_counted:
+                tracemalloc.start()
+            result = nd.BadData("")
+            try:
+                (result,) = compilation.run(given, other)
+            except nd.BadData as error:
+                result = error.with_traceback(None)
+        held, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert isinstance(result, np.ndarray) is is_accepted, (name, result)
+        allowed = size * (1 + copies) + _FEW_BYTES
+        if peak > allowed or held > size * is_accepted + _FEW_BYTES:
+            found[name] = peak / size, held / size
+    assert not found, "(peak, held), in sizes of the output"
