@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import product
 
 from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.analysis.weight_exponent import is_weight_exponent
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
@@ -37,7 +38,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
 from neurald.drivers.cpu.emit.math.quotients import quotient, quotient_of
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
-from neurald.drivers.cpu.emit.math.vector_math import exp, limited_exponent
+from neurald.drivers.cpu.emit.math.vector_math import MIN_WEIGHT_EXPONENT, exp, limited_exponent, weight
 from neurald.drivers.cpu.emit.op_table import (
     apply_value,
     computed,
@@ -260,8 +261,11 @@ class Statements:
                 return quotient(v, divided, self._vector(divided.dividend))
             limited = limited_exponent(expression)
             if limited is not None:
-                is_zero, exponent = (self._vector(each) for each in limited)
-                return exp(v, computed(expression, v.lanes), exponent, is_zero)
+                is_below, exponent, limit = limited
+                x = self._vector(exponent)
+                if limit >= MIN_WEIGHT_EXPONENT and is_weight_exponent(exponent):
+                    return weight(v, x, limit)
+                return exp(v, computed(expression, v.lanes), x, self._vector(is_below))
             arguments = [(computed(each, v.lanes), self._vector(each)) for each in expression.arguments]
             return apply_value(v, expression, arguments)
         raise AssertionError("the sum of a contraction has no value in this scope")

@@ -49,6 +49,9 @@ from neurald.hal.records import replace
 _MAX_ROW_LENGTH = 1 << 13
 #: Number of unrolled vectors of a row.
 _MAX_UNROLLED_VECTORS = 4
+#: With at most this many registers, functions of at least this cost are computed one vector at a
+#: time; processors overlap several.
+_FEW_REGISTERS, _MIN_COSTLY = 16, 8.0
 #: Size of a lane.
 _LANE_BYTES = 4
 #: Cycles of a horizontal reduction, and per row.
@@ -221,6 +224,20 @@ def _is_worth_keeping(reduction: Reduce, kernel: Kernel) -> bool:
     return is_costly and any(each is element for each in kernel.expressions)
 
 
+def _is_costly(body: Expression) -> bool:
+    """Returns True if an element has expensive functions besides those in its reductions."""
+    pending, seen = [body], {body}
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Apply) and op_cost(each.op) >= _MIN_COSTLY:
+            return True
+        if not isinstance(each, Reduce):
+            operands = set(each.operands) - seen
+            seen |= operands
+            pending += operands
+    return False
+
+
 def _passes_nan_on(reduction: Reduce, rows: RowWiseKernel) -> bool:
     """Returns True if a row with NaN becomes NaN, whatever the result of a maximum or minimum is.
 
@@ -279,7 +296,8 @@ class RowWriter:
         native, length = target.lanes(_LANE_BYTES), rows.length
         self._is_open = isinstance(length, Extent)
         self._is_written_out = not self._is_open and length <= _MAX_UNROLLED_VECTORS * native
-        #: Number of elements computed at once.
+        #: Number of elements computed at once, and of elements with expensive functions, whose
+        #: numbers need most of few registers.
         if self._is_written_out:
             self.lanes = min(native, 1 << (length.bit_length() - 1))
         else:
@@ -288,7 +306,7 @@ class RowWriter:
                 (native * count for count in (4, 2, 1)),
                 key=lambda lanes: -(-estimate(length) // lanes) * (lanes / native + 0.5),
             )
-        self._v = Vector(code, target, self.lanes)
+        self._costly_lanes = min(self.lanes, native) if target.registers <= _FEW_REGISTERS else self.lanes
         #: Kept vectors by their start in the row.
         self._parts: dict[str, str] = {}
 
@@ -314,23 +332,31 @@ class RowWriter:
         for reduction in self._rows.reductions:
             known[reduction] = self._reduced(reduction, known)
 
+        lanes = self._lanes_for(self._rows.kernel.body)
+
         def part(_: Sequence[str], begin: str, is_new: str | None) -> list[str]:
-            store(self._finishing(known, begin, is_new))
+            store(self._finishing(known, begin, is_new, lanes))
             return []
 
-        self._over_parts([], part)
+        self._over_parts(lanes, [], part)
 
-    def _over_parts(self, carried: Sequence[tuple[str, str]], write: _Part) -> list[str]:
+    def _lanes_for(self, body: Expression) -> int:
+        """Returns the number of elements that are computed at once."""
+        return self._costly_lanes if _is_costly(body) else self.lanes
+
+    def _over_parts(self, lanes: int, carried: Sequence[tuple[str, str]], write: _Part) -> list[str]:
         """Writes instructions for each vector of a row.
 
         Args:
+            lanes: number of elements of a vector.
             carried: types and initial values.
             write: writes a vector.
 
         Returns:
             The carried values after the last vector.
         """
-        state, length, lanes = [start for _, start in carried], self._rows.length, self.lanes
+        state, length = [start for _, start in carried], self._rows.length
+        v = Vector(self._code, self._target, lanes)
         whole = length // lanes * lanes
         if self._is_written_out:
             for begin in range(0, whole, lanes):
@@ -340,22 +366,22 @@ class RowWriter:
                 loop.results = write(loop.carried, loop.index, None)
             state = loop.results
         if self._is_open:
-            return write(state, str(whole), first_lanes(self._v, length % lanes))
+            return write(state, str(whole), first_lanes(v, length % lanes))
         if whole < length:
             first = length - lanes
-            is_new = self._v.numbers("i1", [first + lane >= whole for lane in range(lanes)])
+            is_new = v.numbers("i1", [first + lane >= whole for lane in range(lanes)])
             state = write(state, str(first), is_new)
         return state
 
     def _statements(
-        self, names: Mapping[Expression, str], along: Axis, begin: str, is_new: str | None
+        self, names: Mapping[Expression, str], along: Axis, begin: str, is_new: str | None, lanes: int
     ) -> Statements:
         return Statements(
             self._code,
             self._target,
             self._pointers,
             {**names, along: begin},
-            lanes=self.lanes,
+            lanes=lanes,
             along=along,
             # The last vector of a row of open length does not overlap the one before.
             mask=is_new if self._is_open else None,
@@ -363,42 +389,45 @@ class RowWriter:
 
     def _reduced(self, reduction: Reduce, names: Mapping[Expression, str]) -> str:
         """Reduces the row and returns the result."""
-        v, (along,) = self._v, reduction.axes
-        element, start = computed(reduction, self.lanes), identity_text(v, reduction)
+        (along,), lanes = reduction.axes, self._lanes_for(reduction.body)
+        v = Vector(self._code, self._target, lanes)
+        element, start = computed(reduction, lanes), identity_text(v, reduction)
         ignores_nan = is_number(reduction.body) or _passes_nan_on(reduction, self._rows)
 
         def part(totals: Sequence[str], begin: str, is_new: str | None) -> list[str]:
-            value = self._statements(names, along, begin, is_new).value(reduction.body)
+            value = self._statements(names, along, begin, is_new, lanes).value(reduction.body)
             if reduction is self._rows.kept:
-                self._keep(begin, value)
+                self._keep(v, begin, value)
             if is_new is not None:
                 value = v.select(is_new, element, value, start)
             kind, how = reduction.type, reduction.reduction
             return [combine(v, how, kind, element, totals[0], value, ignores_nan=ignores_nan)]
 
-        (total,) = self._over_parts([(v.type(element), start)], part)
+        (total,) = self._over_parts(lanes, [(v.type(element), start)], part)
         return reduce_lanes(v, reduction, element, total, ignores_nan=ignores_nan)
 
-    def _keep(self, begin: str, value: str) -> None:
+    def _keep(self, v: Vector, begin: str, value: str) -> None:
         """Keeps the elements of a vector."""
         if self._is_written_out:
             self._parts[begin] = value
             return
         at = address(self._code, self._scratch, multiple(self._code, begin, _LANE_BYTES))
-        self._code.effect(f"store {self._v.type('float')} {value}, ptr {at}, align {_LANE_BYTES}")
+        self._code.effect(f"store {v.type('float')} {value}, ptr {at}, align {_LANE_BYTES}")
 
-    def _kept(self, begin: str) -> str:
+    def _kept(self, begin: str, lanes: int) -> str:
         """Returns the kept elements of a vector."""
         if self._is_written_out:
             return self._parts[begin]
         at = address(self._code, self._scratch, multiple(self._code, begin, _LANE_BYTES))
-        return self._code.fresh(f"load {self._v.type('float')}, ptr {at}, align {_LANE_BYTES}")
+        return self._code.fresh(f"load <{lanes} x float>, ptr {at}, align {_LANE_BYTES}")
 
-    def _finishing(self, names: Mapping[Expression, str], begin: str, is_new: str | None) -> Statements:
+    def _finishing(
+        self, names: Mapping[Expression, str], begin: str, is_new: str | None, lanes: int
+    ) -> Statements:
         """Returns statements that compute the elements of a vector of the row."""
         kernel = self._rows.kernel
         known = dict(names)
         known.update(
-            (each, self._kept(begin)) for each in walk(kernel.body) if isinstance(each, AccumulatorRef)
+            (each, self._kept(begin, lanes)) for each in walk(kernel.body) if isinstance(each, AccumulatorRef)
         )
-        return self._statements(known, kernel.axes[-1], begin, is_new)
+        return self._statements(known, kernel.axes[-1], begin, is_new, lanes)

@@ -1,7 +1,7 @@
 ; attention, 3 rows of 9
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
 declare i64 @llvm.smin.i64(i64, i64)
-define void @k624df03e5721cca8(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k394f2a0ad45c32e1(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v1 = getelementptr i8, ptr %scratch, i64 512
   %v2 = getelementptr i8, ptr %scratch, i64 704
   %v3 = getelementptr i8, ptr %scratch, i64 896
@@ -25,15 +25,14 @@ define void @k624df03e5721cca8(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2
   %v196 = icmp slt <8 x i32> %v175, splat (i32 3)
   %v197 = select <8 x i1> %v196, <8 x float> splat (float 0x0000000000000000), <8 x float> splat (float 0xC7EFF933C0000000)
   %v199 = getelementptr float, ptr %v1, i64 33
-  %v235 = bitcast <8 x float> splat (float 0x4168000000000000) to <8 x i32>
   br label %v4.before
 v4.before:
   br label %v4
 v4:
-  %v5 = phi i64 [ %begin, %v4.before ], [ %v415, %v4.next ]
-  %v6 = phi i64 [ %begin, %v4.before ], [ %v413, %v4.next ]
-  %v415.more = icmp slt i64 %v5, %end
-  br i1 %v415.more, label %v4.turn, label %v4.after
+  %v5 = phi i64 [ %begin, %v4.before ], [ %v390, %v4.next ]
+  %v6 = phi i64 [ %begin, %v4.before ], [ %v388, %v4.next ]
+  %v390.more = icmp slt i64 %v5, %end
+  br i1 %v390.more, label %v4.turn, label %v4.after
 v4.turn:
   %v7 = sub i64 %v5, %begin
   %v8 = icmp eq i64 %v7, 0
@@ -246,7 +245,7 @@ v70.after:
 v201.before:
   br label %v201
 v201:
-  %v202 = phi i64 [ 0, %v201.before ], [ %v306, %v201.next ]
+  %v202 = phi i64 [ 0, %v201.before ], [ %v281, %v201.next ]
   %v203 = mul i64 %v202, 16
   %v204 = getelementptr float, ptr %v200, i64 %v203
   %v205 = load <8 x float>, ptr %v204, align 4
@@ -273,212 +272,188 @@ v201:
   %v226 = insertelement <8 x float> poison, float %v225, i64 0
   %v227 = shufflevector <8 x float> %v226, <8 x float> poison, <8 x i32> zeroinitializer
   %v228 = fsub <8 x float> %v205, %v227
-  %v229 = fcmp olt <8 x float> %v228, splat (float 0xC051533340000000)
-  %v230 = select <8 x i1> %v229, <8 x float> splat (float 0x0000000000000000), <8 x float> %v228
-  %v231 = fcmp ogt <8 x float> %v230, splat (float 0x4056400000000000)
-  %v232 = select <8 x i1> %v231, <8 x float> splat (float 0x4056400000000000), <8 x float> %v230
-  %v233 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v232, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v234 = bitcast <8 x float> %v233 to <8 x i32>
-  %v236 = sub <8 x i32> %v234, %v235
-  %v237 = fsub <8 x float> %v233, splat (float 0x4168000000000000)
-  %v238 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v237, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v232)
-  %v239 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v237, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v238)
-  %v240 = ashr <8 x i32> %v236, splat (i32 1)
-  %v241 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v239, <8 x float> splat (float 0x3F81229B40000000))
-  %v242 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v241, <8 x float> %v239, <8 x float> splat (float 0x3FA5556780000000))
-  %v243 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v242, <8 x float> %v239, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v244 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v243, <8 x float> %v239, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v245 = fmul <8 x float> %v239, %v239
-  %v246 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v245, <8 x float> %v244, <8 x float> %v239)
-  %v247 = fadd <8 x float> %v246, splat (float 0x3FF0000000000000)
-  %v248 = add <8 x i32> %v240, splat (i32 127)
-  %v249 = shl <8 x i32> %v248, splat (i32 23)
-  %v250 = bitcast <8 x i32> %v249 to <8 x float>
-  %v251 = fmul <8 x float> %v247, %v250
-  %v252 = sub <8 x i32> %v236, %v240
-  %v253 = add <8 x i32> %v252, splat (i32 127)
-  %v254 = shl <8 x i32> %v253, splat (i32 23)
-  %v255 = bitcast <8 x i32> %v254 to <8 x float>
-  %v256 = fmul <8 x float> %v251, %v255
-  %v257 = select <8 x i1> %v229, <8 x float> splat (float 0x0000000000000000), <8 x float> %v256
-  %v258 = fadd <8 x float> splat (float 0x0000000000000000), %v257
-  %v259 = fsub <8 x float> %v210, %v227
-  %v260 = fcmp olt <8 x float> %v259, splat (float 0xC051533340000000)
-  %v261 = select <8 x i1> %v260, <8 x float> splat (float 0x0000000000000000), <8 x float> %v259
-  %v262 = fcmp ogt <8 x float> %v261, splat (float 0x4056400000000000)
-  %v263 = select <8 x i1> %v262, <8 x float> splat (float 0x4056400000000000), <8 x float> %v261
-  %v264 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v263, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000000000000))
-  %v265 = bitcast <8 x float> %v264 to <8 x i32>
-  %v266 = sub <8 x i32> %v265, %v235
-  %v267 = fsub <8 x float> %v264, splat (float 0x4168000000000000)
-  %v268 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v267, <8 x float> splat (float 0xBFE62E4000000000), <8 x float> %v263)
-  %v269 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v267, <8 x float> splat (float 0xBEB7F7D1C0000000), <8 x float> %v268)
-  %v270 = ashr <8 x i32> %v266, splat (i32 1)
-  %v271 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F56BEBAE0000000), <8 x float> %v269, <8 x float> splat (float 0x3F81229B40000000))
-  %v272 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v271, <8 x float> %v269, <8 x float> splat (float 0x3FA5556780000000))
-  %v273 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v272, <8 x float> %v269, <8 x float> splat (float 0x3FC5554AE0000000))
-  %v274 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v273, <8 x float> %v269, <8 x float> splat (float 0x3FDFFFFFE0000000))
-  %v275 = fmul <8 x float> %v269, %v269
-  %v276 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v275, <8 x float> %v274, <8 x float> %v269)
-  %v277 = fadd <8 x float> %v276, splat (float 0x3FF0000000000000)
-  %v278 = add <8 x i32> %v270, splat (i32 127)
-  %v279 = shl <8 x i32> %v278, splat (i32 23)
-  %v280 = bitcast <8 x i32> %v279 to <8 x float>
-  %v281 = fmul <8 x float> %v277, %v280
-  %v282 = sub <8 x i32> %v266, %v270
-  %v283 = add <8 x i32> %v282, splat (i32 127)
-  %v284 = shl <8 x i32> %v283, splat (i32 23)
-  %v285 = bitcast <8 x i32> %v284 to <8 x float>
-  %v286 = fmul <8 x float> %v281, %v285
-  %v287 = select <8 x i1> %v260, <8 x float> splat (float 0x0000000000000000), <8 x float> %v286
-  %v288 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v287, <8 x float> splat (float 0x0000000000000000)
-  %v289 = fadd <8 x float> %v258, %v288
-  %v290 = shufflevector <8 x float> %v289, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v291 = shufflevector <8 x float> %v289, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v292 = fadd <4 x float> %v290, %v291
-  %v293 = shufflevector <4 x float> %v292, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v294 = shufflevector <4 x float> %v292, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v295 = fadd <2 x float> %v293, %v294
-  %v296 = extractelement <2 x float> %v295, i64 0
-  %v297 = extractelement <2 x float> %v295, i64 1
-  %v298 = fadd float %v296, %v297
-  %v299 = fdiv float 0x3FF0000000000000, %v298
-  %v300 = insertelement <8 x float> poison, float %v299, i64 0
-  %v301 = shufflevector <8 x float> %v300, <8 x float> poison, <8 x i32> zeroinitializer
-  %v302 = fmul <8 x float> %v257, %v301
-  %v303 = getelementptr float, ptr %v2, i64 %v203
-  store <8 x float> %v302, ptr %v303, align 4
-  %v304 = fmul <8 x float> %v287, %v301
-  %v305 = getelementptr float, ptr %v2, i64 %v208
-  store <8 x float> %v304, ptr %v305, align 4
+  %v229 = fcmp uge <8 x float> %v228, splat (float 0xC051533340000000)
+  %v230 = fcmp olt <8 x float> %v228, splat (float 0xC051533340000000)
+  %v231 = select <8 x i1> %v230, <8 x float> splat (float 0xC051533340000000), <8 x float> %v228
+  %v232 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v231, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
+  %v233 = fsub <8 x float> %v232, splat (float 0x4168000FE0000000)
+  %v234 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v233, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v231)
+  %v235 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v234, <8 x float> splat (float 0x3FA573CEA0000000))
+  %v236 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v235, <8 x float> %v234, <8 x float> splat (float 0x3FC555A780000000))
+  %v237 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v236, <8 x float> %v234, <8 x float> splat (float 0x3FDFFFDC00000000))
+  %v238 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v237, <8 x float> %v234, <8 x float> splat (float 0x3FEFFFFF60000000))
+  %v239 = bitcast <8 x float> %v232 to <8 x i32>
+  %v240 = shl <8 x i32> %v239, splat (i32 23)
+  %v241 = bitcast <8 x i32> %v240 to <8 x float>
+  %v242 = fmul <8 x float> %v234, %v241
+  %v243 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v242, <8 x float> %v238, <8 x float> %v241)
+  %v244 = select <8 x i1> %v229, <8 x float> %v243, <8 x float> splat (float 0x0000000000000000)
+  %v245 = fadd <8 x float> splat (float 0x0000000000000000), %v244
+  %v246 = fsub <8 x float> %v210, %v227
+  %v247 = fcmp uge <8 x float> %v246, splat (float 0xC051533340000000)
+  %v248 = fcmp olt <8 x float> %v246, splat (float 0xC051533340000000)
+  %v249 = select <8 x i1> %v248, <8 x float> splat (float 0xC051533340000000), <8 x float> %v246
+  %v250 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v249, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
+  %v251 = fsub <8 x float> %v250, splat (float 0x4168000FE0000000)
+  %v252 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v251, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v249)
+  %v253 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v252, <8 x float> splat (float 0x3FA573CEA0000000))
+  %v254 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v253, <8 x float> %v252, <8 x float> splat (float 0x3FC555A780000000))
+  %v255 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v254, <8 x float> %v252, <8 x float> splat (float 0x3FDFFFDC00000000))
+  %v256 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v255, <8 x float> %v252, <8 x float> splat (float 0x3FEFFFFF60000000))
+  %v257 = bitcast <8 x float> %v250 to <8 x i32>
+  %v258 = shl <8 x i32> %v257, splat (i32 23)
+  %v259 = bitcast <8 x i32> %v258 to <8 x float>
+  %v260 = fmul <8 x float> %v252, %v259
+  %v261 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v260, <8 x float> %v256, <8 x float> %v259)
+  %v262 = select <8 x i1> %v247, <8 x float> %v261, <8 x float> splat (float 0x0000000000000000)
+  %v263 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v262, <8 x float> splat (float 0x0000000000000000)
+  %v264 = fadd <8 x float> %v245, %v263
+  %v265 = shufflevector <8 x float> %v264, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v266 = shufflevector <8 x float> %v264, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v267 = fadd <4 x float> %v265, %v266
+  %v268 = shufflevector <4 x float> %v267, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v269 = shufflevector <4 x float> %v267, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v270 = fadd <2 x float> %v268, %v269
+  %v271 = extractelement <2 x float> %v270, i64 0
+  %v272 = extractelement <2 x float> %v270, i64 1
+  %v273 = fadd float %v271, %v272
+  %v274 = fdiv float 0x3FF0000000000000, %v273
+  %v275 = insertelement <8 x float> poison, float %v274, i64 0
+  %v276 = shufflevector <8 x float> %v275, <8 x float> poison, <8 x i32> zeroinitializer
+  %v277 = fmul <8 x float> %v244, %v276
+  %v278 = getelementptr float, ptr %v2, i64 %v203
+  store <8 x float> %v277, ptr %v278, align 4
+  %v279 = fmul <8 x float> %v262, %v276
+  %v280 = getelementptr float, ptr %v2, i64 %v208
+  store <8 x float> %v279, ptr %v280, align 4
   br label %v201.next
 v201.next:
-  %v306 = add i64 %v202, 1
-  %v306.more = icmp slt i64 %v306, 3
-  br i1 %v306.more, label %v201, label %v201.after
+  %v281 = add i64 %v202, 1
+  %v281.more = icmp slt i64 %v281, 3
+  br i1 %v281.more, label %v201, label %v201.after
 v201.after:
-  br label %v307.before
-v307.before:
-  br label %v307
-v307:
-  %v308 = phi i64 [ 0, %v307.before ], [ %v385, %v307.next ]
-  %v309 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v357, %v307.next ]
-  %v310 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v362, %v307.next ]
-  %v311 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v367, %v307.next ]
-  %v312 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v374, %v307.next ]
-  %v313 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v379, %v307.next ]
-  %v314 = phi <8 x float> [ splat (float 0x0000000000000000), %v307.before ], [ %v384, %v307.next ]
-  %v315 = mul i64 %v308, 4
-  %v316 = getelementptr i8, ptr %v2, i64 %v315
-  %v317 = mul i64 %v308, 32
-  %v318 = getelementptr i8, ptr %a3, i64 %v317
-  %v319 = load <8 x float>, ptr %v318, align 4
-  %v320 = load float, ptr %v316, align 4
-  %v321 = insertelement <8 x float> poison, float %v320, i64 0
-  %v322 = shufflevector <8 x float> %v321, <8 x float> poison, <8 x i32> zeroinitializer
-  %v323 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v322, <8 x float> %v319, <8 x float> %v309)
-  %v324 = getelementptr i8, ptr %v316, i64 64
-  %v325 = load float, ptr %v324, align 4
-  %v326 = insertelement <8 x float> poison, float %v325, i64 0
-  %v327 = shufflevector <8 x float> %v326, <8 x float> poison, <8 x i32> zeroinitializer
-  %v328 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v327, <8 x float> %v319, <8 x float> %v310)
-  %v329 = getelementptr i8, ptr %v316, i64 128
-  %v330 = load float, ptr %v329, align 4
-  %v331 = insertelement <8 x float> poison, float %v330, i64 0
-  %v332 = shufflevector <8 x float> %v331, <8 x float> poison, <8 x i32> zeroinitializer
-  %v333 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v332, <8 x float> %v319, <8 x float> %v311)
-  %v334 = getelementptr i8, ptr %v318, i64 32
-  %v335 = load <8 x float>, ptr %v334, align 4
-  %v336 = getelementptr i8, ptr %v316, i64 4
-  %v337 = load float, ptr %v336, align 4
-  %v338 = insertelement <8 x float> poison, float %v337, i64 0
-  %v339 = shufflevector <8 x float> %v338, <8 x float> poison, <8 x i32> zeroinitializer
-  %v340 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v339, <8 x float> %v335, <8 x float> %v312)
-  %v341 = getelementptr i8, ptr %v316, i64 68
-  %v342 = load float, ptr %v341, align 4
-  %v343 = insertelement <8 x float> poison, float %v342, i64 0
-  %v344 = shufflevector <8 x float> %v343, <8 x float> poison, <8 x i32> zeroinitializer
-  %v345 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v344, <8 x float> %v335, <8 x float> %v313)
-  %v346 = getelementptr i8, ptr %v316, i64 132
-  %v347 = load float, ptr %v346, align 4
-  %v348 = insertelement <8 x float> poison, float %v347, i64 0
-  %v349 = shufflevector <8 x float> %v348, <8 x float> poison, <8 x i32> zeroinitializer
-  %v350 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v349, <8 x float> %v335, <8 x float> %v314)
-  %v351 = getelementptr i8, ptr %v318, i64 64
-  %v352 = load <8 x float>, ptr %v351, align 4
-  %v353 = getelementptr i8, ptr %v316, i64 8
-  %v354 = load float, ptr %v353, align 4
-  %v355 = insertelement <8 x float> poison, float %v354, i64 0
-  %v356 = shufflevector <8 x float> %v355, <8 x float> poison, <8 x i32> zeroinitializer
-  %v357 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v356, <8 x float> %v352, <8 x float> %v323)
-  %v358 = getelementptr i8, ptr %v316, i64 72
-  %v359 = load float, ptr %v358, align 4
-  %v360 = insertelement <8 x float> poison, float %v359, i64 0
-  %v361 = shufflevector <8 x float> %v360, <8 x float> poison, <8 x i32> zeroinitializer
-  %v362 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v361, <8 x float> %v352, <8 x float> %v328)
-  %v363 = getelementptr i8, ptr %v316, i64 136
+  br label %v282.before
+v282.before:
+  br label %v282
+v282:
+  %v283 = phi i64 [ 0, %v282.before ], [ %v360, %v282.next ]
+  %v284 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v332, %v282.next ]
+  %v285 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v337, %v282.next ]
+  %v286 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v342, %v282.next ]
+  %v287 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v349, %v282.next ]
+  %v288 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v354, %v282.next ]
+  %v289 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v359, %v282.next ]
+  %v290 = mul i64 %v283, 4
+  %v291 = getelementptr i8, ptr %v2, i64 %v290
+  %v292 = mul i64 %v283, 32
+  %v293 = getelementptr i8, ptr %a3, i64 %v292
+  %v294 = load <8 x float>, ptr %v293, align 4
+  %v295 = load float, ptr %v291, align 4
+  %v296 = insertelement <8 x float> poison, float %v295, i64 0
+  %v297 = shufflevector <8 x float> %v296, <8 x float> poison, <8 x i32> zeroinitializer
+  %v298 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v297, <8 x float> %v294, <8 x float> %v284)
+  %v299 = getelementptr i8, ptr %v291, i64 64
+  %v300 = load float, ptr %v299, align 4
+  %v301 = insertelement <8 x float> poison, float %v300, i64 0
+  %v302 = shufflevector <8 x float> %v301, <8 x float> poison, <8 x i32> zeroinitializer
+  %v303 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v302, <8 x float> %v294, <8 x float> %v285)
+  %v304 = getelementptr i8, ptr %v291, i64 128
+  %v305 = load float, ptr %v304, align 4
+  %v306 = insertelement <8 x float> poison, float %v305, i64 0
+  %v307 = shufflevector <8 x float> %v306, <8 x float> poison, <8 x i32> zeroinitializer
+  %v308 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v307, <8 x float> %v294, <8 x float> %v286)
+  %v309 = getelementptr i8, ptr %v293, i64 32
+  %v310 = load <8 x float>, ptr %v309, align 4
+  %v311 = getelementptr i8, ptr %v291, i64 4
+  %v312 = load float, ptr %v311, align 4
+  %v313 = insertelement <8 x float> poison, float %v312, i64 0
+  %v314 = shufflevector <8 x float> %v313, <8 x float> poison, <8 x i32> zeroinitializer
+  %v315 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v314, <8 x float> %v310, <8 x float> %v287)
+  %v316 = getelementptr i8, ptr %v291, i64 68
+  %v317 = load float, ptr %v316, align 4
+  %v318 = insertelement <8 x float> poison, float %v317, i64 0
+  %v319 = shufflevector <8 x float> %v318, <8 x float> poison, <8 x i32> zeroinitializer
+  %v320 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v319, <8 x float> %v310, <8 x float> %v288)
+  %v321 = getelementptr i8, ptr %v291, i64 132
+  %v322 = load float, ptr %v321, align 4
+  %v323 = insertelement <8 x float> poison, float %v322, i64 0
+  %v324 = shufflevector <8 x float> %v323, <8 x float> poison, <8 x i32> zeroinitializer
+  %v325 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v324, <8 x float> %v310, <8 x float> %v289)
+  %v326 = getelementptr i8, ptr %v293, i64 64
+  %v327 = load <8 x float>, ptr %v326, align 4
+  %v328 = getelementptr i8, ptr %v291, i64 8
+  %v329 = load float, ptr %v328, align 4
+  %v330 = insertelement <8 x float> poison, float %v329, i64 0
+  %v331 = shufflevector <8 x float> %v330, <8 x float> poison, <8 x i32> zeroinitializer
+  %v332 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v331, <8 x float> %v327, <8 x float> %v298)
+  %v333 = getelementptr i8, ptr %v291, i64 72
+  %v334 = load float, ptr %v333, align 4
+  %v335 = insertelement <8 x float> poison, float %v334, i64 0
+  %v336 = shufflevector <8 x float> %v335, <8 x float> poison, <8 x i32> zeroinitializer
+  %v337 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v336, <8 x float> %v327, <8 x float> %v303)
+  %v338 = getelementptr i8, ptr %v291, i64 136
+  %v339 = load float, ptr %v338, align 4
+  %v340 = insertelement <8 x float> poison, float %v339, i64 0
+  %v341 = shufflevector <8 x float> %v340, <8 x float> poison, <8 x i32> zeroinitializer
+  %v342 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v341, <8 x float> %v327, <8 x float> %v308)
+  %v343 = getelementptr i8, ptr %v293, i64 96
+  %v344 = load <8 x float>, ptr %v343, align 4
+  %v345 = getelementptr i8, ptr %v291, i64 12
+  %v346 = load float, ptr %v345, align 4
+  %v347 = insertelement <8 x float> poison, float %v346, i64 0
+  %v348 = shufflevector <8 x float> %v347, <8 x float> poison, <8 x i32> zeroinitializer
+  %v349 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v348, <8 x float> %v344, <8 x float> %v315)
+  %v350 = getelementptr i8, ptr %v291, i64 76
+  %v351 = load float, ptr %v350, align 4
+  %v352 = insertelement <8 x float> poison, float %v351, i64 0
+  %v353 = shufflevector <8 x float> %v352, <8 x float> poison, <8 x i32> zeroinitializer
+  %v354 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v353, <8 x float> %v344, <8 x float> %v320)
+  %v355 = getelementptr i8, ptr %v291, i64 140
+  %v356 = load float, ptr %v355, align 4
+  %v357 = insertelement <8 x float> poison, float %v356, i64 0
+  %v358 = shufflevector <8 x float> %v357, <8 x float> poison, <8 x i32> zeroinitializer
+  %v359 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v358, <8 x float> %v344, <8 x float> %v325)
+  br label %v282.next
+v282.next:
+  %v360 = add i64 %v283, 4
+  %v360.more = icmp slt i64 %v360, 8
+  br i1 %v360.more, label %v282, label %v282.after
+v282.after:
+  %v361 = getelementptr i8, ptr %a3, i64 256
+  %v362 = load <8 x float>, ptr %v361, align 4
+  %v363 = getelementptr i8, ptr %v2, i64 32
   %v364 = load float, ptr %v363, align 4
   %v365 = insertelement <8 x float> poison, float %v364, i64 0
   %v366 = shufflevector <8 x float> %v365, <8 x float> poison, <8 x i32> zeroinitializer
-  %v367 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v366, <8 x float> %v352, <8 x float> %v333)
-  %v368 = getelementptr i8, ptr %v318, i64 96
-  %v369 = load <8 x float>, ptr %v368, align 4
-  %v370 = getelementptr i8, ptr %v316, i64 12
-  %v371 = load float, ptr %v370, align 4
-  %v372 = insertelement <8 x float> poison, float %v371, i64 0
-  %v373 = shufflevector <8 x float> %v372, <8 x float> poison, <8 x i32> zeroinitializer
-  %v374 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v373, <8 x float> %v369, <8 x float> %v340)
-  %v375 = getelementptr i8, ptr %v316, i64 76
-  %v376 = load float, ptr %v375, align 4
-  %v377 = insertelement <8 x float> poison, float %v376, i64 0
-  %v378 = shufflevector <8 x float> %v377, <8 x float> poison, <8 x i32> zeroinitializer
-  %v379 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v378, <8 x float> %v369, <8 x float> %v345)
-  %v380 = getelementptr i8, ptr %v316, i64 140
-  %v381 = load float, ptr %v380, align 4
-  %v382 = insertelement <8 x float> poison, float %v381, i64 0
-  %v383 = shufflevector <8 x float> %v382, <8 x float> poison, <8 x i32> zeroinitializer
-  %v384 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v383, <8 x float> %v369, <8 x float> %v350)
-  br label %v307.next
-v307.next:
-  %v385 = add i64 %v308, 4
-  %v385.more = icmp slt i64 %v385, 8
-  br i1 %v385.more, label %v307, label %v307.after
-v307.after:
-  %v386 = getelementptr i8, ptr %a3, i64 256
-  %v387 = load <8 x float>, ptr %v386, align 4
-  %v388 = getelementptr i8, ptr %v2, i64 32
-  %v389 = load float, ptr %v388, align 4
-  %v390 = insertelement <8 x float> poison, float %v389, i64 0
-  %v391 = shufflevector <8 x float> %v390, <8 x float> poison, <8 x i32> zeroinitializer
-  %v392 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v391, <8 x float> %v387, <8 x float> %v357)
-  %v393 = getelementptr i8, ptr %v2, i64 96
-  %v394 = load float, ptr %v393, align 4
-  %v395 = insertelement <8 x float> poison, float %v394, i64 0
-  %v396 = shufflevector <8 x float> %v395, <8 x float> poison, <8 x i32> zeroinitializer
-  %v397 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v396, <8 x float> %v387, <8 x float> %v362)
-  %v398 = getelementptr i8, ptr %v2, i64 160
-  %v399 = load float, ptr %v398, align 4
-  %v400 = insertelement <8 x float> poison, float %v399, i64 0
-  %v401 = shufflevector <8 x float> %v400, <8 x float> poison, <8 x i32> zeroinitializer
-  %v402 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v401, <8 x float> %v387, <8 x float> %v367)
-  %v403 = fadd <8 x float> %v392, %v374
-  %v404 = fadd <8 x float> %v397, %v379
-  %v405 = fadd <8 x float> %v402, %v384
-  %v406 = getelementptr float, ptr %a0, i64 %v67
-  store <8 x float> %v403, ptr %v406, align 4
-  %v407 = add i64 16, %v67
-  %v408 = getelementptr float, ptr %a0, i64 %v407
-  store <8 x float> %v404, ptr %v408, align 4
-  %v409 = add i64 32, %v67
-  %v410 = getelementptr float, ptr %a0, i64 %v409
-  store <8 x float> %v405, ptr %v410, align 4
-  %v411 = add i64 %v6, 1
-  %v412 = icmp eq i64 %v411, 2
-  %v413 = select i1 %v412, i64 0, i64 %v411
-  %v414 = zext i1 %v412 to i64
+  %v367 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v366, <8 x float> %v362, <8 x float> %v332)
+  %v368 = getelementptr i8, ptr %v2, i64 96
+  %v369 = load float, ptr %v368, align 4
+  %v370 = insertelement <8 x float> poison, float %v369, i64 0
+  %v371 = shufflevector <8 x float> %v370, <8 x float> poison, <8 x i32> zeroinitializer
+  %v372 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v371, <8 x float> %v362, <8 x float> %v337)
+  %v373 = getelementptr i8, ptr %v2, i64 160
+  %v374 = load float, ptr %v373, align 4
+  %v375 = insertelement <8 x float> poison, float %v374, i64 0
+  %v376 = shufflevector <8 x float> %v375, <8 x float> poison, <8 x i32> zeroinitializer
+  %v377 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v376, <8 x float> %v362, <8 x float> %v342)
+  %v378 = fadd <8 x float> %v367, %v349
+  %v379 = fadd <8 x float> %v372, %v354
+  %v380 = fadd <8 x float> %v377, %v359
+  %v381 = getelementptr float, ptr %a0, i64 %v67
+  store <8 x float> %v378, ptr %v381, align 4
+  %v382 = add i64 16, %v67
+  %v383 = getelementptr float, ptr %a0, i64 %v382
+  store <8 x float> %v379, ptr %v383, align 4
+  %v384 = add i64 32, %v67
+  %v385 = getelementptr float, ptr %a0, i64 %v384
+  store <8 x float> %v380, ptr %v385, align 4
+  %v386 = add i64 %v6, 1
+  %v387 = icmp eq i64 %v386, 2
+  %v388 = select i1 %v387, i64 0, i64 %v386
+  %v389 = zext i1 %v387 to i64
   br label %v4.next
 v4.next:
-  %v415 = add i64 %v5, 1
+  %v390 = add i64 %v5, 1
   br label %v4
 v4.after:
   ret void

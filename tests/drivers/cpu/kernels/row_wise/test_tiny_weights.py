@@ -100,7 +100,7 @@ def test_exponents_with_a_limit_are_recognised() -> None:
     limited = select(x < -76.0, -200.0, x)
     found = apply(Op.EXP, limited)
     assert isinstance(found, Apply)
-    assert limited_exponent(found) == (x < -76.0, x)
+    assert limited_exponent(found) == (x < -76.0, x, -76.0)
     others = (
         select(x < -110.0, -200.0, x),
         select(x < -76.0, -50.0, x),
@@ -111,3 +111,27 @@ def test_exponents_with_a_limit_are_recognised() -> None:
         other = apply(Op.EXP, exponent)
         assert isinstance(other, Apply)
         assert limited_exponent(other) is None
+
+
+@pytest.mark.parametrize("target", RUNNABLE, ids=lambda target: target.name)
+def test_errors_of_weights(target: Target) -> None:
+    """Powers of a softmax are within 2.5 units in the last place, and 5 where they are tiny."""
+    value = Value((3, 4000), Scalar.FLOAT32)
+    row, column, along = axis(3), axis(4000), axis(4000)
+    generator = np.random.default_rng(3)
+    given = np.stack([generator.uniform(low, 0, 4000) for low in (-1, -20, -90)]).astype(np.float32)
+    given[:, 17], given[2, 5] = 0, -1e30
+    largest = reduce(ReductionOp.MAXIMUM, (along,), load(value, (row, along)))
+    body = apply(Op.EXP, load(value, (row, column)) - largest)
+    routine = rows.routine(
+        Kernel(output=Value(value.shape, value.type), axes=(row, column), body=body), target
+    )
+    assert routine is not None
+    found, status = run(routine, {value: given}, target, functions=compiled([routine], target))
+    assert not status
+    exact = np.exp(given.astype(np.float64))
+    is_kept = given >= -76
+    units = np.abs(found[is_kept] - exact[is_kept]) / np.spacing(exact[is_kept].astype(np.float32))
+    assert units[given[is_kept] >= -20].max() <= 2.5
+    assert units.max() <= 5
+    assert not found[~is_kept].any()
