@@ -144,7 +144,7 @@ def compile_model(
             compilation.add(unit)
         if structured is not None:
             scope = structured.scope if structured.has_changing_lengths else None
-        compiler = _Compiler(target, generate, compilation, scope)
+        compiler = _Compiler(replace(target, is_relaxed=model.relaxed), generate, compilation, scope)
         if structured is None:
             names = _Names(model.main, positions)
             step = compiler.straight(model, names, input_shapes)

@@ -1,5 +1,7 @@
 """Specialised kernels for contractions, top-k, procedures and data movement. Other kernels use `render`."""
 
+import math
+
 from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.graph import (
     Attention,
@@ -107,16 +109,22 @@ def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine |
     from neurald.drivers.cpu.kernels.common import convolution, matrix_product
     from neurald.drivers.cpu.kernels.common.tile import is_too_narrow
     from neurald.drivers.cpu.kernels.gemm import depthwise, dot_products, tiled_product, winograd
+    from neurald.drivers.cpu.kernels.gemm.split import product as split_product
 
     if isinstance(node, DepthwiseConvolution):
         return depthwise.routine(kernel, node, target)
+    product = (
+        convolution.product_of(node) if isinstance(node, Convolution) else matrix_product.product_of(node)
+    )
+    if target.has_tiles and product.terms:
+        other = winograd.cycles_of(node, target) if isinstance(node, Convolution) else math.inf
+        found = split_product.routine(kernel, product, target, other)
+        if found is not None:
+            return found
     if isinstance(node, Convolution):
         found = winograd.routine(kernel, node, target) or depthwise.grouped_routine(kernel, node, target)
         if found is not None:
             return found
-    product = (
-        convolution.product_of(node) if isinstance(node, Convolution) else matrix_product.product_of(node)
-    )
     if not product.terms or is_too_narrow(product.positions, product.channels, target):
         return None
     return dot_products.float_routine(kernel, product, target) or tiled_product.routine(

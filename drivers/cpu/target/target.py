@@ -24,7 +24,9 @@ class Target(Struct, frozen=True, kw_only=True):
         has_byte_dots: True if there are dot products of four unsigned by four signed bytes.
         has_short_dots: True if there are dot products of two by two signed 16-bit values.
         has_half: True if there are conversions from and to float16.
-        has_tiles: True if there are products of tiles of bytes (AMX).
+        has_tiles: True if there are products of tiles of bytes and of bfloat16 (AMX).
+        is_relaxed: True if FLOAT32 may be computed with the precision of float16, as relaxed models
+            allow.
         needs: required features of the processor, as in /proc/cpuinfo.
         machine: the architecture, as `uname` names it.
     """
@@ -41,6 +43,7 @@ class Target(Struct, frozen=True, kw_only=True):
     needs: frozenset[str]
     machine: str = "x86_64"
     has_tiles: bool = False
+    is_relaxed: bool = False
 
     def lanes(self, size_bytes: int) -> int:
         """Returns the number of elements of this size in a register."""
@@ -56,7 +59,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             name="amx",
             cpu="cascadelake",
-            features="+fast-dpwssd,+amx-tile,+amx-int8",
+            features="+fast-dpwssd,+amx-tile,+amx-int8,+amx-bf16",
             vector_bytes=64,
             registers=32,
             has_fma=True,
@@ -64,7 +67,7 @@ TARGETS: Mapping[str, Target] = {
             has_short_dots=True,
             has_half=True,
             has_tiles=True,
-            needs=_AVX512 | {"avx512_vnni", "amx_tile", "amx_int8"},
+            needs=_AVX512 | {"avx512_vnni", "amx_tile", "amx_int8", "amx_bf16"},
         ),
         Target(
             name="avx512vnni",

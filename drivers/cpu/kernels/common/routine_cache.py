@@ -114,6 +114,7 @@ def _cache_key(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Ha
     values = tuple((value.shape, value.type, value.constant is None) for value in arguments)
     return (
         target.name,
+        target.is_relaxed,
         contraction,
         values,
         tuple(parts),

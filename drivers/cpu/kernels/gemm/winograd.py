@@ -139,6 +139,12 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         return estimate(self.blocks) * cycles
 
 
+def cycles_of(node: Convolution, target: Target) -> float:
+    """Returns the estimated cycles of a convolution; infinity if this method is unsupported."""
+    plan = _plan(node, target)
+    return math.inf if plan is None else plan.cycles
+
+
 def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None:
     """Returns the routine of a convolution, or None if this method is unsupported or slower."""
     plan = _plan(node, target)

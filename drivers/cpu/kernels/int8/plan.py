@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate, is_zero
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.common.tile_registers import TILE_ROWS, TILE_WORDS
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, padded_width
-from neurald.drivers.cpu.kernels.int8.scheme import TILE_ROWS, TILE_WORDS, Scheme
+from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.hal.records import replace
 
 #: Limits on a block's packed inputs: they stay in the second-level cache, or in the first if

@@ -13,8 +13,6 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.target import Target
 
 WORD_BYTES = 4
-#: Maximum rows of a tile, and words of its rows.
-TILE_ROWS = TILE_WORDS = 16
 
 
 class Scheme(Struct, frozen=True, kw_only=True):

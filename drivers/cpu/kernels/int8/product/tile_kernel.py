@@ -6,25 +6,18 @@ and the beginning of the next one are computed too, and ignored. Tiles of weight
 are read in place from a panel, which has a row of vectors for each word. Sums are tiles that begin
 with the panel's initial sums, and are stored to memory at the end, since other instructions cannot
 read tiles.
-
-Intel's Software Developer's Manual describes the instructions, and the 64 bytes that configure the
-shapes of tiles.
 """
 
-import struct
 from functools import cached_property
 
 from neurald.drivers.compiler.ir.extent import Extent, is_one
 from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.kernels.common import tile_registers
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.target.routine import NAME
 
-_PALETTE = 1
-_REGISTERS = 8
-#: Offset of the numbers of rows in the configuration.
-_ROWS_OFFSET = 48
 #: Name and parameters of the function that computes the sums of a tile.
 _FUNCTION = f"@{NAME}.tiles"
 _PARAMETERS = ("%source", "%panel", "%totals")
@@ -51,33 +44,16 @@ class TileMicroKernel:
 
     def configure(self, code: Instructions) -> None:
         """Sets the shapes of the tile registers of this thread."""
-        rows, columns = [0] * (2 * _REGISTERS), [0] * (2 * _REGISTERS)
         words, lanes, positions = self._plan.tile_words, self._plan.scheme.lanes, self._plan.tile_rows
-        # Open numbers of positions are stored below.
-        known = 0 if isinstance(positions, Extent) else positions
         sums = [each for row in self._sums for each in row]
-        for registers, height, width in (
-            (sums, known, lanes),
-            (self._inputs, known, words),
-            (self._weights, words, lanes),
-        ):
-            for each in registers:
-                rows[each], columns[each] = height, width * WORD_BYTES
-        content = struct.pack("<B15x16H16B", _PALETTE, *columns, *rows)
-        memory = code.fresh(f"alloca [{len(content)} x i8], align 64")
-        for offset in range(0, len(content), 8):
-            (word,) = struct.unpack_from("<q", content, offset)
-            code.effect(f"store i64 {word}, ptr {address(code, memory, str(offset))}, align 8")
-        if isinstance(positions, Extent):
-            narrow = code.value(f"trunc i64 {positions} to i8")
-            for each in (*sums, *self._inputs):
-                at = address(code, memory, str(_ROWS_OFFSET + each))
-                code.effect(f"store i8 {narrow}, ptr {at}, align 1")
-        _call(code, "ldtilecfg", f"ptr {memory}")
+        shapes = dict.fromkeys(sums, (positions, lanes))
+        shapes.update(dict.fromkeys(self._inputs, (positions, words)))
+        shapes.update(dict.fromkeys(self._weights, (words, lanes)))
+        tile_registers.configure(code, shapes)
 
     def release(self, code: Instructions) -> None:
-        """Frees the tile registers of this thread, whose state is large."""
-        _call(code, "tilerelease", "")
+        """Frees the tile registers of this thread."""
+        tile_registers.release(code)
 
     def call(self, code: Instructions, source: str, panel: str, totals: str) -> None:
         """Calls a function that stores the sums to memory.
@@ -117,7 +93,7 @@ class TileMicroKernel:
         for row in self._sums:
             for number, each in enumerate(row):
                 # A distance of 0 between the rows repeats the first one.
-                _load(code, each, address(code, panel, str(number * vector)), 0)
+                tile_registers.load_tile(code, each, address(code, panel, str(number * vector)), 0)
         weights = address(code, panel, str(self._head))
         with code.loop("0", str(product.rows.taps)) as rows:
             line = address(code, source, self._times(code, rows.index, self._line_bytes))
@@ -134,18 +110,18 @@ class TileMicroKernel:
         for row, first in zip(self._sums, self._firsts, strict=True):
             for number, each in enumerate(row):
                 at = address(code, totals, self._times(code, str(self._line), first), str(number * vector))
-                _call(code, "tilestored64", f"i8 {each}, ptr {at}, i64 {self._line}")
+                tile_registers.store_tile(code, each, at, self._line)
 
     def _add(self, code: Instructions, source: str, weights: str) -> None:
         """Adds the products of a tile's words."""
         vector = self._plan.scheme.target.vector_bytes
         for number, each in enumerate(self._weights):
-            _load(code, each, address(code, weights, str(number * vector)), self._line)
+            tile_registers.load_tile(code, each, address(code, weights, str(number * vector)), self._line)
         for inputs, sums, first in zip(self._inputs, self._sums, self._firsts, strict=True):
             at = address(code, source, self._times(code, str(self._distance), first))
-            _load(code, inputs, at, self._distance)
+            tile_registers.load_tile(code, inputs, at, self._distance)
             for each, factors in zip(sums, self._weights, strict=True):
-                _call(code, "tdpbusd", f"i8 {each}, i8 {inputs}, i8 {factors}")
+                tile_registers.multiply_tiles(code, "tdpbusd", each, inputs, factors)
 
     def _times(self, code: Instructions, name: str, number: int) -> str:
         """Multiplies a name or number by a number that may be open."""
@@ -174,17 +150,6 @@ class TileMicroKernel:
         if isinstance(last, Extent):
             return [-(-last * row // (count - 1)) if row else 0 for row in range(count)]
         return [min(row * plan.tile_rows, last) for row in range(count)]
-
-
-def _load(code: Instructions, register: int, pointer: str, distance: int) -> None:
-    _call(code, "tileloadd64", f"i8 {register}, ptr {pointer}, i64 {distance}")
-
-
-def _call(code: Instructions, name: str, arguments: str) -> None:
-    """Calls an intrinsic without a result."""
-    kinds = ", ".join(each.split()[0] for each in arguments.split(", ") if each)
-    code.declarations.add(f"declare void @llvm.x86.{name}({kinds})")
-    code.effect(f"call void @llvm.x86.{name}({arguments})")
 
 
 def _typed(names: tuple[str, ...], numbers: tuple[str, ...]) -> str:
