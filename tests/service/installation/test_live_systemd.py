@@ -1,5 +1,9 @@
-"""The user's units in a real systemd: installed, started by a connection, restarted, and drained."""
+"""Units in a real systemd: installed, started by a connection, restarted, and drained.
 
+Those of the machine serve real users of it, who are in the service's group or not.
+"""
+
+import json
 import signal
 import sys
 from pathlib import Path
@@ -67,7 +71,7 @@ def test_the_users_service_lives(tmp_path: Path) -> None:
         assert systemd.show(_SERVICE, "ActiveState") == "inactive"
 
         # The first connection starts the manager, which starts the driver.
-        assert compute(systemd) == "3.0"
+        wait_until(lambda: compute(systemd) == "3.0")
         assert systemd.show(_SERVICE, "ActiveState") == "active"
         first = systemd.show(_SERVICE, "MainPID")
 
@@ -93,3 +97,87 @@ def test_the_users_service_lives(tmp_path: Path) -> None:
         neurald(systemd, "uninstall-service", "--user")
         assert systemd.show(_SERVICE, "LoadState") == "not-found"
         assert not list((tmp_path / "config" / "systemd").rglob("neurald.*"))
+
+
+_MACHINE_CONFIGURATION = """
+socket_mode = "0666"
+[drivers.sample-all]
+"""
+#: What a user of the machine does: computes, and looks where it must not.
+_USER = """
+import os
+import numpy as np
+import neurald as nd
+from pathlib import Path
+from support.models.addition import addition, request
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.rpc.client.device import connect
+from neurald.service.manager.control import restart_driver
+try:
+    device = connect("unix:///run/neurald/sample-all.sock")
+    result = np.zeros(2, np.float32)
+    prepared = device.prepare_model(addition(np.ones(2)), PrepareOptions())
+    prepared.execute(request(np.full(2, 2, np.float32), result), ExecuteOptions())
+    print(result[0])
+except nd.Error as error:
+    print(error)
+try:
+    restart_driver("sample-all", system=True)
+except nd.Error as error:
+    print(error)
+for folder in ("/var/cache/neurald", "/var/cache/neurald-drivers", "/var/lib/neurald"):
+    print(os.access(folder, os.R_OK | os.X_OK))
+"""
+
+
+def as_user(systemd: LiveSystemd, user: str) -> list[str]:
+    """Returns the lines of a user's program."""
+    variables = (f"PYTHONPATH={python_path()}", "NEURALD_AUTOSTART=0", "HOME=/nonexistent")
+    done = systemd.run("runuser", "-u", user, "--", "env", "-i", *variables, sys.executable, "-c", _USER)
+    assert not done.returncode, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.full
+@pytest.mark.slow
+def test_the_machines_service_serves_its_users(tmp_path: Path) -> None:
+    if reason := unavailability(for_machine=True):
+        pytest.skip(reason)
+    environment = {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": python_path(),
+        "OPENBLAS_NUM_THREADS": "1",
+        "NEURALD_AUTOSTART": "0",
+    }
+    with live_systemd(environment, users=("ada", "eve")) as systemd:
+
+        def shell(script: str) -> str:
+            done = systemd.run("sh", "-c", script)
+            assert not done.returncode, done.stderr
+            return done.stdout.strip()
+
+        folder = "/etc/systemd/system/neurald.service.d"
+        shell(f"mkdir -p /etc/neurald {folder}")
+        shell(f"echo '{_MACHINE_CONFIGURATION}' > /etc/neurald/neurald.toml")
+        # The tests' modules and sources are not those that are installed.
+        shell(f"printf '[Service]\\nEnvironment=PYTHONPATH={python_path()}\\n' > {folder}/test.conf")
+        neurald(systemd, "install-service", "--system")
+        shell("usermod --append --groups neurald ada")
+        assert shell("stat -c '%U %G %a' /run/neurald/sample-all.sock") == "neurald neurald 666"
+
+        served, refused, *seen = as_user(systemd, "ada")
+        assert served == "3.0"
+        assert refused.startswith("permission denied: only user neurald (")
+        assert seen == ["False"] * 3
+        served, refused, *seen = as_user(systemd, "eve")
+        assert served.startswith("permission denied: user eve (")
+        assert refused.startswith("permission denied: only user neurald (")
+        assert seen == ["False"] * 3
+
+        (driver,) = json.loads(neurald(systemd, "status", "--system", "--json"))["drivers"]
+        assert (driver["state"], driver["sandbox"], driver["deaths"]) == ("READY", "full", 0)
+        assert shell("stat -c %U /proc/$(systemctl show -P MainPID neurald)") == "neurald"
+        shell("systemctl stop neurald.service")
+        assert shell("systemctl show -P Result neurald.service") == "success"
+        neurald(systemd, "uninstall-service", "--system")
+        assert shell("ls -A /run/neurald") == ""

@@ -1,16 +1,20 @@
 """A real systemd, as the first process of namespaces of its own, with a manager of the user's units.
 
 It has its own processes, mounts, /run and control groups, so that it neither sees nor changes the
-services of the machine. It needs root.
+services of the machine. For a service of the machine it also has its own layer above the machine's
+settings and state, with users of its own, who can read Python and this project wherever they are.
+It needs root.
 """
 
 import contextlib
 import os
 import shutil
 import signal
+import stat
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from support.waiting import wait_until
@@ -28,6 +32,7 @@ mount -t cgroup2 none /sys/fs/cgroup
 mount -t tmpfs none /run
 mkdir -p /run/systemd/system {runtime}
 chmod 700 {runtime}
+{machine}
 cat > /run/systemd/system/user.target <<X
 [Unit]
 DefaultDependencies=no
@@ -45,18 +50,39 @@ X
 export container=test
 exec {systemd} --system --unit=user.target --log-target=null --show-status=no
 """
+#: Puts a layer above a folder, which vanishes with the namespace.
+_LAYER = """
+mkdir -p /run/layers{folder}/upper /run/layers{folder}/work
+mount -t overlay overlay -o lowerdir={folder},upperdir=/run/layers{folder}/upper,workdir=/run/layers{folder}/work {folder}
+"""
+#: Also that of temporary files: a system that starts removes what is there.
+_MACHINE_FOLDERS = (Path("/etc"), Path("/var"), Path("/tmp"))
+#: Leaves out what a machine does when it starts: it would do so with devices that are not its own.
+_MASK = """
+for unit in /usr/lib/systemd/system/*.target.wants/*; do
+    ln -sfn /dev/null /etc/systemd/system/$(basename "$unit")
+done
+rm -rf /etc/systemd/system/*.wants
+"""
+_MACHINE_PROGRAMS = ("useradd", "usermod", "runuser")
 
 
-def unavailability() -> str:
-    """Returns why there can be no systemd of its own here; "" if there can."""
+def unavailability(*, for_machine: bool = False) -> str:
+    """Returns why there can be no systemd of its own here; "" if there can.
+
+    Args:
+        for_machine: whether it is to have users and services of the machine.
+    """
     if os.geteuid() != 0:
         return "only root can start systemd in namespaces"
-    missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+    programs = (*_PROGRAMS, *(_MACHINE_PROGRAMS if for_machine else ()))
+    missing = [name for name in programs if shutil.which(name) is None]
     if missing or not _SYSTEMD.exists():
         return f"there is no {', '.join(missing) or _SYSTEMD}"
     if _cgroups() is None:
         return "there is no hierarchy of control groups of version 2"
-    command = ["unshare", *_NAMESPACES, "--fork", "--mount-proc", "mount", "-t", "tmpfs", "none", "/run"]
+    trial = "set -e\nmount -t tmpfs none /run\n" + (_LAYER.format(folder="/etc") if for_machine else "")
+    command = ["unshare", *_NAMESPACES, "--fork", "--mount-proc", "/bin/sh", "-c", trial]
     tried = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"there can be no namespaces: {tried.stderr.strip()}" if tried.returncode else ""
 
@@ -99,12 +125,29 @@ class LiveSystemd:
         assert not done.returncode, done.stderr
 
 
+def _machine(users: Sequence[str]) -> str:
+    """Returns commands that prepare a machine with users of its own."""
+    needed = (Path(sys.executable).resolve(), Path(sys.prefix), Path(sys.base_prefix), Path(__file__))
+    closed = {
+        folder
+        for path in needed
+        for folder in path.parents
+        if not folder.stat().st_mode & stat.S_IXOTH and not folder.is_relative_to("/tmp")
+    }
+    highest = [each for each in closed if not closed & set(each.parents)]
+    lines = [_LAYER.format(folder=folder) for folder in (*_MACHINE_FOLDERS, *highest)]
+    lines += [f"chmod o+x {folder}" for folder in closed]
+    lines += [_MASK, ": > /etc/fstab", *(f"useradd --no-create-home {user}" for user in users)]
+    return "\n".join(lines)
+
+
 @contextlib.contextmanager
-def live_systemd(environment: Mapping[str, str]) -> Iterator[LiveSystemd]:
+def live_systemd(environment: Mapping[str, str], users: Sequence[str] = ()) -> Iterator[LiveSystemd]:
     """Runs systemd during the block.
 
     Args:
         environment: for the user's units; it gets XDG_RUNTIME_DIR.
+        users: whom the machine has; with any of them, it can have services of its own.
     """
     root = _cgroups()
     assert root is not None
@@ -112,6 +155,7 @@ def live_systemd(environment: Mapping[str, str]) -> Iterator[LiveSystemd]:
     script = _START.format(
         runtime=_RUNTIME,
         systemd=_SYSTEMD,
+        machine=_machine(users) if users else "",
         environment=" ".join(f'"{name}={value}"' for name, value in variables.items()),
     )
     group = root / f"neurald-test-{os.getpid()}"
