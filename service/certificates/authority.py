@@ -151,7 +151,7 @@ class Authority:
             )
             self._write_record(record)
 
-    def issue(self, name: str, hosts: Sequence[str] = (), days: int = DEFAULT_DAYS) -> Path:
+    def issue(self, name: str, hosts: Sequence[str] | None = None, days: int = DEFAULT_DAYS) -> Path:
         """Issues a certificate, and returns the folder with everything that its holder needs.
 
         The certificate and key of an earlier call with the same name are replaced; the earlier
@@ -159,7 +159,8 @@ class Authority:
 
         Args:
             name: of the holder, by which it is revoked, and by which daemons know a client.
-            hosts: names and addresses at which the holder serves; empty for a client.
+            hosts: names and addresses at which the holder serves; empty for a client; None for those
+                of the last certificate of this name, or for a client if there was none.
             days: how long the certificate is valid.
 
         Raises:
@@ -168,12 +169,15 @@ class Authority:
         """
         x509 = require_cryptography()
         _require_name(name)
-        names = [_general_name(host) for host in hosts]
         if not 1 <= days <= MAX_DAYS:
             raise BadData(f"a certificate for {days} days; 1 to {MAX_DAYS} are possible")
-        if len(names) > _MAX_HOSTS:
-            raise BadData(f"{len(names)} hosts are given; a certificate can have {_MAX_HOSTS}")
+        if hosts is not None and len(hosts) > _MAX_HOSTS:
+            raise BadData(f"{len(hosts)} hosts are given; a certificate can have {_MAX_HOSTS}")
+        names = [_general_name(host) for host in hosts or ()]
         with self._changing():
+            if hosts is None:
+                hosts = next((each.hosts for each in reversed(self._record()) if each.name == name), ())
+                names = [_general_name(host) for host in hosts]
             authority, authority_key = self._own()
             key = _new_key()
             now = datetime.now(UTC)

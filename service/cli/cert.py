@@ -26,9 +26,10 @@ _WARN_DAYS = 14
 
 def _authority(folder: Path | None) -> "Authority":
     from neurald.hal.process.user_directories import configuration_directory
+    from neurald.hal.rpc.transport.tls_files import AUTHORITY_FOLDER
     from neurald.service.certificates.authority import Authority
 
-    return Authority(folder or configuration_directory() / "tls")
+    return Authority(folder or configuration_directory() / AUTHORITY_FOLDER)
 
 
 @cert.command("init")
@@ -59,8 +60,8 @@ def issue(
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="A host name or IP address at which a daemon serves. May be repeated; without it the "
-            "certificate is for a client.",
+            help="A host name or IP address at which a daemon serves. May be repeated; without it they are "
+            "those of the earlier certificate of this name, or else the certificate is for a client.",
             show_default=False,
         ),
     ] = None,
@@ -75,7 +76,7 @@ def issue(
 
     from neurald.service.console.output import printable
 
-    found = _authority(folder).issue(name, tuple(host or ()), days)
+    found = _authority(folder).issue(name, host, days)
     sys.stdout.write(printable(str(found)) + "\n")
 
 

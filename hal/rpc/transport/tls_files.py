@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from neurald.hal.errors import BadState, UnavailableDevice
+from neurald.hal.process.user_directories import configuration_directory
 from neurald.hal.rpc.transport.certificate import (
     Certificate,
     read_certificate,
@@ -12,6 +13,8 @@ from neurald.hal.rpc.transport.certificate import (
     require_cryptography,
 )
 
+#: The folder of this user's authority in the directory of the configuration.
+AUTHORITY_FOLDER: Final = "tls"
 #: The names of the files in a folder that `neurald cert issue` has made.
 CERTIFICATE_FILE: Final = "cert.pem"
 KEY_FILE: Final = "key.pem"
@@ -36,7 +39,16 @@ class TlsFiles:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Self:
-        """Returns the files in a folder that `neurald cert issue` has made."""
+        """Returns the files in a folder that `neurald cert issue` has made.
+
+        Args:
+            folder: of the files, or the name of one that the authority of this user has made and
+                that is in its own folder.
+        """
+        folder = folder.expanduser()
+        made = configuration_directory() / AUTHORITY_FOLDER / folder
+        if len(folder.parts) == 1 and made.is_dir() and not folder.exists():
+            folder = made
         folder = folder.absolute()
         return cls(
             certificate=folder / CERTIFICATE_FILE, key=folder / KEY_FILE, authority=folder / AUTHORITY_FILE

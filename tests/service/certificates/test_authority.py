@@ -82,6 +82,37 @@ def test_arguments_that_are_not_valid(authority: Authority) -> None:
     assert not authority.describe().certificates
 
 
+def test_a_certificate_that_is_renewed_is_for_the_same_hosts(authority: Authority) -> None:
+    authority.issue("gpu", ["gpu.example"])
+    authority.issue("laptop")
+    names = x509.SubjectAlternativeName
+
+    def hosts(folder: Path) -> list[str]:
+        found = certificate(folder).extensions.get_extension_for_class(names).value
+        return list(found.get_values_for_type(x509.DNSName))
+
+    assert hosts(authority.issue("gpu")) == ["gpu.example"]
+    assert hosts(authority.issue("gpu", ["other.example"])) == ["other.example"]
+    assert hosts(authority.issue("gpu")) == ["other.example"]
+    with pytest.raises(x509.ExtensionNotFound):
+        hosts(authority.issue("laptop"))
+    with pytest.raises(x509.ExtensionNotFound):
+        hosts(authority.issue("gpu", ()))
+
+
+def test_the_folder_of_a_certificate_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    folder = make_authority(tmp_path / "neurald" / "tls").issue("laptop")
+    assert TlsFiles.in_folder(Path("laptop")) == TlsFiles.in_folder(folder)
+    TlsFiles.in_folder(Path("laptop")).read()
+    # A folder here comes first, and a path is a path.
+    (tmp_path / "laptop").mkdir()
+    assert TlsFiles.in_folder(Path("laptop")).key == tmp_path / "laptop" / "key.pem"
+    assert TlsFiles.in_folder(Path("none")).key == tmp_path / "none" / "key.pem"
+    assert TlsFiles.in_folder(Path("./x/laptop")).key == tmp_path / "x" / "laptop" / "key.pem"
+
+
 def test_there_must_be_an_authority(tmp_path: Path) -> None:
     nowhere = Authority(tmp_path / "tls")
     for call in (lambda: nowhere.issue("a"), lambda: nowhere.revoke("a"), nowhere.describe):
