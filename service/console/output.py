@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from neurald.service.console.journal import goes_to_journal
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -24,6 +26,8 @@ _MIN_LINE_WIDTH = 20
 _COLUMN_GAP = 3
 #: Minimum width of a shortened column.
 _MIN_COLUMN_WIDTH = 8
+#: Precedes an error in systemd's journal, which would take it for a line of no importance.
+_JOURNAL_ERROR = "<3>"
 
 
 def printable(text: str) -> str:
@@ -49,7 +53,8 @@ def write_line(text: str = "") -> None:
 
 def write_error(text: str) -> None:
     """Writes an error to stderr, without control characters; see `write_line`."""
-    sys.stderr.write(wrapped(f"error: {printable(text)}", sys.stderr) + "\n")
+    priority = _JOURNAL_ERROR if goes_to_journal() else ""
+    sys.stderr.write(wrapped(f"{priority}error: {printable(text)}", sys.stderr) + "\n")
 
 
 def wrapped(text: str, file: IO[str]) -> str:

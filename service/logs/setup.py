@@ -1,17 +1,15 @@
 """Starts the log of a process, which goes to stderr."""
 
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import Final
 
+from neurald.service.console.journal import goes_to_journal
 from neurald.service.logs.bounded_log import BoundedLog
 from neurald.service.logs.choices import NOTICE, LogFormat, LogLevel
 from neurald.service.logs.formatters import JournalFormatter, JsonFormatter, TextFormatter
 
-#: systemd names in this variable what the process's stderr was when it was started.
-_JOURNAL_VARIABLE: Final = "JOURNAL_STREAM"
 _FORMATTERS: Final = {
     LogFormat.TEXT: TextFormatter,
     LogFormat.JSON: JsonFormatter,
@@ -32,7 +30,7 @@ def start_log(kind: LogFormat, level: LogLevel, file: Path | None = None) -> Non
     """
     stream = sys.stderr if file is None else BoundedLog(file)
     if kind is LogFormat.AUTO:
-        kind = LogFormat.JOURNAL if _goes_to_journal() else LogFormat.TEXT
+        kind = LogFormat.JOURNAL if goes_to_journal() else LogFormat.TEXT
     # A log that cannot be written must not disturb the work.
     logging.raiseExceptions = False
     handler = logging.StreamHandler(stream)
@@ -47,13 +45,3 @@ def start_log(kind: LogFormat, level: LogLevel, file: Path | None = None) -> Non
 def notice(text: str) -> None:
     """Logs what the operator who started the command should know."""
     logging.getLogger("neurald").log(NOTICE, "%s", text)
-
-
-def _goes_to_journal() -> bool:
-    """Returns True if stderr is what systemd connected to its journal, and not redirected since."""
-    device, _, number = os.environ.get(_JOURNAL_VARIABLE, "").partition(":")
-    try:
-        status = os.fstat(sys.stderr.fileno())
-    except (OSError, ValueError, AttributeError):
-        return False
-    return (device, number) == (str(status.st_dev), str(status.st_ino))

@@ -105,6 +105,8 @@ class SupervisedDriver:
         self._starts = self._deaths = self._quarantines = self._refusals = 0
         self._metrics: DriverMetrics | None = None
         self._end_reason = ""
+        #: Why the successor is ended.
+        self._next_reason = ""
         #: Whether no process is about to end, by itself or because it hangs.
         self._end_is_over = asyncio.Event()
         self._end_is_over.set()
@@ -355,6 +357,8 @@ class SupervisedDriver:
         self._log(reason)
         if process is self._process:
             self._end_reason = reason
+        else:
+            self._next_reason = reason
         process.abort()
 
     def _became_ready(self, process: DriverProcess) -> None:
@@ -503,8 +507,11 @@ class SupervisedDriver:
                 self._enter(DriverState.STOPPED, self._reason)
         elif process is self._next:
             self._next = None
-            end = process.exit_text or process.failure
-            self._log(f"the new process ended before it was ready ({end}); the old one stays")
+            end = self._next_reason or process.exit_text or process.failure
+            self._next_reason = ""
+            self._log(
+                f"the new process ended before it was ready ({end}); the old one stays", logging.WARNING
+            )
             self._reason = f"a new process ended before it was ready ({end})"
         else:
             self._process = None

@@ -21,6 +21,8 @@ from faults.managed.service import Service
 
 #: Within this time a version that does not become ready must be given up.
 ROLL_BACK_S = 10.0
+#: In which a new process must be ready, as the manager's default is.
+UPDATE_S = 9.0
 _PROCESSES = 8
 _REPORT_S = 600.0
 _PAUSE_S = 0.2
@@ -91,7 +93,8 @@ def update(
     """
     processes = min(_PROCESSES, max(1, clients // 8))
     with tempfile.TemporaryDirectory(prefix="nu") as folder:
-        service = Service(Path(folder))
+        # On a busy machine new processes take longer, too.
+        service = Service(Path(folder), f"update_s = {UPDATE_S * slack:g}")
         updates = _Updates(service, slack)
         try:
             children = [

@@ -322,7 +322,9 @@ def test_a_new_process_that_hangs_is_given_up_soon(managed: Managed) -> None:
     managed.behaviour.write_text("hang")
     managed.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "the old one stays" in managed.log)
-    assert "it was not ready within 0.5 s" in managed.log
+    assert managed.status().reason == (
+        "a new process ended before it was ready (it was not ready within 0.5 s)"
+    )
     assert add(device, 1) == 2
 
 

@@ -1,0 +1,18 @@
+"""Tells whether what this process writes to stderr goes to systemd's journal."""
+
+import os
+import sys
+from typing import Final
+
+#: systemd names in this variable what the process's stderr was when it was started.
+_VARIABLE: Final = "JOURNAL_STREAM"
+
+
+def goes_to_journal() -> bool:
+    """Returns True if stderr is what systemd connected to its journal, and not redirected since."""
+    device, _, number = os.environ.get(_VARIABLE, "").partition(":")
+    try:
+        status = os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError, AttributeError):
+        return False
+    return (device, number) == (str(status.st_dev), str(status.st_ino))
