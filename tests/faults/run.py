@@ -191,7 +191,7 @@ def main() -> int:
     parser.add_argument(
         "--jobs",
         type=int,
-        help="cells of the matrix to play at a time; by default one for each three cores, with which limits "
+        help="cells of the matrix to play at a time; by default two for each three cores, with which limits "
         "of time hold: with more jobs, processes wait for each other",
     )
     parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")

@@ -52,10 +52,7 @@ def require_listener(address: Address, deadline_s: float) -> None:
         raise UnavailableDevice(f"the host of {address} does not answer") from None
     except OSError as error:
         if error.errno in _NO_LISTENER:
-            raise UnavailableDevice(
-                f"no driver daemon listens at {address}; "
-                f"start one with: neurald driver NAME --listen {address}"
-            ) from None
+            raise UnavailableDevice(f"no driver daemon listens at {address}; {_remedy(address)}") from None
         if error.errno in _FORBIDDEN:
             raise UnavailableDevice(
                 f"permission denied: {described_user(os.geteuid())} may not connect to {address}; "
@@ -64,6 +61,12 @@ def require_listener(address: Address, deadline_s: float) -> None:
         if error.errno == errno.EPROTOTYPE:
             raise UnavailableDevice(f"the process at {address} is not a driver daemon") from None
         raise UnavailableDevice(f"{address} cannot be reached: {error.strerror or error}") from None
+
+
+def _remedy(address: Address) -> str:
+    if address.path is not None and address.path.parent == machine_directory():
+        return "`systemctl status neurald` shows the state of the machine's service"
+    return f"start one with: neurald driver NAME --listen {address}"
 
 
 def _admitted(path: Path | None) -> str:

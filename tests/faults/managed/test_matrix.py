@@ -55,9 +55,9 @@ def test_jobs_play_every_cell_once(count: int, jobs: int) -> None:
 
 def test_more_jobs_than_cores_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
-    assert suitable_jobs() == 5
-    assert not warning(5)
-    assert "6 jobs share 16 processor cores" in warning(6)
+    assert suitable_jobs() == 10
+    assert not warning(10)
+    assert "11 jobs share 16 processor cores" in warning(11)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     assert suitable_jobs() == 1
 

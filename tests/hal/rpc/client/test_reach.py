@@ -13,6 +13,7 @@ import pytest
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.runtime_directory import MACHINE_VARIABLE
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.reach import require_listener
 
@@ -60,6 +61,13 @@ def test_nobody_listens(tmp_path: Path) -> None:
         told = reason(address)
         assert told.startswith(f"no driver daemon listens at {address}")
         assert f"neurald driver NAME --listen {address}" in told
+
+
+def test_nobody_listens_for_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MACHINE_VARIABLE, str(tmp_path))
+    assert reason(f"unix://{tmp_path}/none.sock").endswith(
+        "none.sock; `systemctl status neurald` shows the state of the machine's service"
+    )
 
 
 def test_another_kind_of_socket(tmp_path: Path) -> None:
