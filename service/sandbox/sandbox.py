@@ -19,6 +19,7 @@ from neurald.service.sandbox.no_new_privs import set_no_new_privs
 from neurald.service.sandbox.readable_paths import listable_paths, readable_paths
 from neurald.service.sandbox.rlimits import limit_resources
 from neurald.service.sandbox.temporary_directory import TemporaryDirectory
+from neurald.service.sandbox.vendor_caches import use_own_caches
 from neurald.service.sandbox.writable_paths import daemon_directory, make_writable_paths, require_protected
 
 logger = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ def enter(
     if not parts:
         return sandbox
     sockets = daemon_directory(addresses[0])
-    writable = [*make_writable_paths(addresses[0], driver), *writable]
+    writable = [*make_writable_paths(addresses[0]), *writable]
     require_protected(path for path in writable if path != sockets)
     try:
         require_protected([sockets])
@@ -138,14 +139,16 @@ def enter(
         logger.warning("%s", error)
     ports = tuple(address.port for address in addresses if address.path is None)
     sandbox.temporary = TemporaryDirectory()
+    own = sandbox.temporary.path
     try:
+        caches = use_own_caches(driver, own)
+        require_protected(caches)
         set_no_new_privs()
         limit_resources()
         if version:
-            own = sandbox.temporary.path
             landlock.restrict(
                 version,
-                [*writable, own],
+                [*writable, own, *caches],
                 [*readable_paths(), *readable],
                 ports,
                 listable=listable_paths(),
@@ -156,6 +159,9 @@ def enter(
         if _CAPABILITIES in parts:
             # Last, since some of the above needs them.
             capabilities.drop_capabilities()
+    except BadState:
+        sandbox.remove_temporary_files()
+        raise
     except (OSError, ValueError) as error:
         sandbox.remove_temporary_files()
         raise BadState(_REFUSED.format(error)) from None

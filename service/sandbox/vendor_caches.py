@@ -6,12 +6,13 @@ that no other driver and no other program uses. A runtime that cannot write its 
 the same again in each process.
 """
 
+import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.user_directories import cache_directory
 
 #: Beside neurald's cache, which all drivers can write.
@@ -37,13 +38,32 @@ def driver_cache(driver: str) -> Path:
     return cache_directory().with_name(_FOLDER) / quote(driver, safe=":")
 
 
-def use_own_caches(driver: str) -> Iterator[Path]:
-    """Makes this process use the driver's caches; yields their folders, which may be missing.
+def use_own_caches(driver: str, otherwise: Path) -> list[Path]:
+    """Makes this process use the driver's caches, and creates their folders; returns these.
 
-    A variable that is set stays, and its folder is yielded: an operator has chosen it.
+    A variable that is set stays, and its folder is among the result: an operator has chosen it.
+
+    Args:
+        driver: the name of an installed driver, or its factory.
+        otherwise: a folder of this process, for caches that do not outlive it if there can be no
+            others, such as in a container whose user may not write beside neurald's cache.
     """
+    folder = driver_cache(driver)
+    if not _is_made(folder):
+        folder = otherwise / _FOLDER
+    found = []
     for variable, name in CACHE_VARIABLES.items():
-        path = Path(os.environ.get(variable) or driver_cache(driver) / name)
-        if path.is_absolute():
+        path = Path(os.environ.get(variable) or folder / name)
+        if path.is_absolute() and _is_made(path):
             os.environ[variable] = str(path)
-            yield path
+            found.append(path)
+    return found
+
+
+def _is_made(folder: Path) -> bool:
+    """Creates a folder if it is missing; returns whether this process can write there."""
+    if not folder.is_absolute():
+        return False
+    with contextlib.suppress(OSError):
+        make_directory(folder)
+    return os.access(folder, os.W_OK | os.X_OK)

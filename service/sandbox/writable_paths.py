@@ -1,7 +1,8 @@
 """Lists the paths that a driver process must be able to write to.
 
-They are the directory of its socket or token, neurald's cache, its own caches of vendors' runtimes,
-and devices. All other files are read-only. Temporary files go to a directory of the process's own.
+They are the directory of its socket or token, neurald's cache, devices, and its own caches of
+vendors' runtimes (`vendor_caches.py`). All other files are read-only. Temporary files go to a
+directory of the process's own.
 """
 
 import contextlib
@@ -15,7 +16,6 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.private_directory import make_directory
 from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.hal.process.user_directories import cache_directory, configuration_directory, state_directory
-from neurald.service.sandbox.vendor_caches import use_own_caches
 
 #: Compute devices, and devices that hold no data.
 _DEVICES = (
@@ -37,22 +37,16 @@ def daemon_directory(address: Address) -> Path:
     return runtime_directory() if address.path is None else address.path.parent
 
 
-def make_writable_paths(address: Address, driver: str) -> list[Path]:
+def make_writable_paths(address: Address) -> list[Path]:
     """Creates a daemon's missing directories, also that of crashes, and the installation's secret.
 
-    From then on, runtimes of vendors use the driver's own caches in this process.
-
-    Args:
-        address: of the daemon.
-        driver: the name of an installed driver, or its factory.
-
     Returns:
-        All paths that the daemon must be able to write to.
+        All paths that the daemon must be able to write to, besides the caches of vendors' runtimes.
     """
     directories = [daemon_directory(address)]
     # A user without a home directory has no cache.
     with contextlib.suppress(Error):
-        directories += [cache_directory(), *use_own_caches(driver)]
+        directories.append(cache_directory())
         installation_secret()
     directories = [directory for directory in directories if directory.is_absolute()]
     # The last one can only be read.

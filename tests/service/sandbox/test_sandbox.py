@@ -210,8 +210,7 @@ def test_places_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     monkeypatch.chdir(tmp_path)
     assert all(
-        place.is_absolute()
-        for place in make_writable_paths(Address.parse(f"unix://{tmp_path}/run/d.sock"), "gpu")
+        place.is_absolute() for place in make_writable_paths(Address.parse(f"unix://{tmp_path}/run/d.sock"))
     )
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -225,7 +224,7 @@ def test_what_drivers_must_not_change_is_not_where_they_write(
         monkeypatch.setenv(name, str(tmp_path / name.removeprefix("XDG_").partition("_")[0].lower()))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path / "cache")
-    writable = [*make_writable_paths(Address.parse("127.0.0.1:0"), "gpu"), tmp_path / "named"]
+    writable = [*make_writable_paths(Address.parse("127.0.0.1:0")), tmp_path / "named"]
     require_protected(writable)
     monkeypatch.setenv(variable, str(tmp_path / place))
     with pytest.raises(BadState, match=f"let {variable} name another directory"):

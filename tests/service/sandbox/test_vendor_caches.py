@@ -46,8 +46,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_each_driver_has_folders_of_its_own(cache: Path) -> None:
-    found = list(use_own_caches("camera:create"))
+def test_each_driver_has_folders_of_its_own(cache: Path, tmp_path: Path) -> None:
+    found = use_own_caches("camera:create", tmp_path)
+    assert all(path.is_dir() for path in found)
     assert found == [cache / "neurald-drivers" / "camera:create" / name for name in CACHE_VARIABLES.values()]
     assert [os.environ[name] for name in CACHE_VARIABLES] == [str(path) for path in found]
 
@@ -61,7 +62,7 @@ def test_an_operator_may_choose_another_folder(
 ) -> None:
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setenv("CUDA_CACHE_PATH", "relative")
-    found = list(use_own_caches("gpu"))
+    found = use_own_caches("gpu", tmp_path)
     assert tmp_path / "kernels" in found
     assert os.environ["POCL_CACHE_DIR"] == str(tmp_path / "kernels")
     # The runtime may resolve it; what it names is not the driver's.
@@ -69,14 +70,30 @@ def test_an_operator_may_choose_another_folder(
     assert len(found) == len(CACHE_VARIABLES) - 1
 
 
-def test_without_a_home_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_they_are_those_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in CACHE_VARIABLES:
         monkeypatch.setenv(name, "")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
-    assert list(use_own_caches("gpu")) == []
-    assert not any(os.environ[name] for name in CACHE_VARIABLES)
+    found = use_own_caches("gpu", tmp_path)
+    assert {path.parent.parent for path in found} == {tmp_path}
+
+
+def test_beside_a_cache_where_nothing_can_be_made_they_are_those_of_the_process(
+    cache: Path, tmp_path: Path
+) -> None:
+    """As in a container, whose user has a folder for neurald's cache alone."""
+    cache.mkdir()
+    # Root may write anywhere, but not make a folder in a file.
+    (cache / "neurald-drivers").write_text("")
+    found = use_own_caches("gpu", tmp_path)
+    assert len(found) == len(CACHE_VARIABLES)
+    assert {path.parent.parent for path in found} == {tmp_path}
+    assert all(path.is_dir() for path in found)
+    assert os.environ["POCL_CACHE_DIR"] == str(found[0])
 
 
 @pytest.mark.skipif(landlock.version() < 1, reason="this kernel has no Landlock")
