@@ -256,13 +256,16 @@ class RingEnd:
         Raises:
             BadData: see `has_entry`.
         """
-        limit_ms = None if timeout_s is None else max(0.0, timeout_s * 1000)
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
         has_taken_wake = self._has_left_wake and self._take_wake()
         self._has_left_wake = False
         self._words[self._sleeps] = 1
         try:
-            for seen_ms in (*_STORE_SEEN_MS, limit_ms):
-                wait_ms = seen_ms if limit_ms is None or seen_ms is None else min(seen_ms, limit_ms)
+            for seen_ms in (*_STORE_SEEN_MS, None):
+                wait_ms = seen_ms
+                if end_s is not None and seen_ms != 0:
+                    left_ms = max(0.0, (end_s - time.monotonic()) * 1000)
+                    wait_ms = left_ms if seen_ms is None else min(seen_ms, left_ms)
                 while not self.has_entry:
                     if not self._poll.poll(wait_ms):
                         break

@@ -3,15 +3,16 @@
 import asyncio
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from neurald.hal.errors import BadData, Error, ResultCode, UnavailableDevice
-from neurald.hal.lanes.packets import Answer, RunFailure, TensorAt, aligned
-from neurald.service.inference.models.job import InferenceJob, JobOutput, RunRecord
+from neurald.hal.lanes.packets import Answer, RunAnswer, RunFailure
+from neurald.service.inference.models.batch import Batch, written_batch
+from neurald.service.inference.models.job import InferenceJob
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.model_worker import ModelWorker
 from neurald.service.inference.models.statistics import Durations, Statistics
@@ -28,19 +29,10 @@ _MAX_ATTEMPTS: Final = 3
 _DRIVER_PAUSE_S: Final = 0.3
 
 
-@dataclass(slots=True, kw_only=True)
-class _Batch:
-    """The requests of a run that is under way."""
-
-    jobs: list[InferenceJob]
-    wanted: tuple[int, ...]
-    rows: int
-    input_ns: int
-    begun_ns: int
-
-
 class ModelInstance:
     """Runs requests in a worker of its own. Belongs to one event loop.
+
+    Its lanes may also be taken by other threads, which run requests themselves.
 
     Args:
         workers: gives it workers.
@@ -81,8 +73,12 @@ class ModelInstance:
         self._loop = asyncio.get_running_loop()
         self._policy = RestartPolicy()
         self._worker: ModelWorker | None = None
+        #: Protects which lanes are idle, and which other threads have taken.
+        self._lanes = threading.Lock()
         self._idle: list[ServedLane] = []
-        self._busy: dict[ServedLane, _Batch] = {}
+        self._lent: set[ServedLane] = set()
+        #: The requests of each run of the event loop.
+        self._busy: dict[ServedLane, list[InferenceJob]] = {}
         self._restarting: asyncio.Task[None] | None = None
         self._is_closed = False
         self._ready_s = 0.0
@@ -96,19 +92,15 @@ class ModelInstance:
         return self._worker is not None and self._worker.is_ready
 
     @property
-    def has_idle_lane(self) -> bool:
-        """True if a run can begin now."""
-        return bool(self._idle) and self.is_ready
-
-    @property
     def running(self) -> int:
         """The number of runs under way."""
-        return len(self._busy)
+        return len(self._busy) + len(self._lent)
 
     @property
     def awaited(self) -> int:
         """The number of runs for which anybody waits; others are about to end."""
-        return sum(any(not job.is_over for job in batch.jobs) for batch in self._busy.values())
+        awaited = sum(any(not job.is_over for job in jobs) for jobs in self._busy.values())
+        return awaited + len(self._lent)
 
     @property
     def pid(self) -> int | None:
@@ -150,7 +142,7 @@ class ModelInstance:
         try:
             for _ in range(self._lane_count):
                 end, number = worker.open_lane(is_trusted=True)
-                self._idle.append(ServedLane(end, number, self._lane_closed))
+                self.put_back(ServedLane(end, number, self._lane_failed))
         except OSError:
             worker.kill()  # and be told of its end
         self._changed()
@@ -166,36 +158,92 @@ class ModelInstance:
             raise ConnectionError("there is no worker")
         return self._worker.open_lane(is_trusted=False)[0]
 
-    def run(self, jobs: list[InferenceJob]) -> None:
-        """Begins a run of requests that fit together. There must be an idle lane."""
-        lane = self._idle.pop()
-        began = time.perf_counter_ns()
+    def take_lane(self) -> ServedLane | None:
+        """Takes an idle lane for `run`, or to be put back; returns None if no run can begin now."""
+        with self._lanes:
+            return self._idle.pop() if self._idle and self.is_ready else None
+
+    def put_back(self, lane: ServedLane) -> None:
+        """Puts an idle lane back."""
+        with self._lanes:
+            self._idle.append(lane)
+
+    def run(self, lane: ServedLane, jobs: list[InferenceJob]) -> None:
+        """Begins a run of requests that fit together, in a lane that was taken."""
         for job in jobs:
             job.attempts += 1
+        self._busy[lane] = jobs
         try:
-            inputs, results_at, rows = self._written(lane, jobs)
-            now = time.perf_counter_ns()
-            wanted = jobs[0].wanted
-            if any(job.wanted != wanted for job in jobs):
-                wanted = tuple(sorted({each for job in jobs for each in job.wanted}))
-            self._busy[lane] = _Batch(jobs=jobs, wanted=wanted, rows=rows, input_ns=now - began, begun_ns=now)
+            batch = written_batch(jobs, lane.arena, self._output_bytes)
             lane.begin(
-                inputs,
-                results_at,
-                wanted,
-                lambda answer, memory: self._answered(lane, answer, memory),
+                batch.inputs,
+                batch.results_at,
+                batch.wanted,
+                lambda answer, memory: self._answered(lane, batch, answer, memory),
             )
         except (ServiceError, Error) as error:
-            self._busy.pop(lane, None)
-            self._idle.append(lane)
+            del self._busy[lane]
+            self.put_back(lane)
             self._refuse(jobs, error)
         except OSError:
-            self._lane_closed(lane)
+            self._lane_failed(lane)
+
+    # In other threads.
+
+    def lend_lane(self) -> ServedLane | None:
+        """Takes an idle lane for another thread; returns None if there is none. Any thread may call it."""
+        with self._lanes:
+            if not self._idle or not self.is_ready:
+                return None
+            lane = self._idle.pop()
+            self._lent.add(lane)
+            return lane
+
+    def take_back(self, lane: ServedLane) -> None:
+        """Takes a lane back that was lent. Any thread may call it."""
+        with self._lanes:
+            if lane in self._lent:
+                self._lent.discard(lane)
+                self._idle.append(lane)
+                return
+        lane.close()  # its worker has ended meanwhile
+
+    def write(self, lane: ServedLane, job: InferenceJob) -> Batch:
+        """Writes the inputs of a request into the arena of a lane that was lent; see `written_batch`."""
+        return written_batch([job], lane.arena, self._output_bytes)
+
+    def note_run(self, batch: Batch, answer: RunAnswer) -> None:
+        """Counts a run that has succeeded."""
+        self._statistics.executed(batch.rows, batch.durations(answer))
+        self._ran((time.perf_counter_ns() - batch.begun_ns) / 1e9, len(batch.jobs))
+
+    def note_success(self, batch: Batch, job: InferenceJob, answer: RunAnswer) -> None:
+        """Counts a request that has its answer."""
+        parts = batch.durations(answer)
+        self._statistics.succeeded(
+            job.rows,
+            time.perf_counter_ns() - job.queued_ns,
+            Durations(
+                queue_ns=max(0, batch.queue_ns(job)),
+                input_ns=parts.input_ns,
+                infer_ns=parts.infer_ns,
+                output_ns=parts.output_ns,
+            ),
+        )
+
+    def cancel_lent(self, lane: ServedLane) -> None:
+        """Ends the run of a lane that was lent, for which nobody waits any more."""
+        worker = self._worker
+        if worker is not None and lane in self._lent:
+            lane.cancel()
+            worker.cancel(lane.number, lane.run_number)
+
+    # In the event loop.
 
     def cancel(self, job: InferenceJob) -> None:
         """Ends the run of a request, if nobody waits for any other of the same run."""
-        for lane, batch in self._busy.items():
-            if job in batch.jobs and all(each.is_over for each in batch.jobs) and self._worker is not None:
+        for lane, jobs in self._busy.items():
+            if job in jobs and all(each.is_over for each in jobs) and self._worker is not None:
                 lane.cancel()
                 self._worker.cancel(lane.number, lane.run_number)
 
@@ -204,10 +252,7 @@ class ModelInstance:
         self._is_closed = True
         if self._restarting is not None:
             self._restarting.cancel()
-        for lane in (*self._idle, *self._busy):
-            lane.close()
-        self._idle.clear()
-        self._busy.clear()
+        self._close_lanes()
         if self._worker is not None and not self._worker.has_ended:
             ended = self._loop.create_future()
             self._worker.on_end = partial(ended.set_result, None)
@@ -216,173 +261,113 @@ class ModelInstance:
 
     def _refuse(self, jobs: list[InferenceJob], error: Exception) -> None:
         """Ends requests of which one could not be read; each of several is tried alone."""
-        if isinstance(error, Error):
-            error = ServiceError(status_of(error.code), str(error))
         if len(jobs) == 1:
-            jobs[0].fail(error)
+            jobs[0].fail(input_error(error))
         else:
             for job in jobs:
-                if self._idle and not job.is_over:
+                lane = None if job.is_over else self.take_lane()
+                if lane is not None:
                     job.attempts -= 1
-                    self.run([job])
+                    self.run(lane, [job])
                 else:
                     self._returned([job])
         self._loop.call_soon(self._changed)
 
-    def _written(self, lane: ServedLane, jobs: list[InferenceJob]) -> tuple[tuple[TensorAt, ...], int, int]:
-        """Writes the inputs of requests into the arena of a lane, one after another.
-
-        Returns:
-            The inputs, the place behind them, and how many entries they have.
-        """
-        sizes = [sum(job.inputs[n].source.size for job in jobs) for n in range(len(jobs[0].inputs))]
-        rows = sum(job.rows for job in jobs)
-        offsets: list[int] = []
-        at = 0
-        for size in sizes:
-            offsets.append(at)
-            at = aligned(at + size)
-        arena = lane.arena(at + self._output_bytes(rows) + 1)
-        inputs: list[TensorAt] = []
-        for position, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
-            first = jobs[0].inputs[position]
-            to = offset
-            for job in jobs:
-                source = job.inputs[position].source
-                if source.size:
-                    source.copy_into(arena[to : to + source.size])
-                to += source.size
-            shape = first.shape if len(jobs) == 1 else (rows, *first.shape[1:])
-            inputs.append(TensorAt(kind=first.kind, shape=shape, offset=offset, size=size))
-        return tuple(inputs), at, rows
-
-    def _answered(self, lane: ServedLane, answer: Answer, memory: memoryview) -> None:
-        batch = self._busy.pop(lane)
+    def _answered(self, lane: ServedLane, batch: Batch, answer: Answer, memory: memoryview) -> None:
+        del self._busy[lane]
         if isinstance(answer, RunFailure):
-            self._failed(batch, answer)
+            self.failed(batch.jobs, answer)
         else:
-            now = time.perf_counter_ns()
-            receipt = answer.receipt
-            parts = Durations(
-                input_ns=batch.input_ns + receipt.read_ns,
-                infer_ns=receipt.run_ns,
-                output_ns=receipt.written_ns,
-            )
-            self._statistics.executed(batch.rows, parts)
-            self._ran((now - batch.begun_ns) / 1e9, len(batch.jobs))
+            self.note_run(batch, answer)
             before = 0
             for job in batch.jobs:
-                self._finish(job, batch, answer.outputs, memory, before, receipt_parts=(answer, parts))
+                self._finish(job, batch, answer, memory, before)
                 before += job.rows
-        self._idle.append(lane)
+        self.put_back(lane)
         self._changed()
 
-    def _failed(self, batch: _Batch, answer: RunFailure) -> None:
+    def failed(self, jobs: Sequence[InferenceJob], answer: RunFailure) -> None:
         """Ends the requests of a run that failed; those that a driver's death has failed run again."""
         again: list[InferenceJob] = []
         if answer.code == ResultCode.DEAD_OBJECT:
-            again = [job for job in batch.jobs if not job.is_over and job.attempts < _MAX_ATTEMPTS]
-        error = ServiceError(
-            Status.CANCELLED if answer.is_cancelled else status_of(answer.code), answer.message
-        )
-        for job in batch.jobs:
+            again = [job for job in jobs if not job.is_over and job.attempts < _MAX_ATTEMPTS]
+        for job in jobs:
             if job not in again:
-                job.fail(error)
+                job.fail(run_error(answer))
         if again:
             self._statistics.retries += len(again)
             # The driver is started again meanwhile.
             self._loop.call_later(_DRIVER_PAUSE_S * again[0].attempts, self._returned, again)
 
     def _finish(
-        self,
-        job: InferenceJob,
-        batch: _Batch,
-        outputs: Sequence[TensorAt],
-        memory: memoryview,
-        before: int,
-        *,
-        receipt_parts: "tuple[Answer, Durations]",
+        self, job: InferenceJob, batch: Batch, answer: RunAnswer, memory: memoryview, before: int
     ) -> None:
         """Gives a request its part of the outputs, behind the rows of those before it."""
         if job.is_over:
             return
-        answer, parts = receipt_parts
-        assert not isinstance(answer, RunFailure)  # noqa: S101 - the caller has checked it
-        queue_ns = batch.begun_ns - batch.input_ns - job.queued_ns
         try:
-            if len(batch.wanted) != len(outputs):
-                raise ServiceError(Status.INTERNAL, "the worker has returned other outputs than were wanted")
-            if job.wanted != batch.wanted:
-                by_position = dict(zip(batch.wanted, outputs, strict=True))
-                outputs = [by_position[position] for position in job.wanted]
-            result = job.finish(
-                [
-                    _part(
-                        position,
-                        tensor,
-                        memory,
-                        before,
-                        job.rows if len(batch.jobs) > 1 else None,
-                        batch.rows,
-                    )
-                    for position, tensor in zip(job.wanted, outputs, strict=True)
-                ],
-                RunRecord(
-                    receipt=answer.receipt, queue_ns=queue_ns, batch_rows=batch.rows, attempts=job.attempts
-                ),
-            )
-        except (ServiceError, BadData) as error:
-            job.fail(error if isinstance(error, ServiceError) else ServiceError(Status.INTERNAL, str(error)))
-            return
+            result = batch.result(job, answer, memory, before)
         except Exception as error:
-            logger.exception("an answer cannot be encoded")
-            job.fail(ServiceError(Status.INTERNAL, f"unexpected {type(error).__name__}"))
+            job.fail(answer_error(error))
             return
-        now = time.perf_counter_ns()
         job.end.set_result(result)
-        self._statistics.succeeded(
-            job.rows,
-            now - job.queued_ns,
-            Durations(
-                queue_ns=max(0, queue_ns),
-                input_ns=parts.input_ns,
-                infer_ns=parts.infer_ns,
-                output_ns=parts.output_ns,
-            ),
-        )
+        self.note_success(batch, job, answer)
 
     def _health_changed(self) -> None:
         if self._worker is not None:
             self.reason = self._worker.reason
             self._changed()
 
-    def _lane_closed(self, lane: ServedLane) -> None:
+    def _lane_failed(self, lane: ServedLane) -> None:
         """Ends a worker of which a lane broke: it dies, or does not obey the rules."""
-        if self._worker is not None:
+        if self._worker is not None and lane in self._busy:
             self._worker.kill()
+
+    def lent_lane_failed(self, lane: ServedLane, job: InferenceJob) -> None:
+        """Has a request run again whose lane, which was lent, broke."""
+        with self._lanes:
+            is_present = lane in self._lent
+            self._lent.discard(lane)
+        if is_present and self._worker is not None:
+            self._busy[lane] = [job]
+            self._worker.kill()
+        else:  # its worker has ended
+            lane.close()
+            self._lost([job])
+
+    def _lost(self, jobs: Sequence[InferenceJob]) -> None:
+        """Has requests run again whose worker died; ends those of which several have died."""
+        again = [job for job in jobs if not job.is_over and job.attempts < _MAX_ATTEMPTS]
+        for job in jobs:
+            if job not in again:
+                job.fail(
+                    ServiceError(
+                        Status.UNAVAILABLE, f"{job.attempts} workers died while they ran this request"
+                    )
+                )
+        self._statistics.retries += len(again)
+        self._returned(again)
+
+    def _close_lanes(self) -> None:
+        """Forgets all lanes, and closes those that no other thread uses."""
+        with self._lanes:
+            closed = (*self._idle, *self._busy)
+            self._idle.clear()
+            self._busy.clear()
+            self._lent.clear()
+        for lane in closed:
+            lane.close()
 
     def _ended(self, worker: ModelWorker) -> None:
         """Puts the requests of a worker that died back, and starts another one."""
         if self._worker is not worker or self._is_closed:
             return
         self._worker = None
-        batches = list(self._busy.values())
-        for lane in (*self._idle, *self._busy):
-            lane.close()
-        self._idle.clear()
-        self._busy.clear()
+        interrupted = list(self._busy.values())
+        self._close_lanes()
         self.reason = f"its worker ended ({worker.exit_text}) and is started again"
-        for batch in batches:
-            again = [job for job in batch.jobs if not job.is_over and job.attempts < _MAX_ATTEMPTS]
-            for job in batch.jobs:
-                if job not in again:
-                    job.fail(
-                        ServiceError(
-                            Status.UNAVAILABLE, f"{job.attempts} workers died while they ran this request"
-                        )
-                    )
-            self._statistics.retries += len(again)
-            self._returned(again)
+        for jobs in interrupted:
+            self._lost(jobs)
         now_s = self._loop.time()
         pause_s = self._policy.died(now_s, now_s - self._ready_s)
         logger.warning("the worker of %s ended: %s", self._order.name, worker.exit_text)
@@ -413,21 +398,21 @@ class ModelInstance:
         self._changed()
 
 
-def _part(
-    position: int,
-    tensor: TensorAt,
-    memory: memoryview,
-    before: int,
-    rows: int | None,
-    of_rows: int,
-) -> JobOutput:
-    """Returns the rows of an output that belong to one request; all if it ran alone."""
-    data = memory[tensor.offset : tensor.offset + tensor.size]
-    shape = tensor.shape
-    if rows is not None:
-        if not shape or shape[0] != of_rows:
-            raise ServiceError(Status.INTERNAL, "an output does not have as many rows as the batch")
-        row = tensor.size // of_rows
-        data = data[before * row : (before + rows) * row]
-        shape = (rows, *shape[1:])
-    return JobOutput(position=position, kind=tensor.kind, shape=shape, data=data)
+def input_error(error: Exception) -> Exception:
+    """Returns what a client is told if its inputs cannot be read."""
+    return ServiceError(status_of(error.code), str(error)) if isinstance(error, Error) else error
+
+
+def run_error(answer: RunFailure) -> ServiceError:
+    """Returns the error that a run has ended with."""
+    return ServiceError(Status.CANCELLED if answer.is_cancelled else status_of(answer.code), answer.message)
+
+
+def answer_error(error: Exception) -> ServiceError:
+    """Returns what a client is told if its answer cannot be passed on."""
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, BadData):
+        return ServiceError(Status.INTERNAL, str(error))
+    logger.error("an answer cannot be encoded", exc_info=error)
+    return ServiceError(Status.INTERNAL, f"unexpected {type(error).__name__}")

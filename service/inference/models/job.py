@@ -1,12 +1,14 @@
 """One request on its way through the queue of a model."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from neurald.hal.lanes.packets import Receipt
+from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InputBytes
 
 
@@ -67,16 +69,17 @@ class JobEnd(Protocol):
 
 
 class DirectEnd:
-    """Calls a function with the end of a request, at once.
+    """Calls a function with the end of a request, at once. Any thread may end it, one of them does.
 
     Args:
         ended: is called with the answer, and with the error, one of which is None.
     """
 
-    __slots__ = ("_ended", "_is_done")
+    __slots__ = ("_ended", "_is_done", "_lock")
 
     def __init__(self, ended: Callable[[object, Exception | None], None]) -> None:
         self._ended = ended
+        self._lock = threading.Lock()
         self._is_done = False
 
     def done(self) -> bool:
@@ -85,17 +88,19 @@ class DirectEnd:
 
     def set_result(self, result: object) -> None:
         """See `JobEnd.set_result`."""
-        self._is_done = True
-        self._ended(result, None)
+        if self.cancel():
+            self._ended(result, None)
 
     def set_exception(self, error: Exception) -> None:
         """See `JobEnd.set_exception`."""
-        self._is_done = True
-        self._ended(None, error)
+        if self.cancel():
+            self._ended(None, error)
 
-    def cancel(self) -> None:
-        """See `JobEnd.cancel`."""
-        self._is_done = True
+    def cancel(self) -> bool:
+        """See `JobEnd.cancel`. Returns False if it has ended."""
+        with self._lock:
+            was_done, self._is_done = self._is_done, True
+        return not was_done
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -146,3 +151,8 @@ class InferenceJob:
         """Ends it with an error, unless it has ended."""
         if not self.end.done():
             self.end.set_exception(error)
+
+
+def late_error() -> ServiceError:
+    """Returns what a client is told whose request has taken longer than it may."""
+    return ServiceError(Status.LATE, "Deadline Exceeded: the request has taken longer than it may")

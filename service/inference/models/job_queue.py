@@ -49,6 +49,16 @@ class JobQueue:
     def __len__(self) -> int:
         return len(self._jobs)
 
+    @property
+    def may_run_alone(self) -> bool:
+        """True if a request that comes now would be run at once, in a run of its own, if a lane is idle."""
+        return not self._jobs and not self._delay_s and not self._preferred
+
+    @property
+    def run_s(self) -> float:
+        """Estimated seconds of a run; 0 before the first one."""
+        return self._run_s
+
     def put(self, job: InferenceJob, now_s: float, *, lanes: int, running: int = 0) -> None:
         """Appends a request.
 

@@ -1,8 +1,15 @@
-"""The front end's end of a lane: writes inputs, and is told when outputs are there."""
+"""The front end's end of a lane: writes inputs, and is told when outputs are there.
+
+A run is begun by the event loop, which is told of its end, or by another thread, which waits for
+it. The loop listens to a lane only during its own runs.
+"""
 
 import asyncio
+import math
 import os
+import select
 import socket
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -17,14 +24,21 @@ from neurald.hal.rpc.transport.ring_end import WAKE
 _MIN_ARENA_BYTES: Final = 1 << 18
 _MAX_ATTACHED_BYTES: Final = 4 << 30
 
+#: An answer, and the memory in which its outputs are.
+Answered = tuple[Answer, memoryview]
+
 
 class ServedLane:
-    """Runs a model in a worker, one run at a time. Belongs to one event loop.
+    """Runs a model in a worker, one run at a time.
+
+    Who has taken it from its instance uses it alone: the event loop by `begin`, another thread by
+    `run`. Only `cancel` may be called by anyone.
 
     Args:
         end: this side's end of the socket.
         number: of the lane in its worker.
-        closed: is called when the worker has closed its end, or broken the rules.
+        closed: is called, in the loop, when the worker has closed its end, or broken the rules,
+            during a run that `begin` began.
     """
 
     def __init__(self, end: socket.socket, number: int, closed: Callable[["ServedLane"], None]) -> None:
@@ -35,9 +49,11 @@ class ServedLane:
         self._arena: SharedMemory | None = None
         self._done: Callable[[Answer, memoryview], None] | None = None
         end.setblocking(False)
+        self._poll = select.poll()
+        self._poll.register(end, select.POLLIN)
         self._runs = RepeatedRuns(end)
-        self._runs.ring.always_wake()
-        self._loop.add_reader(end.fileno(), self._receive)
+        #: Whether a run was begun that `awaited` waits for, whose end the ring signals.
+        self._is_repeated = False
 
     @property
     def run_number(self) -> int:
@@ -68,7 +84,7 @@ class ServedLane:
         wanted: tuple[int, ...],
         done: Callable[[Answer, memoryview], None],
     ) -> None:
-        """Begins a run.
+        """Begins a run, in the event loop.
 
         Args:
             inputs: are in the arena.
@@ -80,8 +96,40 @@ class ServedLane:
             OSError: the worker is gone.
             BadData: the run describes too many tensors.
         """
+        self._runs.ring.always_wake()
         self._runs.begin(inputs, results_at, wanted)
         self._done = done
+        self._loop.add_reader(self._end.fileno(), self._receive)
+
+    def run(
+        self, inputs: tuple[TensorAt, ...], results_at: int, wanted: tuple[int, ...], end_s: float
+    ) -> Answered:
+        """Runs the model, and waits for its end; see `begin`.
+
+        Args:
+            inputs, results_at, wanted: see `begin`.
+            end_s: until when to wait, on the clock of `time.monotonic`.
+
+        Raises:
+            TimeoutError: it has not ended by then; `awaited` waits for longer.
+            OSError: the worker is gone, or has broken the rules.
+            BadData: the run describes too many tensors.
+        """
+        self._is_repeated = self._runs.begin(inputs, results_at, wanted)
+        return self.awaited(end_s)
+
+    def awaited(self, end_s: float) -> Answered:
+        """Waits for the end of the run that `run` began; see there."""
+        try:
+            while True:
+                left_s = end_s - time.monotonic()
+                found = self._slept(None if left_s == math.inf else max(0.0, left_s))
+                if found is not None:
+                    return found
+                if left_s <= 0:
+                    raise TimeoutError
+        except (Error, *DECODE_ERRORS) as error:
+            raise ConnectionAbortedError(f"the worker has broken the rules of a lane: {error}") from None
 
     def cancel(self) -> None:
         """See `RepeatedRuns.cancel`."""
@@ -90,41 +138,69 @@ class ServedLane:
     def close(self) -> None:
         """Closes this end."""
         if self._end.fileno() >= 0:
-            self._loop.remove_reader(self._end.fileno())
+            if self._done is not None:
+                self._loop.remove_reader(self._end.fileno())
             self._end.close()
         self._done = None
         if self._arena is not None:
             self._arena.close()
 
-    def _receive(self) -> None:
-        descriptor: int | None = None
+    def _slept(self, limit_s: float | None) -> Answered | None:
+        """Sleeps until something has arrived; returns the answer if that is it."""
+        if self._is_repeated and self._runs.ring.sleep(limit_s):
+            self._is_repeated = False
+            completed = self._runs.completed()
+            return None if completed is None else (completed, self._memory(completed, None))
+        if not self._poll.poll(None if limit_s is None else limit_s * 1000):
+            return None
         try:
-            packet, descriptor = socket_end.receive(self._end)
-            if not packet:
-                raise ConnectionResetError
-            answer: Answer | None
-            if packet[0] == WAKE:
-                self._runs.ring.note_wake(packet)
-                answer = self._runs.completed() if self._runs.ring.has_entry else None
-                if answer is None:
-                    return
-            else:
-                answer = decode_answer(packet)
-                self._runs.note(answer)
-            done, self._done = self._done, None
+            return self._received()
+        except BlockingIOError:
+            return None
+
+    def _receive(self) -> None:
+        try:
+            found = self._received()
+            done = self._done
+            if found is None:
+                return
             if done is None:
                 raise ConnectionAbortedError
-            received, descriptor = descriptor, None
-            memory = self._memory(answer, received)
         except BlockingIOError:
             return
         except (OSError, Error, *DECODE_ERRORS):
-            self._fail()
+            self.close()
+            self._closed(self)
             return
+        self._loop.remove_reader(self._end.fileno())
+        self._done = None
+        done(*found)
+
+    def _received(self) -> Answered | None:
+        """Takes what has arrived; returns the answer if it is there.
+
+        Raises:
+            BlockingIOError: nothing is there.
+            OSError, Error: the worker is gone, or has broken the rules.
+        """
+        packet, descriptor = socket_end.receive(self._end)
+        try:
+            if not packet:
+                raise ConnectionResetError("it has closed the lane")
+            if packet[0] == WAKE:
+                self._runs.ring.note_wake(packet)
+                answer: Answer | None = None
+                if self._runs.ring.has_entry:
+                    answer, self._is_repeated = self._runs.completed(), False
+                return None if answer is None else (answer, self._memory(answer, None))
+            answer = decode_answer(packet)
+            self._runs.note(answer)
+            self._is_repeated = False
+            received, descriptor = descriptor, None
+            return answer, self._memory(answer, received)
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-        done(answer, memory)
 
     def _memory(self, answer: Answer, descriptor: int | None) -> memoryview:
         """Returns the memory of an answer's outputs, after checking that they are inside.
@@ -149,7 +225,3 @@ class ServedLane:
         for tensor in answer.outputs:
             tensor.check(view.nbytes)
         return view
-
-    def _fail(self) -> None:
-        self.close()
-        self._closed(self)

@@ -1,6 +1,7 @@
 """One version of a model that is served: its workers, its queue, and what it says of itself."""
 
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -14,9 +15,11 @@ import numpy as np
 
 from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.packets import BYTES, aligned, type_named
+from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
-from neurald.service.inference.models.job import InferenceJob, JobEnd, JobOutput, RunRecord
+from neurald.service.inference.models.job import InferenceJob, JobEnd, JobOutput, RunRecord, late_error
 from neurald.service.inference.models.job_queue import JobQueue
+from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.request_inputs import checked_inputs, raw_input
 from neurald.service.inference.models.statistics import Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -45,6 +48,8 @@ RECEIPT: Final = "receipt"
 _TIMEOUT: Final = "timeout"
 #: Parameters that would change the answer, and are not supported.
 _REFUSED: Final = ("sequence_id", "sequence_start", "sequence_end")
+#: Models whose runs usually take longer are not run in threads of transports.
+_SHORT_RUN_S: Final = 0.02
 _MAX_TIMEOUT_S: Final = 86_400.0
 #: The most elements of an output of which classes are wanted.
 _MAX_CLASSIFIED: Final = 1_000_000
@@ -212,11 +217,14 @@ class ServedVersion:
             if timer is not None:
                 timer.cancel()
         for job in self._queue.take_all():
-            job.fail(ServiceError(Status.UNAVAILABLE, f"the model {self.name} was unloaded"))
+            job.fail(self._unloaded())
         await asyncio.gather(*(each.close() for each in self._instances))
         if self._model >= 0:
             os.close(self._model)
             self._model = -1
+
+    def _unloaded(self) -> ServiceError:
+        return ServiceError(Status.UNAVAILABLE, f"the model {self.name} was unloaded")
 
     async def explain(self) -> bytes:
         """Returns what explains the placement; see `ModelWorker.explain`.
@@ -310,6 +318,43 @@ class ServedVersion:
             job.expiry = self._loop.call_at(job.deadline_s, self._expire, job)
         self._dispatch()
         return job
+
+    def begin_at_once(
+        self, request: InferenceRequest, encode: Encode, timeout_s: float | None, end: JobEnd
+    ) -> ImmediateRun | None:
+        """Takes an idle lane for a request that another thread than the loop's runs.
+
+        Args:
+            request, encode, timeout_s, end: see `begin`.
+
+        Returns:
+            What runs it; None if it has to wait, or takes so long that the thread should not.
+
+        Raises:
+            ServiceError: the request is not valid.
+        """
+        if self._is_closing or not self._queue.may_run_alone or not 0 < self._queue.run_s < _SHORT_RUN_S:
+            return None
+        for instance in self._instances:
+            lane = instance.lend_lane()
+            if lane is not None:
+                break
+        else:
+            return None
+        try:
+            job = self._job(request, encode, timeout_s, end, None)
+        except BaseException:
+            instance.take_back(lane)
+            self._dispatch_soon()
+            raise
+        return ImmediateRun(instance, lane, job, self._dispatch_soon)
+
+    def run_again(self, job: InferenceJob, again: Callable[[], None]) -> None:
+        """Has a request run again whose worker or driver died in `ImmediateRun.run`, which returned `again`."""
+        if job.deadline_s is not None and not job.is_over:
+            job.expiry = self._loop.call_at(job.deadline_s, self._expire, job)
+        again()
+        self._dispatch()
 
     def note_end(self, job: InferenceJob, *, is_failed: bool) -> None:
         """Notes that a request has ended."""
@@ -451,13 +496,16 @@ class ServedVersion:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while instance := self._idle_instance():
+        while len(self._queue) and (found := self._idle_lane()):
+            instance, lane = found
             jobs, due_s = self._queue.take(self._loop.time())
+            if jobs:
+                instance.run(lane, jobs)
+                continue
+            instance.put_back(lane)
             if due_s is not None:
                 self._timer = self._loop.call_at(due_s, self._dispatch)
                 return
-            if jobs:
-                instance.run(jobs)
         if all(each.has_given_up for each in self._instances):
             self._refuse_waiting()
         self._limit_patience()
@@ -479,12 +527,25 @@ class ServedVersion:
         for job in self._queue.take_all():
             job.fail(ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}"))
 
-    def _idle_instance(self) -> ModelInstance | None:
-        if not len(self._queue):
-            return None
-        return next((each for each in self._instances if each.has_idle_lane), None)
+    def _idle_lane(self) -> tuple[ModelInstance, ServedLane] | None:
+        """Takes an idle lane; returns it with its instance."""
+        for each in self._instances:
+            lane = each.take_lane()
+            if lane is not None:
+                return each, lane
+        return None
+
+    def _dispatch_soon(self) -> None:
+        """Has the loop begin the runs that wait for a lane that was lent."""
+        if len(self._queue) or self._drained is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._dispatch)
 
     def _returned(self, jobs: Sequence[InferenceJob]) -> None:
+        if self._model < 0:
+            for job in jobs:
+                job.fail(self._unloaded())
+            return
         self._queue.put_back(jobs)
         self._loop.call_soon(self._dispatch)
 
@@ -492,7 +553,7 @@ class ServedVersion:
         if job.attempts and job.has_queue_limit:
             return
         if job.attempts or job.has_transport_deadline:
-            job.fail(ServiceError(Status.LATE, "Deadline Exceeded: the request has taken longer than it may"))
+            job.fail(late_error())
         else:
             # As Triton says of requests that wait for longer than their time-out.
             job.fail(ServiceError(Status.UNAVAILABLE, "Request timeout expired"))

@@ -1,5 +1,6 @@
 """Counts what a model has done, in the terms of the V2 protocol."""
 
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class RequestTimes:
 
 @dataclass(slots=True)
 class Statistics:
-    """What a version of a model has done.
+    """What a version of a model has done. Several threads may count.
 
     Attributes:
         last_ms: when the last request ended, in milliseconds since 1970.
@@ -67,6 +68,7 @@ class Statistics:
         refused: requests that were refused because too many waited.
         retries: runs that were made again because a worker died.
         recent: the last requests.
+        lock: is held by who counts.
     """
 
     last_ms: int = 0
@@ -82,41 +84,45 @@ class Statistics:
     refused: int = 0
     retries: int = 0
     recent: deque[RequestTimes] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def succeeded(self, rows: int, total_ns: int, parts: "Durations") -> None:
         """Counts a request that has an answer."""
         now_ns = time.time_ns()
-        self.last_ms = now_ns // 1_000_000
-        self.recent.append(
-            RequestTimes(
-                ended_ms=now_ns / 1e6,
-                total_ns=total_ns,
-                queue_ns=parts.queue_ns,
-                input_ns=parts.input_ns,
-                infer_ns=parts.infer_ns,
-                output_ns=parts.output_ns,
-                rows=rows,
-            )
+        times = RequestTimes(
+            ended_ms=now_ns / 1e6,
+            total_ns=total_ns,
+            queue_ns=parts.queue_ns,
+            input_ns=parts.input_ns,
+            infer_ns=parts.infer_ns,
+            output_ns=parts.output_ns,
+            rows=rows,
         )
-        self.inferences += rows
-        self.success.add(total_ns)
-        self.queue.add(parts.queue_ns)
-        self.compute_input.add(parts.input_ns)
-        self.compute_infer.add(parts.infer_ns)
-        self.compute_output.add(parts.output_ns)
+        with self.lock:
+            self.last_ms = now_ns // 1_000_000
+            self.recent.append(times)
+            self.inferences += rows
+            self.success.add(total_ns)
+            self.queue.add(parts.queue_ns)
+            self.compute_input.add(parts.input_ns)
+            self.compute_infer.add(parts.infer_ns)
+            self.compute_output.add(parts.output_ns)
 
     def failed(self, total_ns: int) -> None:
         """Counts a request that failed."""
-        self.failure.add(total_ns)
-        self.recent.append(RequestTimes(ended_ms=time.time_ns() / 1e6, total_ns=total_ns, failed=True))
+        times = RequestTimes(ended_ms=time.time_ns() / 1e6, total_ns=total_ns, failed=True)
+        with self.lock:
+            self.failure.add(total_ns)
+            self.recent.append(times)
 
     def executed(self, size: int, parts: "Durations") -> None:
         """Counts a run with a batch of this size."""
-        self.executions += 1
-        of_size = self.batches.setdefault(size, BatchStatistics())
-        of_size.compute_input.add(parts.input_ns)
-        of_size.compute_infer.add(parts.infer_ns)
-        of_size.compute_output.add(parts.output_ns)
+        with self.lock:
+            self.executions += 1
+            of_size = self.batches.setdefault(size, BatchStatistics())
+            of_size.compute_input.add(parts.input_ns)
+            of_size.compute_infer.add(parts.infer_ns)
+            of_size.compute_output.add(parts.output_ns)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,6 +4,7 @@ A client that passes tensors in shared memory sends the same short message each 
 once, as long as the regions that it names stay registered.
 """
 
+import threading
 from collections import OrderedDict
 from typing import Final
 
@@ -86,6 +87,8 @@ def _known(request: InferenceRequest) -> _Known | None:
 class KnownRequests:
     """Decodes requests, and remembers those whose inputs are all in regions.
 
+    Any thread may call its methods.
+
     Args:
         regions: of clients.
     """
@@ -93,6 +96,7 @@ class KnownRequests:
     def __init__(self, regions: RegionTable) -> None:
         self._regions = regions
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._lock = threading.Lock()
 
     def decode(self, data: bytes) -> InferenceRequest:
         """Decodes a ModelInferRequest; see `decode_request`."""
@@ -103,11 +107,13 @@ class KnownRequests:
             again = known.request()
             if again is not None:
                 return again
-            del self._known[data]
+            with self._lock:
+                self._known.pop(data, None)
         request = decode_request(data, self._regions)
         known = _known(request)
         if known is not None:
-            self._known[data] = known
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+            with self._lock:
+                self._known[data] = known
+                if len(self._known) > _KEPT:
+                    self._known.popitem(last=False)
         return request

@@ -196,29 +196,42 @@ class Calls:
         encode: Encode,
         timeout_s: float | None,
         ended: Callable[[object, Exception | None], None],
-    ) -> Callable[[], bool]:
-        """Begins to run a model; see `infer`.
+        begun: Callable[[Callable[[], bool]], None],
+        will_wait: Callable[[], None] | None,
+    ) -> Callable[[], None] | None:
+        """Begins to run a model, in a thread of a transport; see `infer`.
 
         Args:
             request, encode, timeout_s: see `infer`.
-            ended: is called with the answer and the error, one of which is None, possibly before
-                this returns. It raises nothing.
+            ended: is called with the answer and the error, one of which is None. It raises nothing.
+            begun: is called, before the run, with a function that ends the request early, without a
+                call of `ended`; it returns False if the request has ended.
+            will_wait: is called before the thread waits for a run for longer; None if it must not.
+                If it may, requests that need not wait for others are run by it.
 
         Returns:
-            A function that ends the request early, without a call of `ended`; it returns False if
-                the request has ended.
-
-        Raises:
-            ServiceError: the request is not valid, or refused.
+            What the event loop has to call to go on; None if the request has ended.
         """
         run = DirectRun(request, self._traces, ended)
+        begun(run.abandon)
         try:
-            found = self.registry.find(request.model, request.version)
-            run.begin(found, encode, timeout_s)
-        except BaseException:
+            if will_wait is not None and run.begin_at_once(
+                self.registry.find(request.model, request.version), encode, timeout_s
+            ):
+                return run.run_at_once(will_wait)
+        except Exception as error:
             run.fail()
-            raise
-        return run.abandon
+            ended(None, error)
+            return None
+
+        def go_on() -> None:
+            try:
+                run.begin(self.registry.find(request.model, request.version), encode, timeout_s)
+            except Exception as error:
+                run.fail()
+                ended(None, error)
+
+        return go_on
 
     # Settings.
 

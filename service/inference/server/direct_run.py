@@ -1,7 +1,9 @@
 """A request whose end is told by a call, for transports that need no task for each of them."""
 
 from collections.abc import Callable
+from functools import partial
 
+from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.job import DirectEnd, InferenceJob
 from neurald.service.inference.models.served_version import Encode, ServedVersion
 from neurald.service.inference.protocol.tensors import InferenceRequest
@@ -10,6 +12,8 @@ from neurald.service.inference.server.traces import RequestTrace, RequestTraces
 
 class DirectRun:
     """A request whose end is told by a call.
+
+    It is begun by `begin_at_once` in a thread of the transport, or by `begin` in the event loop.
 
     Args:
         request, ended: see `Calls.begin`.
@@ -29,6 +33,35 @@ class DirectRun:
         self._trace: RequestTrace | None = None
         self._version: ServedVersion | None = None
         self._job: InferenceJob | None = None
+        #: The run in a thread of the transport, while it is under way.
+        self._immediate: ImmediateRun | None = None
+
+    def begin_at_once(self, version: ServedVersion, encode: Encode, timeout_s: float | None) -> bool:
+        """Takes a lane for it, for `run_at_once`; returns False if it has to be begun in the loop.
+
+        Raises:
+            ServiceError: the request is not valid.
+        """
+        if self._traces.settings.is_on or self._end.done():
+            return False
+        immediate = version.begin_at_once(self._request, encode, timeout_s, self._end)
+        if immediate is None:
+            return False
+        self._version, self._job, self._immediate = version, immediate.job, immediate
+        return True
+
+    def run_at_once(self, will_wait: Callable[[], None]) -> Callable[[], None] | None:
+        """Runs it in this thread; returns None if it has ended, else what the event loop has to do.
+
+        Args:
+            will_wait: see `ImmediateRun.run`.
+        """
+        immediate, version = self._immediate, self._version
+        assert immediate is not None  # noqa: S101 - `begin_at_once` has returned True
+        assert version is not None  # noqa: S101 - the same
+        again = immediate.run(will_wait)
+        self._immediate = None
+        return None if again is None else partial(version.run_again, immediate.job, again)
 
     def begin(self, version: ServedVersion, encode: Encode, timeout_s: float | None) -> None:
         """Begins to run it; see `Calls.begin`."""
@@ -43,12 +76,15 @@ class DirectRun:
             version.note_end(job, is_failed=True)
 
     def abandon(self) -> bool:
-        """Ends it early; returns False if it has ended."""
-        if self._end.done() or self._version is None or self._job is None:
+        """Ends it early; returns False if it has ended. Any thread may call it."""
+        if not self._end.cancel():
             return False
-        self._end.cancel()
-        self._version.abandon(self._job)
-        self._version.note_end(self._job, is_failed=False)
+        immediate = self._immediate
+        if immediate is not None:
+            immediate.cancel()
+        elif self._version is not None and self._job is not None:
+            self._version.abandon(self._job)
+            self._version.note_end(self._job, is_failed=False)
         self.release()
         return True
 

@@ -2,12 +2,13 @@
 
 `grpc.aio` passes each event of a call to the event loop through another thread: a call comes, its
 message is there, its answer was sent. A thread that wakes another one costs more than most of
-our calls take otherwise. Here one thread receives a call with its message and passes both on at
-once; the loop's thread sends the answer itself. The core's interface, `grpc._cython.cygrpc`, is the
-one on which `grpc.server` and `grpc.aio` are built, and is not documented.
+our calls take otherwise. Here a few threads receive calls with their messages and pass both on at once;
+the loop's thread sends the answer itself. The core's interface, `grpc._cython.cygrpc`, is the one on
+which `grpc.server` and `grpc.aio` are built, and is not documented.
 
 Handlers are those of `grpc.aio`: coroutine functions, or asynchronous generators for streams, with
-a `ServerCall` as their context. A `DirectMethod` needs no task.
+a `ServerCall` as their context. A `DirectMethod` needs no task, and is begun by the thread that has
+received its message, which may answer it without the loop.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 import grpc.aio
@@ -34,9 +35,25 @@ _SHUT_DOWN: Final = "shut down"
 _OK: Final = 0
 #: Later deadlines, in seconds since 1970, are none.
 _NEVER_S: Final = 1e15
+#: How many threads wait for events. All but one of them may also wait for runs.
+_THREADS: Final = 4
+#: How long runs may take whose clients are gone when the server stops, and how often it looks.
+_LAST_RUN_S: Final = 5.0
+_LOOK_S: Final = 0.01
 _CODES: Final = {code: code.value[0] for code in grpc.StatusCode}
 
 Metadata = Sequence[tuple[str, str | bytes]]
+#: Is called by a thread of the server before it waits.
+WillWait = Callable[[], None] | None
+
+
+class BeginCall(Protocol):
+    """Begins a call; see `DirectMethod`."""
+
+    def __call__(
+        self, message: bytes, call: "ServerCall", will_wait: WillWait, /
+    ) -> Callable[[], None] | None:
+        """Begins the call."""
 
 
 class _Details:
@@ -53,20 +70,25 @@ class DirectMethod:
     """A method with one message and one answer, whose handler is no coroutine.
 
     Args:
-        begin: is called with the message and the call, which it ends at once, or later by
-            `ServerCall.finish` or `refuse`. Returns what is called if the client leaves before.
+        begin: is called in a thread of the server with the message, with the call, which it ends at
+            once, or later, by `ServerCall.finish` or `refuse`, and with `will_wait`, which it calls
+            before it waits for longer than a millisecond; None if it must not wait at all. Returns
+            what has to be called in the loop to go on, unless the client has left; None for
+            nothing.
     """
 
-    def __init__(self, begin: Callable[[bytes, "ServerCall"], Callable[[], None] | None]) -> None:
+    def __init__(self, begin: "BeginCall") -> None:
         self._begin = begin
 
-    def __call__(self, message: bytes, call: "ServerCall") -> Callable[[], None] | None:
+    def __call__(self, message: bytes, call: "ServerCall", will_wait: WillWait) -> Callable[[], None] | None:
         """Begins a call."""
-        return self._begin(message, call)
+        return self._begin(message, call, will_wait)
 
 
 class ServerCall:
     """One call, the context of its handler. Belongs to the event loop, except what says otherwise.
+
+    A call of a `DirectMethod` may be ended by any thread.
 
     Args:
         server: that received it.
@@ -114,7 +136,13 @@ class ServerCall:
         """Ends the call with an error, unless it is over."""
         self._send_status(_CODES[code], details)
 
-    # In the thread of the server.
+    # In a thread of the server.
+
+    def abandon_by(self, abandon: Callable[[], None]) -> None:
+        """Has a function called if the client leaves before the call has ended."""
+        self._abandon = abandon
+        if self._is_gone:
+            abandon()
 
     def await_message(self) -> None:
         """Has the server receive the next message."""
@@ -125,7 +153,9 @@ class ServerCall:
         self._call.start_server_batch((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._has_ended)
 
     def _message_arrived(self, event: Any) -> None:
-        self._server.pass_on(self._received, event.batch_operations[0].message())
+        message = event.batch_operations[0].message()
+        if message is None or not self._server.begin_directly(self, message):
+            self._server.pass_on(self._received, message)
 
     def _has_ended(self, event: Any) -> None:
         if event.batch_operations[0].cancelled():
@@ -149,10 +179,10 @@ class ServerCall:
         if self._is_gone:
             task.cancel()
 
-    def begin_directly(self, method: DirectMethod, message: bytes) -> None:
-        """Begins a call of such a method, unless its client has gone."""
+    def go_on(self, function: Callable[[], None]) -> None:
+        """Goes on with a call that a thread of the server has begun, unless its client has gone."""
         if not self._is_gone:
-            self._abandon = method(message, self)
+            function()
 
     async def read(self) -> bytes | None:
         """Returns the next message; None after the last one."""
@@ -253,7 +283,15 @@ class GrpcServer:
         self._calls: set[ServerCall] = set()
         self._passed: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._thread = threading.Thread(target=self._serve, name="neurald grpc", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._serve, name="neurald grpc", daemon=True) for _ in range(_THREADS)
+        ]
+        #: Is held by the thread that waits for events. The others would be woken in vain.
+        self._lead = threading.Lock()
+        #: Protects what several threads change: what is passed on, and how many of them wait for runs.
+        self._lock = threading.Lock()
+        self._leader: object | None = None
+        self._waiting = 0
         self.has_shut_down = False
         self._shut_down = asyncio.Event()
 
@@ -282,7 +320,8 @@ class GrpcServer:
         """Begins to serve."""
         self._server.start()
         self._expect_call()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     async def stop(self, grace_s: float) -> None:
         """Refuses new calls, and ends those that are under way after some time."""
@@ -295,23 +334,34 @@ class GrpcServer:
             await self._shut_down.wait()
         for task in tuple(self._tasks):
             task.cancel()
+        # Runs whose clients are gone end soon. If one does not, the process ends without it.
+        end_s = self._loop.time() + _LAST_RUN_S
+        while self._waiting and self._loop.time() < end_s:
+            await asyncio.sleep(_LOOK_S)
+        if self._waiting:
+            return
         self._server.destroy()
         self._queue.shutdown()
-        await asyncio.to_thread(self._thread.join)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
 
-    # In the thread of the server.
+    # In the threads of the server.
 
     def _serve(self) -> None:
         while True:
-            event = self._queue.poll()
-            if event.completion_type == cygrpc.CompletionType.queue_shutdown:
-                return
-            try:
-                self._handle(event)
-            except Exception:
-                logger.exception("an event of gRPC failed")
-            # An event that is kept while waiting for the next one would keep its call in memory.
-            del event
+            self._lead.acquire()
+            self._leader = leader = object()
+            while self._leader is leader:
+                event = self._queue.poll()
+                if event.completion_type == cygrpc.CompletionType.queue_shutdown:
+                    self._lead.release()
+                    return
+                try:
+                    self._handle(event)
+                except Exception:
+                    logger.exception("an event of gRPC failed")
+                # An event that is kept while waiting for the next one would keep its call in memory.
+                del event
 
     def _handle(self, event: Any) -> None:
         tag = event.tag
@@ -349,10 +399,42 @@ class GrpcServer:
         """Forgets a call that is over."""
         self._calls.discard(call)
 
+    def begin_directly(self, call: ServerCall, message: bytes) -> bool:
+        """Begins a call in this thread; returns False if it is none of a `DirectMethod`."""
+        handler = self._handler(call)
+        if handler.request_streaming or not isinstance(handler.unary_unary, DirectMethod):
+            return False
+        waits = False
+
+        def will_wait() -> None:
+            """Has another thread wait for events."""
+            nonlocal waits
+            if not waits:
+                waits = True
+                with self._lock:
+                    self._waiting += 1
+                self._leader = None
+                self._lead.release()
+
+        try:
+            if not self.has_shut_down:
+                # One thread is left for other calls, and for clients that leave.
+                may_wait = self._waiting < _THREADS - 1
+                rest = handler.unary_unary(message, call, will_wait if may_wait else None)
+                if rest is not None:
+                    self.pass_on(call.go_on, rest)
+        finally:
+            if waits:
+                with self._lock:
+                    self._waiting -= 1
+        return True
+
     def pass_on(self, function: Callable[[Any], None], argument: Any) -> None:
         """Has the loop call a function soon; several wake it once."""
-        self._passed.append((function, argument))
-        if len(self._passed) == 1:
+        with self._lock:
+            self._passed.append((function, argument))
+            is_first = len(self._passed) == 1
+        if is_first:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._take_over)
 
@@ -394,9 +476,6 @@ class GrpcServer:
         handler = self._handler(call)
         if message is None and not handler.request_streaming:
             call.refuse(grpc.StatusCode.INTERNAL, "the call has no message")
-            return
-        if message is not None and isinstance(handler.unary_unary, DirectMethod):
-            call.begin_directly(handler.unary_unary, message)
             return
         task = self._loop.create_task(self._answer(call, handler, message))
         self._tasks.add(task)

@@ -23,7 +23,7 @@ from neurald.service.inference.protocol.known_requests import KnownRequests
 from neurald.service.inference.protocol.messages import SERVICE, message_type
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.calls import Calls, model_parameters
-from neurald.service.inference.server.grpc_server import DirectMethod, ServerCall
+from neurald.service.inference.server.grpc_server import DirectMethod, ServerCall, WillWait
 from neurald.service.inference.server.region_calls import RegionCalls
 from neurald.service.inference.server.request_budget import RequestBudget
 from neurald.service.inference.server.restrictions import Restrictions
@@ -183,35 +183,39 @@ class V2Service:
 
         return handle
 
-    def _begin_infer(self, data: bytes, call: ServerCall) -> Callable[[], None] | None:
-        """Begins an inference; returns what ends it early."""
+    def _begin_infer(
+        self, message: bytes, call: ServerCall, will_wait: WillWait
+    ) -> Callable[[], None] | None:
+        """Begins an inference; see `DirectMethod`."""
         try:
             self._admit(call, _INFERENCE)
-            self._budget.take(len(data))
+            self._budget.take(len(message))
         except Exception as error:
             _refuse(call, error)
             return None
 
         def ended(answer: object, error: Exception | None) -> None:
-            self._budget.give_back(len(data))
+            self._budget.give_back(len(message))
             if error is not None:
                 _refuse(call, error)
             else:
                 assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
                 call.finish(answer)
 
+        def begun(abandon: Callable[[], bool]) -> None:
+            def leave() -> None:
+                if abandon():
+                    self._budget.give_back(len(message))
+
+            call.abandon_by(leave)
+
         try:
-            request = self._known.decode(data)
-            abandon = self._calls.begin(request, encode_answer, call.time_remaining(), ended)
+            request = self._known.decode(message)
         except Exception as error:
             ended(None, error)
             return None
-
-        def leave() -> None:
-            if abandon():
-                self._budget.give_back(len(data))
-
-        return leave
+        remaining_s = call.time_remaining()
+        return self._calls.begin(request, encode_answer, remaining_s, ended, begun, will_wait)
 
     async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
         """Answers the requests of a stream in their order, several of which are under way at once."""

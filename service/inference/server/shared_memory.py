@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import stat
+import threading
 import weakref
 from collections.abc import Mapping
 from typing import Final
@@ -87,7 +88,8 @@ class _Part:
         self._offset = region.offset + offset
         self.size = size
         self._is_used = True
-        region.uses += 1
+        with regions.lock:
+            region.uses += 1
 
     @property
     def place(self) -> _Place:
@@ -97,10 +99,11 @@ class _Part:
 
     def release(self) -> None:
         """See `RegionPart.release`."""
-        if self._is_used:
-            self._is_used = False
-            self._region.uses -= 1
-            self._regions.leave(self._region)
+        with self._regions.lock:
+            if self._is_used:
+                self._is_used = False
+                self._region.uses -= 1
+                self._regions.leave(self._region)
 
     def __del__(self) -> None:
         # A request that was not understood as a whole does not end.
@@ -133,9 +136,14 @@ class _Part:
 
 
 class SharedMemoryRegions:
-    """The regions that clients of this user have registered. Implements `Regions`."""
+    """The regions that clients of this user have registered. Implements `Regions`.
+
+    Regions are registered and unregistered in one thread; any thread may use them.
+    """
 
     def __init__(self) -> None:
+        #: Protects the uses of regions. A part that nobody refers to is released wherever that is.
+        self.lock = threading.RLock()
         self._root = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._regions: dict[str, _SharedFile] = {}
 
@@ -187,8 +195,9 @@ class SharedMemoryRegions:
         if name and name not in self._regions:
             return
         for region in (self._regions[name],) if name else tuple(self._regions.values()):
-            region.is_leaving = True
-            self.leave(region)
+            with self.lock:
+                region.is_leaving = True
+                self.leave(region)
 
     def has(self, region: _SharedFile) -> bool:
         """Returns whether this very region is registered."""

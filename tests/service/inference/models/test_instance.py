@@ -91,7 +91,10 @@ def test_runs_that_nobody_waits_for_are_not_awaited() -> None:
             finish=nothing,
             end=asyncio.get_running_loop().create_future(),
         )
-        instance.run([job])
+        lane = instance.take_lane()
+        assert lane is not None
+        assert instance.take_lane() is None
+        instance.run(lane, [job])
         assert (instance.running, instance.awaited) == (1, 1)
         job.end.cancel()
         assert (instance.running, instance.awaited) == (1, 0)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from support.inference.silent_client import begin_call
 from support.waiting import wait_until
 
-from neurald.service.inference.server.grpc_server import DirectMethod, GrpcServer, ServerCall
+from neurald.service.inference.server.grpc_server import DirectMethod, GrpcServer, ServerCall, WillWait
 
 
 class Echo:
@@ -97,8 +97,11 @@ class Echo:
 class Served:
     """A server of `Echo` on a loop in a thread of its own."""
 
-    def __init__(self, *, calls: int = 8, kind: type[GrpcServer] = GrpcServer) -> None:
+    def __init__(
+        self, *, calls: int = 8, kind: type[GrpcServer] = GrpcServer, echo: type[Echo] = Echo
+    ) -> None:
         self.port = 0
+        self._make_echo = echo
         self._kind = kind
         self.server: GrpcServer
         self.echo: Echo
@@ -112,7 +115,7 @@ class Served:
         assert self._is_started.wait(30)
 
     async def _run(self) -> None:
-        self._loop, self._ends, self.echo = asyncio.get_running_loop(), asyncio.Event(), Echo()
+        self._loop, self._ends, self.echo = asyncio.get_running_loop(), asyncio.Event(), self._make_echo()
         self.server = server = self._kind([("grpc.so_reuseport", 0)], calls=self._calls)
         server.add_generic_rpc_handlers((self.echo.handler(),))
         self.port = server.add_port("127.0.0.1:0", None)
@@ -126,7 +129,8 @@ class Served:
 
     def stop(self, grace_s: float = 0.1) -> None:
         self._grace_s = grace_s
-        self.do(self._ends.set)
+        if not self._loop.is_closed():
+            self.do(self._ends.set)
 
     def join(self) -> bool:
         self._thread.join(30)
@@ -333,15 +337,92 @@ def test_calls_of_several_threads(served: Served, channel: Any) -> None:
     assert results == {n: f"-{n}-{n}".encode() for n in range(300)}
 
 
-def test_a_call_whose_client_has_gone_is_not_begun() -> None:
+def test_a_call_whose_client_has_gone_does_not_go_on() -> None:
     details = SimpleNamespace(method=b"/test.Echo/Direct", deadline=1e18)
     event: Any = SimpleNamespace(call=None, invocation_metadata=(), call_details=details)
     server: Any = SimpleNamespace(has_shut_down=False)
-    begun: list[bytes] = []
-    method = DirectMethod(lambda message, _: begun.append(message))
+    done: list[str] = []
     for is_gone in (False, True):
         call = ServerCall(server, event)
         if is_gone:
             call._left(None)
-        call.begin_directly(method, b"%d" % is_gone)
-    assert begun == [b"0"]
+        call.abandon_by(lambda: done.append("abandoned"))
+        call.go_on(lambda: done.append("went on"))
+    assert done == ["went on", "abandoned"]
+
+
+class Waiting(Echo):
+    """Has a method that waits in the threads of the server, and one that goes on in the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = threading.Event()
+        self.waiting = 0
+        self.refused = 0
+        self.abandoned = 0
+
+    def wait(self, data: bytes, call: ServerCall, will_wait: WillWait) -> Callable[[], None] | None:
+        if will_wait is None:
+            self.refused += 1
+            return lambda: call.finish(b"went on")
+        call.abandon_by(self._abandon)
+        will_wait()
+        self.waiting += 1
+        self.released.wait(60)
+        call.finish(data)
+        return None
+
+    def _abandon(self) -> None:
+        self.abandoned += 1
+        self.released.set()
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        return grpc.method_handlers_generic_handler(
+            "test.Echo",
+            {
+                "Wait": grpc.unary_unary_rpc_method_handler(DirectMethod(self.wait)),
+                "Say": grpc.unary_unary_rpc_method_handler(self.say),
+            },
+        )
+
+
+@pytest.fixture
+def waiting() -> Iterator[tuple[Served, Any, Any]]:
+    served = Served(calls=32, echo=Waiting)
+    with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
+        yield served, served.echo, channel
+        served.stop()
+        assert served.join()
+
+
+def test_threads_that_wait_leave_one_for_other_calls(waiting: tuple[Served, Any, Any]) -> None:
+    _, echo, channel = waiting
+    wait: Any = channel.unary_unary("/test.Echo/Wait")
+    held = [wait.future(b"%d" % n) for n in range(3)]
+    wait_until(lambda: echo.waiting == 3)
+    assert wait(b"x", timeout=30) == b"went on"
+    assert channel.unary_unary("/test.Echo/Say")(b"y", metadata=(("x-sign", "-"),), timeout=30) == b"-y-y"
+    assert echo.refused == 1
+    echo.released.set()
+    assert [each.result(30) for each in held] == [b"0", b"1", b"2"]
+    assert wait(b"z", timeout=30) == b"z"
+
+
+def test_a_client_that_leaves_ends_what_a_thread_waits_for(waiting: tuple[Served, Any, Any]) -> None:
+    served, echo, channel = waiting
+    held = channel.unary_unary("/test.Echo/Wait").future(b"x")
+    wait_until(lambda: echo.waiting == 1)
+    held.cancel()
+    wait_until(lambda: echo.abandoned == 1)
+    wait_until(lambda: not served.server._waiting)
+
+
+def test_a_server_that_stops_waits_for_its_threads(waiting: tuple[Served, Any, Any]) -> None:
+    served, echo, channel = waiting
+    held = channel.unary_unary("/test.Echo/Wait").future(b"x")
+    wait_until(lambda: echo.waiting == 1)
+    served.stop()
+    assert served.join()
+    assert echo.abandoned == 1
+    assert held.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+    assert not any(each.is_alive() for each in served.server._threads)

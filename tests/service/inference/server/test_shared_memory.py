@@ -177,3 +177,30 @@ def test_regions_in_use_are_unregistered_when_requests_have_ended(key: str) -> N
     regions.unregister("a")
     assert regions.status() == {}
     regions.close()
+
+
+def test_threads_use_a_region_that_is_unregistered(key: str) -> None:
+    """Uses that several threads begin and end at once are all counted."""
+    Path(DIRECTORY, key.strip("/")).write_bytes(bytes(128))
+    regions = SharedMemoryRegions()
+    parameters: dict[str, Parameter] = {"shared_memory_region": "region", "shared_memory_byte_size": 16}
+    regions.register("region", key, 0, 128)
+    held = regions.part_of("x", parameters)
+    assert held is not None
+
+    def use() -> None:
+        for _ in range(2000):
+            part = held.place.part()
+            assert part is not None
+            part.release()
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    regions.unregister("region")
+    for thread in threads:
+        thread.join()
+    assert regions.status()
+    held.release()
+    assert not regions.status()
+    regions.close()

@@ -1,0 +1,116 @@
+"""A run in the thread of a transport, of a request for which a lane is idle.
+
+A thread that waits for the end of a run itself is told of it sooner than through the event loop,
+whose thread would have to be woken first, and then the transport's again.
+"""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from neurald.hal.errors import Error, ResultCode
+from neurald.hal.lanes.packets import RunFailure
+from neurald.service.inference.models.batch import Batch
+from neurald.service.inference.models.instance import ModelInstance, answer_error, input_error, run_error
+from neurald.service.inference.models.job import InferenceJob, late_error
+from neurald.service.inference.models.lane import Answered, ServedLane
+from neurald.service.inference.protocol.errors import ServiceError
+
+#: How long a thread waits that others may need.
+_SOON_S: Final = 1e-3
+
+
+class ImmediateRun:
+    """Runs a request in a lane that an instance has lent. Only `cancel` may be called by other threads.
+
+    Args:
+        instance: of the model.
+        lane: of the instance, which is given back.
+        job: the request.
+        lane_is_back: is called when it was given back.
+    """
+
+    def __init__(
+        self,
+        instance: ModelInstance,
+        lane: ServedLane,
+        job: InferenceJob,
+        lane_is_back: Callable[[], None],
+    ) -> None:
+        self.job = job
+        self._instance = instance
+        self._lane = lane
+        self._lane_is_back = lane_is_back
+
+    def cancel(self) -> None:
+        """Ends the run, since nobody waits for its answer any more."""
+        self._instance.cancel_lent(self._lane)
+
+    def run(self, will_wait: Callable[[], None]) -> Callable[[], None] | None:
+        """Runs it; returns None if the request has ended.
+
+        Args:
+            will_wait: is called if the run takes longer than a millisecond.
+
+        Returns:
+            What has the request run again by the event loop, which calls it; see
+                `ServedVersion.run_again`.
+        """
+        job, instance = self.job, self._instance
+        job.attempts += 1
+        try:
+            batch = instance.write(self._lane, job)
+            answer, memory = self._answered(batch, will_wait)
+        except (ServiceError, Error) as error:
+            self._give_back()
+            job.fail(input_error(error))
+            return None
+        except OSError:
+            return self._run_again
+        if isinstance(answer, RunFailure):
+            self._give_back()
+            if answer.code == ResultCode.DEAD_OBJECT:
+                return partial(instance.failed, [job], answer)
+            job.fail(run_error(answer))
+            return None
+        instance.note_run(batch, answer)
+        result, failure = None, None
+        try:
+            if not job.is_over:
+                result = batch.result(job, answer, memory, 0)
+        except Exception as error:
+            failure = answer_error(error)
+        # The client may send its next request as soon as it has the answer.
+        self._give_back()
+        if failure is not None:
+            job.fail(failure)
+        elif not job.is_over:
+            instance.note_success(batch, job, answer)
+            job.end.set_result(result)
+        return None
+
+    def _answered(self, batch: Batch, will_wait: Callable[[], None]) -> Answered:
+        """Returns the answer of the run; tells the client first if it takes longer than it may."""
+        job, lane = self.job, self._lane
+        end_s = math.inf
+        if job.deadline_s is not None and not job.has_queue_limit:
+            end_s = job.deadline_s
+        soon_s = time.monotonic() + _SOON_S
+        with contextlib.suppress(TimeoutError):
+            return lane.run(batch.inputs, batch.results_at, batch.wanted, min(soon_s, end_s))
+        will_wait()
+        with contextlib.suppress(TimeoutError):
+            return lane.awaited(end_s)
+        job.fail(late_error())
+        self.cancel()
+        return lane.awaited(math.inf)
+
+    def _give_back(self) -> None:
+        self._instance.take_back(self._lane)
+        self._lane_is_back()
+
+    def _run_again(self) -> None:
+        self._instance.lent_lane_failed(self._lane, self.job)

@@ -1,0 +1,199 @@
+"""Requests that a thread of a transport runs itself: their ends, and what becomes of their lanes."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+from support.inference import zoo
+
+from neurald.service.inference.models.immediate_run import ImmediateRun
+from neurald.service.inference.models.instance import ModelInstance
+from neurald.service.inference.models.job import DirectEnd, InferenceJob, JobInput
+from neurald.service.inference.models.lane import ServedLane
+from neurald.service.inference.models.model_worker import WorkerOptions
+from neurald.service.inference.models.statistics import Statistics
+from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.tensors import Bytes
+from neurald.service.inference.worker.orders import LoadOrder
+from neurald.service.sandbox.mode import SandboxMode
+
+#: More repetitions than end by themselves within a test.
+_ENDLESS = 2**31 - 1
+
+
+class Counting:
+    """A model that counts up to its input, in a worker with one lane."""
+
+    def __init__(self) -> None:
+        self.returned: list[InferenceJob] = []
+        self.ended: list[tuple[object, Exception | None]] = []
+        self.waits = 0
+        self.back = 0
+        self.statistics = Statistics()
+        self._file = os.memfd_create("model")
+        os.write(self._file, zoo.counting())
+        self._pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+        nothing: Any = lambda *_: None  # noqa: E731 - ignores all arguments
+
+        def returned(jobs: Sequence[InferenceJob]) -> None:
+            self.returned += jobs
+
+        self.instance = ModelInstance(
+            self._pool,
+            LoadOrder(name="counting"),
+            self._file,
+            lanes=1,
+            load_s=60,
+            statistics=self.statistics,
+            output_bytes=lambda rows: 1024,
+            changed=nothing,
+            returned=returned,
+            ran=nothing,
+        )
+
+    def job(self, count: int, limit_s: float | None = None) -> InferenceJob:
+        source = Bytes(memoryview(np.array(count, np.int32).tobytes()))
+        return InferenceJob(
+            inputs=[JobInput(kind="int32", shape=(), source=source)],
+            rows=1,
+            wanted=(0,),
+            finish=lambda outputs, _: int(np.frombuffer(outputs[0].data, np.int32)[0]),
+            end=DirectEnd(lambda answer, error: self.ended.append((answer, error))),
+            deadline_s=None if limit_s is None else time.monotonic() + limit_s,
+        )
+
+    def begun(self, job: InferenceJob) -> ImmediateRun:
+        lane = self.instance.lend_lane()
+        assert lane is not None
+        assert self.instance.lend_lane() is None
+
+        def is_back() -> None:
+            self.back += 1
+
+        return ImmediateRun(self.instance, lane, job, is_back)
+
+    def will_wait(self) -> None:
+        self.waits += 1
+
+    async def run(self, count: int) -> object:
+        """Runs it in the loop."""
+        lane = self.instance.take_lane()
+        assert isinstance(lane, ServedLane)
+        job = self.job(count)
+        self.instance.run(lane, [job])
+        await self.reached(job.end.done)
+        return self.ended.pop()
+
+    async def reached(self, condition: Any) -> None:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.sleep(0.005)
+
+    async def close(self) -> None:
+        await self.instance.close()
+        self._pool.close()
+        os.close(self._file)
+
+
+@asynccontextmanager
+async def counting() -> AsyncIterator[Counting]:
+    found = Counting()
+    await found.instance.start()
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+def test_runs_in_threads_and_in_the_loop_take_turns_in_a_lane() -> None:
+    async def run() -> None:
+        async with counting() as model:
+            for count in (1, 2, 2, 3, 3):
+                assert await asyncio.to_thread(model.begun(model.job(count)).run, model.will_wait) is None
+                assert model.ended.pop() == (count, None)
+                assert await model.run(count + 1) == (count + 1, None)
+            assert model.back == 5
+            assert model.instance.running == 0
+            assert model.statistics.success.count == model.statistics.executions == 10
+
+    asyncio.run(run())
+
+
+def test_a_run_that_takes_too_long_is_ended() -> None:
+    async def run() -> None:
+        async with counting() as model:
+            await model.run(1)
+            began = time.monotonic()
+            job = model.job(_ENDLESS, limit_s=0.05)
+            assert await asyncio.to_thread(model.begun(job).run, model.will_wait) is None
+            assert time.monotonic() - began < 30
+            ((answer, error),) = model.ended
+            assert answer is None
+            assert isinstance(error, ServiceError)
+            assert error.status is Status.LATE
+            assert (model.waits, model.back) == (1, 1)
+            model.ended.clear()
+            assert await model.run(7) == (7, None)
+
+    asyncio.run(run())
+
+
+def test_a_run_for_which_nobody_waits_is_ended() -> None:
+    async def run() -> None:
+        async with counting() as model:
+            job = model.job(_ENDLESS)
+            immediate = model.begun(job)
+            running = asyncio.create_task(asyncio.to_thread(immediate.run, model.will_wait))
+            await model.reached(lambda: model.waits)
+            assert model.instance.running == model.instance.awaited == 1
+            job.end.cancel()
+            immediate.cancel()
+            assert await running is None
+            assert not model.ended
+            assert await model.run(7) == (7, None)
+
+    asyncio.run(run())
+
+
+def test_a_request_whose_worker_dies_runs_again() -> None:
+    async def run() -> None:
+        async with counting() as model:
+            job = model.job(_ENDLESS)
+            running = asyncio.create_task(asyncio.to_thread(model.begun(job).run, model.will_wait))
+            await model.reached(lambda: model.waits)
+            first = model.instance.pid
+            assert first is not None
+            os.kill(first, signal.SIGKILL)
+            again = await running
+            assert again is not None
+            again()
+            await model.reached(lambda: model.returned)
+            assert model.returned == [job]
+            assert model.statistics.retries == 1
+            await model.reached(lambda: model.instance.is_ready)
+            assert model.instance.pid != first
+            assert await model.run(7) == (7, None)
+
+    asyncio.run(run())
+
+
+def test_a_request_whose_model_is_unloaded_is_returned() -> None:
+    async def run() -> None:
+        async with counting() as model:
+            job = model.job(_ENDLESS)
+            running = asyncio.create_task(asyncio.to_thread(model.begun(job).run, model.will_wait))
+            await model.reached(lambda: model.waits)
+            await model.instance.close()
+            again = await running
+            assert again is not None
+            again()
+            assert model.returned == [job]
+            assert model.instance.lend_lane() is None
+
+    asyncio.run(run())
