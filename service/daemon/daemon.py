@@ -19,10 +19,8 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, NoReturn
 
-import grpc
 import msgspec
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from neurald.hal.accounting.events import event_counts
 from neurald.hal.accounting.limits import Limits
@@ -34,7 +32,7 @@ from neurald.hal.crashes.guard import CrashGuard
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, ResourceExhaustedTransient, UnavailableDevice, error_for
+from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.hal.process.memory import machine
 from neurald.hal.process.memory.garbage import GarbageCollector
@@ -45,7 +43,6 @@ from neurald.hal.process.time_slices import short_time_slices
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
-from neurald.hal.rpc.transport.status import abort, parse
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.daemon.health import Health
 from neurald.service.daemon.memory_limit import limited_memory
@@ -64,6 +61,7 @@ from neurald.service.daemon.notifications import (
     WATCHDOG,
     Notifier,
 )
+from neurald.service.daemon.reflection import Reflection
 from neurald.service.daemon.socket_files import lock_socket, release_socket, remove_stale
 from neurald.service.sandbox.mode import SandboxMode
 from neurald.service.sandbox.sandbox import Sandbox
@@ -363,71 +361,6 @@ def _exit_at_once() -> NoReturn:
     os._exit(os.EX_SOFTWARE)
 
 
-class _Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
-    """The standard reflection service, with a limit on streams.
-
-    Each stream occupies a thread, although it has no session. Streams that stall are closed.
-    """
-
-    def __init__(self, streams: StreamLimiter) -> None:
-        super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
-        self._streams = streams
-
-    def handlers(self) -> grpc.GenericRpcHandler:
-        """Returns a handler that receives requests as bytes and parses them itself.
-
-        If gRPC cannot parse a request, it does not notice when the stream ends.
-        """
-        service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
-        (method,) = service.methods
-        call: Any = grpc.stream_stream_rpc_method_handler(
-            getattr(self, method.name), response_serializer=lambda reply: reply.SerializeToString()
-        )
-        return _LimitedHandler(
-            grpc.method_handlers_generic_handler(service.full_name, {method.name: call}), self._streams
-        )
-
-    def ServerReflectionInfo(  # noqa: N802 - name from the protocol
-        self, request_iterator: Iterator[bytes], context: grpc.ServicerContext
-    ) -> Iterator[Any]:
-        """Answers questions about the services."""
-        try:
-            with self._streams.open(None, context) as stream:
-
-                def moving() -> Iterator[Any]:
-                    for data in request_iterator:
-                        stream.moves()
-                        yield parse(reflection_pb2.ServerReflectionRequest, data)
-
-                for reply in super().ServerReflectionInfo(moving(), context):
-                    yield reply
-                    stream.moves()
-        except (BadData, ResourceExhaustedTransient) as error:
-            failure = error_for(error.code, str(error))
-        else:
-            return
-        abort(context, failure)
-
-
-class _LimitedHandler(grpc.GenericRpcHandler):
-    """Refuses streams of a service before they take a thread, while there is no room for any.
-
-    A client without a session can open thousands of streams a second, and calls of all clients
-    would wait in line behind them. gRPC tells such a client that there is no such method.
-    """
-
-    def __init__(self, handler: grpc.GenericRpcHandler, streams: StreamLimiter) -> None:
-        self._handler = handler
-        self._streams = streams
-
-    def service(
-        self, handler_call_details: grpc.HandlerCallDetails
-    ) -> "grpc.RpcMethodHandler[Any, Any] | None":
-        """Returns the handler of a call; None if there is none, or if there is no room."""
-        found = self._handler.service(handler_call_details)
-        return found if found is not None and self._streams.has_room() else None
-
-
 def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     """Adds the standard services: health, and reflection for inspection tools."""
     servicer = Health()
@@ -437,7 +370,7 @@ def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     streams = StreamLimiter(
         limit=_MAX_REFLECTION_STREAMS, patience_s=_MAX_REFLECTION_IDLE_S, grace_s=_REFLECTION_GRACE_S
     )
-    server.grpc.add_generic_rpc_handlers((_Reflection(streams).handlers(),))
+    server.grpc.add_generic_rpc_handlers(Reflection(streams).handlers())
     return servicer
 
 

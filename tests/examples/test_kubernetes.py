@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.cli import app
 from neurald.service.inference.server.metrics import metrics_text
 from neurald.service.inference.server.openapi import openapi_document
@@ -169,7 +170,48 @@ def test_the_chart_fits_the_schemas_with_other_values() -> None:
     assert found["HorizontalPodAutoscaler"]["spec"]["maxReplicas"] == 20
 
 
-@pytest.mark.parametrize("value", ["replicas=0", "models.claim=", "tls.secret=x", "arguments={serve}"])
+def test_the_chart_encrypts_and_authenticates() -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="the group test is not installed").validate
+    found = rendered("--set", "tls.secret=certificate,auth.secret=token")
+    for document in found.values():
+        validate(document, "1.30", strict=True)
+    template = found["Deployment"]["spec"]["template"]
+    pod, (container,) = template["spec"], template["spec"]["containers"]
+    assert template["metadata"]["annotations"]["prometheus.io/scheme"] == "https"
+    name, *arguments = container["args"]
+    options = get_command(app).commands[name].make_context(name, list(arguments)).params  # type: ignore[attr-defined]
+    assert not options["insecure"]
+    mounted = {each["mountPath"]: each for each in container["volumeMounts"]}
+    volumes = {each["name"]: each.get("secret") for each in pod["volumes"]}
+    tls = volumes[mounted[str(options["tls"])]["name"]]
+    assert tls["secretName"] == "certificate"
+    files = TlsFiles.in_folder(Path("/folder"))
+    expected = {each.name for each in (files.certificate, files.key, files.authority)}
+    assert {each["path"] for each in tls["items"]} == expected
+    token = volumes[mounted[str(options["auth_token_file"].parent)]["name"]]
+    assert (token["secretName"], token["items"][0]["path"]) == ("token", options["auth_token_file"].name)
+    # The service refuses keys that others than root and its group can read.
+    assert {each["defaultMode"] for each in (tls, token)} == {0o440}
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["scheme"] == "HTTPS"
+    assert "tls]" in CONTAINERFILE.read_text(encoding="utf-8")
+
+
+def test_the_chart_has_a_token_without_encryption() -> None:
+    found = rendered("--set", "auth.secret=token")
+    (container,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert {"--insecure", "--auth-token-file=/etc/neurald/auth/token"} <= set(container["args"])
+    assert "scheme" not in container["readinessProbe"]["httpGet"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("replicas=0", "models.claim=", "arguments={serve}"),
+        *("tls.secret=x", "tls.folder=x", "auth.token=x", "auth.secret=x,kserve.enabled=true"),
+    ],
+)
 def test_the_chart_refuses_values(value: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
         rendered("--set", value)

@@ -102,7 +102,8 @@ def read_file(path: Path, what: str, *, is_secret: bool = False) -> bytes:
     Args:
         path: of the file.
         what: names it in messages.
-        is_secret: whether only this user, or root, may have access to it.
+        is_secret: whether only this user, or root, may have access to it, or a group that root lets
+            read it, such as that of a pod's secrets.
 
     Raises:
         BadState: it cannot be read, is too large or no regular file, or a secret that others can
@@ -114,11 +115,12 @@ def read_file(path: Path, what: str, *, is_secret: bool = False) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise BadState(f"{what} {path} is not a regular file")
             is_own = status.st_uid in (os.geteuid(), 0) or os.geteuid() == 0
-            if is_secret and (not is_own or status.st_mode & 0o077):
+            others = 0o037 if status.st_uid == 0 else 0o077
+            if is_secret and (not is_own or status.st_mode & others):
                 raise BadState(
                     f"{what} {path} is not private: it belongs to user {status.st_uid} and has mode "
-                    f"{stat.S_IMODE(status.st_mode):04o}; a file of user {os.geteuid()} with mode 0600 is "
-                    "expected (chmod 600)"
+                    f"{stat.S_IMODE(status.st_mode):04o}; a file of user {os.geteuid()} with mode 0600, or of "
+                    "root with mode 0640, is expected (chmod 600)"
                 )
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:

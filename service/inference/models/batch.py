@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from msgspec import Struct
 
@@ -10,9 +9,6 @@ from neurald.hal.lanes.packets import RunAnswer, TensorAt, aligned
 from neurald.service.inference.models.job import InferenceJob, JobOutput, RunRecord
 from neurald.service.inference.models.statistics import Durations
 from neurald.service.inference.protocol.errors import ServiceError, Status
-
-#: Memory of an arena is never empty.
-_LEAST_BYTES: Final = 1
 
 
 class Batch(Struct, kw_only=True, eq=False):
@@ -102,7 +98,7 @@ def written_batch(
     for size in sizes:
         offsets.append(at)
         at = aligned(at + size)
-    arena = arena_of(at + output_bytes(rows) + _LEAST_BYTES)
+    arena = arena_of(at + output_bytes(rows) + 1)  # no arena is empty
     inputs: list[TensorAt] = []
     for position, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
         first = jobs[0].inputs[position]

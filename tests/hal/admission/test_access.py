@@ -43,6 +43,7 @@ METHODS = [f"/{SERVICE}/{method.name}" for method in device_pb2.DESCRIPTOR.servi
 METHODS += [
     "/grpc.health.v1.Health/Check",
     "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     "/no.such.Service/Call",
 ]

@@ -1,7 +1,9 @@
 """Mutual TLS: who is served, who is not and why, rotation and revocation without a restart."""
 
 import contextlib
+import os
 import socket
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from neurald.hal.errors import BadData, BadState, DeadObject, Error, Unavailable
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.certificate import read_file
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.hal.rpc.wire.device import Access
 from neurald.service.certificates.authority import Authority
@@ -259,7 +262,8 @@ def test_files_that_are_not_valid(authority: Authority, tmp_path: Path) -> None:
         pass
     with pytest.raises(BadState, match="cannot be read: No such file"):
         connect("127.0.0.1:1", tls=TlsFiles.in_folder(tmp_path / "nowhere"))
-    laptop.key.chmod(0o640)
+    # A group may read what root gives it.
+    laptop.key.chmod(0o644 if os.geteuid() == 0 else 0o640)
     with pytest.raises(BadState, match=r"is not private: .* \(chmod 600\)"):
         connect("127.0.0.1:1", tls=laptop)
     laptop.key.chmod(0o600)
@@ -290,3 +294,26 @@ def test_a_daemon_that_never_answers(authority: Authority) -> None:
         with pytest.raises(UnavailableDevice):
             connect(f"127.0.0.1:{port}", started + 1.0, tls=issue(authority, "laptop"))
         assert time.monotonic() < started + 5
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "is_private"),
+    [
+        *((0, 0o600, True), (0, 0o440, True), (0, 0o640, True), (0, 0o460, False), (0, 0o444, False)),
+        *((1234, 0o600, True), (1234, 0o640, False)),
+    ],
+)
+def test_who_may_read_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, mode: int, *, is_private: bool
+) -> None:
+    """A pod's secrets belong to root, and the group of its user may read them."""
+    secret = tmp_path / "token"
+    secret.write_bytes(b"secret")
+    status = os.stat_result((stat.S_IFREG | mode, 0, 0, 1, owner, 1234, 6, 0, 0, 0))
+    monkeypatch.setattr("os.fstat", lambda _: status)
+    monkeypatch.setattr("os.geteuid", lambda: 1234)
+    if is_private:
+        assert read_file(secret, "the token", is_secret=True) == b"secret"
+    else:
+        with pytest.raises(BadState, match=r"the token .* is not private"):
+            read_file(secret, "the token", is_secret=True)

@@ -6,19 +6,39 @@
 app.kubernetes.io/name: {{ .Release.Name }}
 {{- end }}
 
+{{- /* The arguments that say who may connect. */}}
+{{- define "neurald.security" -}}
+{{- if and .Values.tls.secret (not .Values.auth.secret) }}
+{{- fail "tls.secret needs auth.secret: without a token clients need a certificate, and probes have none" }}
+{{- end }}
+{{- if .Values.tls.secret -}}
+- --tls=/etc/neurald/tls
+{{- else -}}
+# The network policy decides who may connect.
+- --insecure
+{{- end }}
+{{- if .Values.auth.secret }}
+- --auth-token-file=/etc/neurald/auth/token
+{{- end }}
+{{- end }}
+
 {{- define "neurald.probes" -}}
 startupProbe:
-  httpGet: {path: /v2/health/live, port: {{ . }}}
+  httpGet: {{ include "neurald.health" (dict "path" "live" "port" .port "secret" .secret) }}
   periodSeconds: 2
   failureThreshold: 60
 livenessProbe:
-  httpGet: {path: /v2/health/live, port: {{ . }}}
+  httpGet: {{ include "neurald.health" (dict "path" "live" "port" .port "secret" .secret) }}
   periodSeconds: 10
   timeoutSeconds: 5
 readinessProbe:
-  httpGet: {path: /v2/health/ready, port: {{ . }}}
+  httpGet: {{ include "neurald.health" (dict "path" "ready" "port" .port "secret" .secret) }}
   periodSeconds: 2
   timeoutSeconds: 2
+{{- end }}
+
+{{- define "neurald.health" -}}
+{path: /v2/health/{{ .path }}, port: {{ .port }}{{ if .secret }}, scheme: HTTPS{{ end }}}
 {{- end }}
 
 {{- define "neurald.mounts" -}}
@@ -31,4 +51,35 @@ readinessProbe:
 - {name: temporary, emptyDir: {}}
 - {name: cache, emptyDir: {}}
 - {name: state, emptyDir: {}}
+{{- end }}
+
+{{- /* Root owns the files, and the group of the service, fsGroup, may read them. */}}
+{{- define "neurald.secret-mounts" -}}
+{{- if .Values.tls.secret }}
+- {name: tls, mountPath: /etc/neurald/tls, readOnly: true}
+{{- end }}
+{{- if .Values.auth.secret }}
+- {name: auth, mountPath: /etc/neurald/auth, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "neurald.secret-volumes" -}}
+{{- if .Values.tls.secret }}
+- name: tls
+  secret:
+    secretName: {{ .Values.tls.secret }}
+    defaultMode: 0440
+    items:
+      - {key: tls.crt, path: cert.pem}
+      - {key: tls.key, path: key.pem}
+      - {key: ca.crt, path: ca.pem}
+{{- end }}
+{{- if .Values.auth.secret }}
+- name: auth
+  secret:
+    secretName: {{ .Values.auth.secret }}
+    defaultMode: 0440
+    items:
+      - {key: token, path: token}
+{{- end }}
 {{- end }}
