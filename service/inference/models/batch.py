@@ -69,6 +69,7 @@ class Batch(Struct, kw_only=True, eq=False):
             ],
             RunRecord(
                 receipt=answer.receipt,
+                queued_ns=job.queued_ns,
                 queue_ns=self.queue_ns(job),
                 batch_rows=self.rows,
                 attempts=job.attempts,

@@ -1,7 +1,6 @@
 """One request on its way through the queue of a model."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -37,19 +36,21 @@ class RunRecord:
 
     Attributes:
         receipt: of the worker.
+        queued_ns: when the request began to wait, on the clock of `time.perf_counter_ns`.
         queue_ns: how long the request waited.
         batch_rows: entries of the batch in which it was run.
         attempts: how many workers it was given to.
     """
 
     receipt: Receipt
+    queued_ns: int
     queue_ns: int
     batch_rows: int
     attempts: int
 
 
 class JobEnd(Protocol):
-    """Receives the end of a request. Futures do, and `DirectEnd`."""
+    """Receives the end of a request. Futures do, and `DirectRun`."""
 
     def done(self) -> bool:
         """Returns whether it has ended, or nobody waits for it any more."""
@@ -66,41 +67,6 @@ class JobEnd(Protocol):
     def cancel(self) -> object:
         """Says that nobody waits for it any more."""
         ...
-
-
-class DirectEnd:
-    """Calls a function with the end of a request, at once. Any thread may end it, one of them does.
-
-    Args:
-        ended: is called with the answer, and with the error, one of which is None.
-    """
-
-    __slots__ = ("_ended", "_is_done", "_lock")
-
-    def __init__(self, ended: Callable[[object, Exception | None], None]) -> None:
-        self._ended = ended
-        self._lock = threading.Lock()
-        self._is_done = False
-
-    def done(self) -> bool:
-        """See `JobEnd.done`."""
-        return self._is_done
-
-    def set_result(self, result: object) -> None:
-        """See `JobEnd.set_result`."""
-        if self.cancel():
-            self._ended(result, None)
-
-    def set_exception(self, error: Exception) -> None:
-        """See `JobEnd.set_exception`."""
-        if self.cancel():
-            self._ended(None, error)
-
-    def cancel(self) -> bool:
-        """See `JobEnd.cancel`. Returns False if it has ended."""
-        with self._lock:
-            was_done, self._is_done = self._is_done, True
-        return not was_done
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

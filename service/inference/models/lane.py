@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from neurald.hal.errors import Error
+from neurald.hal.errors import BadData, Error
 from neurald.hal.lanes import socket_end
 from neurald.hal.lanes.packets import Answer, Arena, RunFailure, TensorAt, decode_answer, encode
 from neurald.hal.lanes.repeats import RepeatedRuns
@@ -52,7 +52,7 @@ class ServedLane:
         self._poll = select.poll()
         self._poll.register(end, select.POLLIN)
         self._runs = RepeatedRuns(end)
-        #: Whether a run was begun that `awaited` waits for, whose end the ring signals.
+        #: Whether the ring signals the end of the run under way.
         self._is_repeated = False
 
     @property
@@ -97,7 +97,7 @@ class ServedLane:
             BadData: the run describes too many tensors.
         """
         self._runs.ring.always_wake()
-        self._runs.begin(inputs, results_at, wanted)
+        self._is_repeated = self._runs.begin(inputs, results_at, wanted)
         self._done = done
         self._loop.add_reader(self._end.fileno(), self._receive)
 
@@ -148,15 +148,19 @@ class ServedLane:
     def _slept(self, limit_s: float | None) -> Answered | None:
         """Sleeps until something has arrived; returns the answer if that is it."""
         if self._is_repeated and self._runs.ring.sleep(limit_s):
-            self._is_repeated = False
-            completed = self._runs.completed()
-            return None if completed is None else (completed, self._memory(completed, None))
-        if not self._poll.poll(None if limit_s is None else limit_s * 1000):
+            return self._completed()
+        if not self._poll.poll(0 if self._is_repeated else None if limit_s is None else limit_s * 1000):
             return None
         try:
             return self._received()
         except BlockingIOError:
             return None
+
+    def _completed(self) -> Answered | None:
+        """Takes the end of the run from the ring; returns None if a packet with the answer follows."""
+        self._is_repeated = False
+        answer = self._runs.completed()
+        return None if answer is None else (answer, self._memory(answer, None))
 
     def _receive(self) -> None:
         try:
@@ -189,13 +193,12 @@ class ServedLane:
                 raise ConnectionResetError("it has closed the lane")
             if packet[0] == WAKE:
                 self._runs.ring.note_wake(packet)
-                answer: Answer | None = None
-                if self._runs.ring.has_entry:
-                    answer, self._is_repeated = self._runs.completed(), False
-                return None if answer is None else (answer, self._memory(answer, None))
+                return self._completed() if self._runs.ring.has_entry else None
             answer = decode_answer(packet)
+            # The ring has said before that a packet with the answer follows.
+            if self._is_repeated and (not self._runs.ring.has_entry or self._completed() is not None):
+                raise BadData("the worker has answered a run otherwise than it was begun")
             self._runs.note(answer)
-            self._is_repeated = False
             received, descriptor = descriptor, None
             return answer, self._memory(answer, received)
         finally:

@@ -55,9 +55,8 @@ _MAX_TIMEOUT_S: Final = 86_400.0
 _MAX_CLASSIFIED: Final = 1_000_000
 
 Encode = Callable[[InferenceAnswer], object]
-#: Is told how a request was run: the record, when it began to wait, its outputs, and the names of all
-#: outputs of the model.
-NoteRun = Callable[[RunRecord, int, Sequence[JobOutput], Sequence[str]], None]
+#: Is told how a request was run: the record, its outputs, and the names of all outputs of the model.
+NoteRun = Callable[[RunRecord, Sequence[JobOutput], Sequence[str]], None]
 
 
 class ServedVersion:
@@ -402,7 +401,7 @@ class ServedVersion:
 
         def finish(outputs: Sequence[JobOutput], record: RunRecord) -> object:
             if note_run is not None:
-                note_run(record, job.queued_ns, outputs, tuple(self._outputs))
+                note_run(record, outputs, tuple(self._outputs))
             parameters: dict[str, Parameter] = {}
             if request.parameters.get(RECEIPT):
                 parameters[RECEIPT] = _receipt_text(record)

@@ -1,19 +1,22 @@
 """A request whose end is told by a call, for transports that need no task for each of them."""
 
+import threading
 from collections.abc import Callable
 from functools import partial
 
 from neurald.service.inference.models.immediate_run import ImmediateRun
-from neurald.service.inference.models.job import DirectEnd, InferenceJob
+from neurald.service.inference.models.job import InferenceJob
 from neurald.service.inference.models.served_version import Encode, ServedVersion
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.traces import RequestTrace, RequestTraces
 
 
 class DirectRun:
-    """A request whose end is told by a call.
+    """A request whose end is told by a call. Implements `JobEnd`.
 
-    It is begun by `begin_at_once` in a thread of the transport, or by `begin` in the event loop.
+    It is begun by `begin_at_once` in a thread of the transport, or by `begin` in the event loop. Any
+    thread may end it, one of them does. When it has ended, nothing of it refers to itself, so that
+    its memory is free at once.
 
     Args:
         request, ended: see `Calls.begin`.
@@ -29,9 +32,11 @@ class DirectRun:
         self._request = request
         self._traces = traces
         self._tell = ended
-        self._end = DirectEnd(self._ended)
+        self._lock = threading.Lock()
+        self._is_done = False
         self._trace: RequestTrace | None = None
         self._version: ServedVersion | None = None
+        #: The request in the queue or in a run, while it is there.
         self._job: InferenceJob | None = None
         #: The run in a thread of the transport, while it is under way.
         self._immediate: ImmediateRun | None = None
@@ -42,9 +47,9 @@ class DirectRun:
         Raises:
             ServiceError: the request is not valid.
         """
-        if self._traces.settings.is_on or self._end.done():
+        if self._traces.settings.is_on or self._is_done:
             return False
-        immediate = version.begin_at_once(self._request, encode, timeout_s, self._end)
+        immediate = version.begin_at_once(self._request, encode, timeout_s, self)
         if immediate is None:
             return False
         self._version, self._job, self._immediate = version, immediate.job, immediate
@@ -69,38 +74,62 @@ class DirectRun:
         if self._traces.settings.is_on:
             self._trace = self._traces.begin(self._request, version.version)
             note_run = None if self._trace is None else self._trace.note_run
-        job = version.begin(self._request, encode, timeout_s, self._end, note_run)
-        self._version, self._job = version, job
+        job = version.begin(self._request, encode, timeout_s, self, note_run)
         if job.is_over:
             # It ended before its deadline was set.
             version.note_end(job, is_failed=True)
+        else:
+            self._version, self._job = version, job
 
     def abandon(self) -> bool:
         """Ends it early; returns False if it has ended. Any thread may call it."""
-        if not self._end.cancel():
+        if not self.cancel():
             return False
-        immediate = self._immediate
+        immediate, job = self._immediate, self._job
         if immediate is not None:
             immediate.cancel()
-        elif self._version is not None and self._job is not None:
-            self._version.abandon(self._job)
-            self._version.note_end(self._job, is_failed=False)
-        self.release()
+        elif self._version is not None and job is not None:
+            self._version.abandon(job)
+            self._version.note_end(job, is_failed=False)
+        self._release()
         return True
 
     def fail(self) -> None:
         """Notes that it could not be begun."""
-        self._end.cancel()
-        self.release()
+        self.cancel()
+        self._release()
 
-    def release(self) -> None:
+    # What `JobEnd` has.
+
+    def done(self) -> bool:
+        """See `JobEnd.done`."""
+        return self._is_done
+
+    def set_result(self, result: object) -> None:
+        """See `JobEnd.set_result`."""
+        if self.cancel():
+            self._finish(result, None)
+
+    def set_exception(self, error: Exception) -> None:
+        """See `JobEnd.set_exception`."""
+        if self.cancel():
+            self._finish(None, error)
+
+    def cancel(self) -> bool:
+        """See `JobEnd.cancel`. Returns False if it has ended."""
+        with self._lock:
+            was_done, self._is_done = self._is_done, True
+        return not was_done
+
+    def _finish(self, answer: object, error: Exception | None) -> None:
+        if self._version is not None and self._job is not None:
+            self._version.note_end(self._job, is_failed=error is not None)
+        self._release()
+        self._tell(answer, error)
+
+    def _release(self) -> None:
         """Lets the regions of its tensors go, and writes its trace."""
+        self._job = None
         self._request.release()
         if self._trace is not None:
             self._traces.end(self._trace)
-
-    def _ended(self, answer: object, error: Exception | None) -> None:
-        if self._version is not None and self._job is not None:
-            self._version.note_end(self._job, is_failed=error is not None)
-        self.release()
-        self._tell(answer, error)

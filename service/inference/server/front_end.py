@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2_grpc
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.memory.garbage import GarbageCollector
 from neurald.hal.records import replace
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.inference.models.registry import Registry
@@ -79,6 +80,8 @@ class FrontEnd:
         """
         settings = self._settings
         async with contextlib.AsyncExitStack() as cleanup:
+            collector = GarbageCollector()
+            cleanup.enter_context(collector.full_collections_on_demand())
             # Workers are killed, and leave their temporary files.
             cleanup.callback(remove_abandoned, Path(tempfile.gettempdir()))
             repository = Repository([Path(each) for each in settings.repositories])
@@ -115,7 +118,7 @@ class FrontEnd:
                 cleanup.callback(listener.close)
             loading = asyncio.create_task(self._load(registry, calls))
             cleanup.callback(loading.cancel)
-            reporting = asyncio.create_task(self._report(registry, calls, report))
+            reporting = asyncio.create_task(self._report(registry, calls, report, collector))
             cleanup.callback(reporting.cancel)
             with _signals(self.stop):
                 await self._stops.wait()
@@ -131,9 +134,13 @@ class FrontEnd:
             self.stop()
 
     async def _report(
-        self, registry: Registry, calls: Calls, report: Callable[[ServiceStatus], None]
+        self,
+        registry: Registry,
+        calls: Calls,
+        report: Callable[[ServiceStatus], None],
+        collector: GarbageCollector,
     ) -> None:
-        """Reports the state whenever it has changed."""
+        """Reports the state whenever it has changed, and collects garbage."""
         last: ServiceStatus | None = None
         while True:
             status = ServiceStatus(
@@ -145,6 +152,7 @@ class FrontEnd:
             if status != last:
                 report(status)
                 last = status
+            collector.collect_if_due()
             await asyncio.sleep(_REPORT_S)
 
     async def _serve_grpc(

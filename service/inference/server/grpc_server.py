@@ -197,6 +197,7 @@ class ServerCall:
         if self._is_closed:
             return
         self._is_over = True
+        self._abandon = None  # which refers to the call
         self._start(
             (
                 cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS),
@@ -228,6 +229,7 @@ class ServerCall:
         if self._is_closed:
             return
         self._is_over = True
+        self._abandon = None
         operations: tuple[Any, ...] = (
             cygrpc.SendStatusFromServerOperation(
                 _NO_METADATA, code, details.encode(errors="replace"), _NO_FLAGS
@@ -255,8 +257,9 @@ class ServerCall:
         self._is_gone = self._is_over = True
         if self._task is not None:
             self._task.cancel()
-        if self._abandon is not None:
-            self._abandon()
+        abandon, self._abandon = self._abandon, None
+        if abandon is not None:
+            abandon()
 
 
 class GrpcServer:

@@ -74,20 +74,18 @@ class RequestTrace:
                     each.source.copy_into(memoryview(content))
                     self._note_tensor("TENSOR_QUEUE_INPUT", each.name, kind, each.shape, memoryview(content))
 
-    def note_run(
-        self, record: RunRecord, queued_ns: int, outputs: Sequence[JobOutput], names: Sequence[str]
-    ) -> None:
+    def note_run(self, record: RunRecord, outputs: Sequence[JobOutput], names: Sequence[str]) -> None:
         """Notes how the request was run.
 
         Args:
             record: of the run.
-            queued_ns: when it began to wait.
             outputs: of the model.
             names: of all its outputs.
         """
         now_ns = time.perf_counter_ns()
         receipt = record.receipt
         written_ns = now_ns - receipt.written_ns
+        queued_ns = record.queued_ns
         begun_ns = queued_ns + max(0, record.queue_ns)
         self._times += (
             ("QUEUE_START", queued_ns),

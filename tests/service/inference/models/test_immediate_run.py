@@ -13,7 +13,7 @@ from support.inference import zoo
 
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
-from neurald.service.inference.models.job import DirectEnd, InferenceJob, JobInput
+from neurald.service.inference.models.job import InferenceJob, JobInput
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.model_worker import WorkerOptions
 from neurald.service.inference.models.statistics import Statistics
@@ -25,6 +25,28 @@ from neurald.service.sandbox.mode import SandboxMode
 
 #: More repetitions than end by themselves within a test.
 _ENDLESS = 2**31 - 1
+
+
+class End:
+    """Notes how a request has ended."""
+
+    def __init__(self, ended: list[tuple[object, Exception | None]]) -> None:
+        self._ended = ended
+        self._is_done = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def set_result(self, result: object) -> None:
+        self._is_done = True
+        self._ended.append((result, None))
+
+    def set_exception(self, error: Exception) -> None:
+        self._is_done = True
+        self._ended.append((None, error))
+
+    def cancel(self) -> None:
+        self._is_done = True
 
 
 class Counting:
@@ -64,7 +86,7 @@ class Counting:
             rows=1,
             wanted=(0,),
             finish=lambda outputs, _: int(np.frombuffer(outputs[0].data, np.int32)[0]),
-            end=DirectEnd(lambda answer, error: self.ended.append((answer, error))),
+            end=End(self.ended),
             deadline_s=None if limit_s is None else time.monotonic() + limit_s,
         )
 
