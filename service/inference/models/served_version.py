@@ -209,9 +209,10 @@ class ServedVersion:
     async def close(self, drain_s: float = _DRAIN_S) -> None:
         """Answers the requests that are there, and ends the workers."""
         self._is_closing = True
-        if len(self._queue) or any(each.running for each in self._instances):
-            self._drained = self._loop.create_future()
-            await asyncio.wait((self._drained,), timeout=drain_s)
+        # Before it is examined what is under way, since other threads end their runs meanwhile.
+        self._drained = self._loop.create_future()
+        self._dispatch()
+        await asyncio.wait((self._drained,), timeout=drain_s)
         for timer in (self._timer, self._patience):
             if timer is not None:
                 timer.cancel()
