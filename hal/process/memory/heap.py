@@ -1,7 +1,8 @@
-"""Returns freed memory to the operating system.
+"""Returns freed memory to the operating system, or keeps it.
 
 Allocators keep freed memory for later allocations. In a daemon that is memory of clients that have
-left, and the process that needs it may be another one.
+left, and the process that needs it may be another one. On the other hand, memory that goes back
+after each call costs more than most calls: the system clears it again, page by page.
 """
 
 import ctypes
@@ -16,8 +17,12 @@ _MIN_TRIM_BYTES = 8 << 20
 #: The fraction of time that trimming may take: it visits all free memory, and other threads wait
 #: for the allocator meanwhile.
 _MAX_TIME_SHARE = 0.01
-#: `M_ARENA_MAX` of `mallopt`.
-_ARENA_MAX = -8
+#: Parameters of `mallopt`: `M_TRIM_THRESHOLD`, `M_MMAP_THRESHOLD` and `M_ARENA_MAX`.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+#: How much freed memory is kept at the end of the heap, and the largest allocations that come from
+#: the heap, which glibc limits.
+_KEPT_BYTES = 64 << 20
+_MAX_HEAP_ALLOCATION = 32 << 20
 
 
 def use_one_arena() -> None:
@@ -26,8 +31,21 @@ def use_one_arena() -> None:
     In other heaps glibc keeps up to 64 MiB each at the end, which trimming does not return.
     Does nothing with another allocator.
     """
+    _mallopt(_ARENA_MAX, 1)
+
+
+def keep_freed_memory() -> None:
+    """Keeps large memory that is freed for later allocations, until a `HeapTrimmer` returns it.
+
+    Does nothing with another allocator.
+    """
+    _mallopt(_MMAP_THRESHOLD, _MAX_HEAP_ALLOCATION)
+    _mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+def _mallopt(parameter: int, value: int) -> None:
     if (function := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
-        function(_ARENA_MAX, 1)
+        function(parameter, value)
 
 
 def _trim() -> Callable[[], object]:

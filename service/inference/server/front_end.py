@@ -18,6 +18,7 @@ from grpc_health.v1 import health_pb2_grpc
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.hal.process.memory.garbage import GarbageCollector
+from neurald.hal.process.memory.heap import HeapTrimmer
 from neurald.hal.records import replace
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.inference.models.registry import Registry
@@ -141,6 +142,7 @@ class FrontEnd:
         collector: GarbageCollector,
     ) -> None:
         """Reports the state whenever it has changed, and collects garbage."""
+        heap = HeapTrimmer()
         last: ServiceStatus | None = None
         while True:
             status = ServiceStatus(
@@ -153,6 +155,7 @@ class FrontEnd:
                 report(status)
                 last = status
             collector.collect_if_due()
+            heap.trim_if_due()
             await asyncio.sleep(_REPORT_S)
 
     async def _serve_grpc(

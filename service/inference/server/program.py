@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from neurald.hal.errors import Error
+from neurald.hal.process.memory.heap import keep_freed_memory, use_one_arena
 from neurald.hal.process.parent import die_with
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import start_log
@@ -36,6 +37,9 @@ def main(parent: int) -> int:
     start_log(settings.workers.log_format, settings.workers.log_level)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    # Requests and answers take as much memory as those before.
+    use_one_arena()
+    keep_freed_memory()
     from neurald.service.inference.server.front_end import FrontEnd
 
     def report(status: ServiceStatus) -> None:

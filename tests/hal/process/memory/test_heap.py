@@ -82,3 +82,33 @@ def test_glibc_gives_back_what_a_thread_has_freed(kept: int) -> None:
     before, freed, after = map(int, output.split())
     assert freed > before + 30 * MIB, "it would have been kept"
     assert after < before + 8 * MIB
+
+
+KEPT = """
+import resource
+import sys
+from neurald.hal.process.memory.heap import keep_freed_memory, use_one_arena
+
+if sys.argv[1] == "kept":
+    use_one_arena()
+    keep_freed_memory()
+
+def use():
+    blocks = [b"x" * 600_000 for _ in range(4)]
+
+for _ in range(5):
+    use()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    use()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif("glibc" not in os.confstr("CS_GNU_LIBC_VERSION").lower(), reason="another allocator")  # type: ignore[union-attr]
+def test_freed_memory_is_kept_for_the_next_call() -> None:
+    faults = {
+        way: int(subprocess.run([sys.executable, "-c", KEPT, way], check=True, capture_output=True).stdout)
+        for way in ("kept", "returned")
+    }
+    assert faults["kept"] < 100 < faults["returned"]
