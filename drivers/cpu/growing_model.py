@@ -26,6 +26,8 @@ from neurald.hal.sync.cancellation import Cancellation
 
 #: After code was not valid for lengths, how many runs are on references until it is tried again.
 _REFUSALS: Final = 32
+#: How many times as long steps may keep the GIL, since Python frames of the regular way do, too.
+_LONGER: Final = 5
 
 
 class GrowingModel(CpuPreparedModel):
@@ -169,7 +171,7 @@ class GrowingModel(CpuPreparedModel):
         if call is None or not outputs.result(call.expected_shapes()).is_sufficient:
             return None
         call.bind(inputs, targets)
-        if not is_short(call.time_ns):
+        if not is_short(call.time_ns, factor=_LONGER):
             return None
         run, write, shapes = call.run, call.write, call.shapes
         # Another execution may have had the lengths that the call expects at first.
@@ -243,7 +245,7 @@ class GrowingModel(CpuPreparedModel):
         if call is None:
             return None
         call.bind_arrays()
-        return call if is_short(lambda runs: call.time_ns(runs, *arrays)) else None
+        return call if is_short(lambda runs: call.time_ns(runs, *arrays), factor=_LONGER) else None
 
 
 def model_of_parts(model: Model, graphs: Sequence[Sequence[Step]]) -> GrowingModel | PartlyCompiledModel:

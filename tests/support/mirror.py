@@ -37,6 +37,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/server/received_request.py": "tests/hal/rpc/test_ring.py",
     "hal/rpc/transport/ring_layout.py": "tests/hal/rpc/transport/test_ring_end.py",
     "runtime/plan/planning_result.py": "tests/runtime/plan/test_planner.py",
+    "drivers/cpu/emit/byte_tables.py": "tests/drivers/cpu/schedule/test_lookup_tables.py",
     "drivers/cpu/first_tier/assembly.py": "tests/drivers/cpu/first_tier/test_preparation.py",
     "drivers/cpu/first_tier/bound_call.py": "tests/drivers/cpu/first_tier/test_preparation.py",
     "drivers/cpu/first_tier/layout.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",

@@ -34,6 +34,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.byte_sums import byte_sum_of
+from neurald.drivers.cpu.emit.byte_tables import is_permuted, permuted
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
 from neurald.drivers.cpu.emit.math.quotients import quotient, quotient_of
@@ -436,8 +437,8 @@ class Statements:
         """Gathers elements."""
         v, element, width = self._lanes.v, stored(value.type), computed(offset, self._lanes.v.lanes)
         pointer = self._pointers[value]
-        if vector_memory.is_permuted(self._target, element, value.size_bytes):
-            return vector_memory.permuted(v, pointer, self._table_indices(offset))
+        if is_permuted(self._target, element, value.size_bytes):
+            return permuted(v, pointer, self._table_indices(offset))
         offsets = self._vector(offset)
         if not vector_memory.has_word_gather(v, element, value.size_bytes):
             return vector_memory.gather(v, element, pointer, width, offsets, mask)

@@ -9,15 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
-from neurald.drivers.cpu.target.target import Target
 
 #: Size of the smallest elements with gather instructions, in bytes.
 _WORD_BYTES = 4
 #: Size of the smallest vectors with gather instructions, in bytes.
 _MIN_GATHER_BYTES = 32
-#: Size of a table that fits in four registers of 64 bytes, and 16-bit words per such register.
-_TABLE_BYTES = 256
-_WORDS = 32
 _CACHE_LINE_BYTES = 64
 _SIZES = {"float": 4, "double": 8}
 
@@ -205,61 +201,3 @@ def gather_from_words(
     # Lanes that are not loaded may have any offset.
     shift = v.binary("and", "i32", shift, v.number("i32", 31))
     return v.cast("trunc", "i32", v.binary("lshr", "i32", word, shift), element)
-
-
-def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
-    """Returns True for a table in four registers that permutation instructions can index."""
-    return element == "i8" and size_bytes == _TABLE_BYTES and target.vector_bytes == _TABLE_BYTES // 4
-
-
-def permuted(v: Vector, pointer: str, indices: str) -> str:
-    """Looks up bytes of a table of 256 (see `is_permuted`); any index is safe.
-
-    Args:
-        v: receives the instructions; has more than one lane.
-        pointer: the table.
-        indices: indices of the bytes, i16.
-    """
-    words = Vector(v.code, v.target, _WORDS)
-    table = [load(words, "i16", pointer, str(part * _WORDS)) for part in range(4)]
-    parts = []
-    for first in range(0, v.lanes, _WORDS):
-        at = _lanes_of(v, indices, [(first + lane) % v.lanes for lane in range(_WORDS)])
-        parts.append(_permuted_words(words, table, at))
-    while len(parts) > 1:
-        # Adjacent parts are concatenated; all have the same length, a power of two.
-        length = _WORDS * (v.lanes // _WORDS // len(parts))
-        kind, all_lanes = f"<{length} x i16>", ", ".join(f"i32 {lane}" for lane in range(2 * length))
-        parts = [
-            v.code.value(f"shufflevector {kind} {low}, {kind} {high}, <{2 * length} x i32> <{all_lanes}>")
-            for low, high in zip(parts[::2], parts[1::2], strict=True)
-        ]
-    result = parts[0] if v.lanes > _WORDS else _lanes_of(words, parts[0], range(v.lanes))
-    return v.cast("trunc", "i16", result, "i8")
-
-
-def _lanes_of(v: Vector, value: str, lanes: Sequence[int]) -> str:
-    """Selects lanes of a vector of 16-bit words."""
-    if list(lanes) == list(range(v.lanes)):
-        return value
-    chosen = ", ".join(f"i32 {lane}" for lane in lanes)
-    kind = v.type("i16")
-    return v.code.value(f"shufflevector {kind} {value}, {kind} poison, <{len(lanes)} x i32> <{chosen}>")
-
-
-def _permuted_words(words: Vector, table: Sequence[str], at: str) -> str:
-    """Looks up bytes into the lower half of 16-bit words."""
-    kind, name = words.type("i16"), "@llvm.x86.avx512.vpermi2var.hi.512"
-    words.code.declarations.add(f"declare {kind} {name}({kind}, {kind}, {kind})")
-    one = words.number("i16", 1)
-    pair = words.binary("lshr", "i16", at, one)
-    low, high = (
-        words.code.value(f"call {kind} {name}({kind} {table[part]}, {kind} {pair}, {kind} {table[part + 1]})")
-        for part in (0, 2)
-    )
-    is_high = words.compare(
-        "ne", "i16", words.binary("and", "i16", at, words.number("i16", 128)), words.number("i16", 0)
-    )
-    both = words.select(is_high, "i16", high, low)
-    shift = words.binary("shl", "i16", words.binary("and", "i16", at, one), words.number("i16", 3))
-    return words.binary("lshr", "i16", both, shift)

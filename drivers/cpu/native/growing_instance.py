@@ -23,7 +23,8 @@ from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, REFUSED, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
-from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.drivers.cpu.target.routine import ALIGNMENT, ARRAY_ALIGNMENT
+from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed
 from neurald.hal.lazy_numpy import np
@@ -190,6 +191,7 @@ class GrowingInstance:
         Strings stay where they are; the step reads references to them.
         """
         instance, executable = self._instance, self._grown.executable
+        alignment = ALIGNMENT if TARGETS[executable.target].crosses_lines else ARRAY_ALIGNMENT
         for number, (port, arguments, (address, size)) in enumerate(
             zip(executable.inputs, executable.input_arguments, binding.inputs, strict=True)
         ):
@@ -206,7 +208,7 @@ class GrowingInstance:
                 for argument in arguments:
                     instance.bind_argument(argument, start)
                 continue
-            if address % ALIGNMENT:
+            if address % alignment:
                 if copies and port.offset is not None:
                     ctypes.memmove(instance.arena + port.offset, address, size)
                 if port.offset is None:

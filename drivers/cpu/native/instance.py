@@ -35,6 +35,7 @@ from neurald.drivers.cpu.target.executable import (
 )
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT, ARRAY_ALIGNMENT
+from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.lazy_numpy import np
@@ -222,8 +223,11 @@ class Instance:
     def _alignment(self) -> int:
         """The alignment of inputs and outputs that are used in place.
 
-        Copying others to aligned memory pays only if the step reads or writes them more than once.
+        Copying others to aligned memory pays only if the step reads or writes them more than once,
+        with vectors that otherwise all cross cache lines.
         """
+        if not TARGETS[self._executable.target].crosses_lines:
+            return ARRAY_ALIGNMENT
         ports = (*self._executable.inputs, *self._executable.outputs)
         copied_ns = sum(port.size_bytes for port in ports) / _PORT_BYTES_PER_NS
         costs_ns = sum(self._executable.calls.costs_ns)

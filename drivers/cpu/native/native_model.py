@@ -410,13 +410,14 @@ class NativeModel:
             return instance.profile()
 
 
-def is_short(time_ns: Callable[[int], int]) -> bool:
+def is_short(time_ns: Callable[[int], int], *, factor: int = 1) -> bool:
     """Returns True if a step is so short that its functions should keep the GIL.
 
     Args:
         time_ns: returns the shortest time of a number of runs.
+        factor: how many times as long it may take as a step whose lengths are known.
     """
-    return time_ns(_SHORT_RUNS) <= _MAX_SHORT_NS
+    return time_ns(_SHORT_RUNS) <= factor * _MAX_SHORT_NS
 
 
 def _name(stopped: KernelCall | Instruction) -> str:

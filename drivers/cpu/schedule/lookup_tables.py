@@ -17,8 +17,8 @@ from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.emit.byte_tables import is_permuted, permuted_lanes
 from neurald.drivers.cpu.emit.op_table import stored
-from neurald.drivers.cpu.emit.vector_memory import is_permuted
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
@@ -42,6 +42,9 @@ def use_lookup_tables(kernel: Kernel, target: Target, evaluate: Evaluate = evalu
     """
     sources = _Sources(kernel)
     is_quick = is_permuted(target, stored(Scalar.INT8), _ENTRIES)
+    if kernel.contraction is not None:
+        # What follows a contraction computes a register of 32-bit numbers at a time.
+        is_quick = is_quick and permuted_lanes(target) <= 2 * target.lanes(Scalar.INT32.size_bytes)
     least = _PERMUTED_WEIGHT if is_quick else _GATHERED_WEIGHT
 
     def found(expression: Expression) -> Expression | None:

@@ -14,9 +14,9 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.axis_rewriting import join_axes, split_axis
+from neurald.drivers.cpu.emit.byte_tables import is_permuted
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.reductions import reduction_axis
-from neurald.drivers.cpu.emit.vector_memory import is_permuted
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
@@ -296,7 +296,11 @@ def _registers(kernel: Kernel, target: Target) -> int:
         return 1
     gathered = [each for each in found if isinstance(each, Load) and _is_gathered(each, last)]
     if gathered:
-        return 2 if all(_is_table(each, target) for each in gathered) else 1
+        # Parts of a table are all registers that the smaller ones leave.
+        has_room = target.registers >= _MIN_MANY_REGISTERS and all(
+            _is_table(each, target) for each in gathered
+        )
+        return 2 if has_room else 1
     steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
     if steps <= _MAX_CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
         return _REGISTERS

@@ -10,6 +10,7 @@ from neurald.hal.errors import BadData
 
 #: Environment variable that selects a target by name.
 TARGET_VARIABLE = "NEURALD_CPU_TARGET"
+_CACHE_LINE_BYTES = 64
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -48,6 +49,11 @@ class Target(Struct, frozen=True, kw_only=True):
     def lanes(self, size_bytes: int) -> int:
         """Returns the number of elements of this size in a register."""
         return self.vector_bytes // size_bytes
+
+    @property
+    def crosses_lines(self) -> bool:
+        """Whether every vector of an array that begins in a cache line ends in the next one."""
+        return self.vector_bytes == _CACHE_LINE_BYTES
 
 
 _AVX512 = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "fma", "f16c"))

@@ -163,6 +163,24 @@ def test_attention_over_rows_that_grow() -> None:
         np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5)
 
 
+@sweep("operation", [Op.TFLITE_FILL, Op.TFLITE_BROADCAST_TO, Op.TFLITE_TILE])
+def test_negative_integers_beside_lengths_are_data(
+    operation: nd.OperationType, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They were taken for lengths, so that executions ran on references."""
+    graph = Graph()
+    is_fill = operation is Op.TFLITE_FILL
+    lengths, data = graph.value(INT, (2,)), graph.value(INT, () if is_fill else (1, 1))
+    result = graph.value(INT, (0, 0))
+    graph.builder.add_operation(operation, [lengths, data] if is_fill else [data, lengths], [result])
+    model = graph.finish([lengths, data], [result])
+    with caplog.at_level(logging.INFO, "neurald"):
+        given = np.full(() if is_fill else (1, 1), -6, np.int32)
+        (found,) = assert_same(model, np.array([4, 5], np.int32), given)
+    assert found.tolist() == [[-6] * 5] * 4
+    assert "runs on references" not in caplog.text
+
+
 def test_lengths_for_which_the_code_is_not_valid_run_on_references(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

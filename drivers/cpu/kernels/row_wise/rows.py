@@ -46,7 +46,7 @@ from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
 #: Longer rows are better shared among threads, and exceed the first-level cache.
-_MAX_ROW_LENGTH = 1 << 13
+_MAX_ROW_LENGTH = 1 << 15
 #: Number of unrolled vectors of a row.
 _MAX_UNROLLED_VECTORS = 4
 #: With at most this many registers, functions of at least this cost are computed one vector at a

@@ -85,6 +85,7 @@ DEFINITIONS = (
         rows=element_rows(ELEMENTS_AND_STRINGS),
         shape=_fill_shape,
         reference=_fill,
+        arithmetic=frozenset({"value"}),
     ),
     Definition(
         type=OperationType.TFLITE_ZEROS_LIKE,

@@ -120,6 +120,7 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_padded_shape,
         reference=_pad,
+        arithmetic=frozenset({"input", "value"}),
     ),
     Definition(
         type=OperationType.TFLITE_DILATE,
@@ -136,6 +137,7 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_dilated_shape,
         reference=_dilate,
+        arithmetic=frozenset({"input", "value"}),
     ),
     Definition(
         type=OperationType.TFLITE_STABLEHLO_PAD,
@@ -154,5 +156,6 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_stablehlo_padded_shape,
         reference=_stablehlo_pad,
+        arithmetic=frozenset({"input", "value"}),
     ),
 )

@@ -82,6 +82,7 @@ DEFINITIONS = (
         shape=_shape,
         reference=_reverse,
         widens=OperationType.REVERSE,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_REVERSE_SEQUENCE,
@@ -100,5 +101,6 @@ DEFINITIONS = (
         checks=(_lengths_fit,),
         shape=_sequence_shape,
         reference=_reverse_sequence,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -116,6 +116,7 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_scatter_shape,
         reference=_scatter,
+        arithmetic=frozenset({"updates"}),
     ),
     Definition(
         type=OperationType.TFLITE_SPARSE_TO_DENSE,
@@ -133,6 +134,7 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_dense_shape,
         reference=_dense,
+        arithmetic=frozenset({"values", "default"}),
     ),
     Definition(
         type=OperationType.TFLITE_ONE_HOT,
@@ -151,5 +153,6 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_one_hot_shape,
         reference=_one_hot,
+        arithmetic=frozenset({"on", "off"}),
     ),
 )

@@ -130,6 +130,7 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_unpack_shape,
         reference=_unpack_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_SHAPE,

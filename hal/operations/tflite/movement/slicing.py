@@ -193,6 +193,7 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_split_shapes,
         reference=_split,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_STRIDED_SLICE,
@@ -216,6 +217,7 @@ DEFINITIONS = (
         rows=element_rows(ELEMENTS_AND_STRINGS),
         shape=_strided_shape,
         reference=_strided,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_DYNAMIC_UPDATE_SLICE,
@@ -232,5 +234,6 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_update_shape,
         reference=_update,
+        arithmetic=frozenset({"input", "update"}),
     ),
 )

@@ -138,6 +138,7 @@ DEFINITIONS: tuple[Definition, ...] = (
         shape=_batch_to_space_shape,
         reference=_batch_to_space,
         widens=OperationType.BATCH_TO_SPACE_ND,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_SPACE_TO_BATCH_ND,
@@ -147,5 +148,6 @@ DEFINITIONS: tuple[Definition, ...] = (
         shape=_space_to_batch_shape,
         reference=_space_to_batch,
         widens=OperationType.SPACE_TO_BATCH_ND,
+        arithmetic=frozenset({"input"}),
     ),
 )

@@ -69,6 +69,7 @@ DEFINITIONS = (
         rows=element_rows(),
         shape=_broadcast_shape,
         reference=_broadcast,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_BROADCAST_ARGS,

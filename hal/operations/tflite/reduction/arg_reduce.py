@@ -57,6 +57,7 @@ def _extreme(
         shape=_extreme_shape,
         reference=reference,
         widens=android,
+        arithmetic=frozenset({"input"}),
     )
 
 
@@ -129,6 +130,7 @@ DEFINITIONS = (
         ),
         shape=_top_shapes,
         reference=_top,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_WHERE,

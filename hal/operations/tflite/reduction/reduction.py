@@ -202,6 +202,7 @@ def _definition(
         shape=_shape,
         reference=reference,
         widens=widened,
+        arithmetic=frozenset({"input"}),
     )
 
 
@@ -269,5 +270,6 @@ DEFINITIONS = (
         rows=typed_rows(*FLOATS, *_INTEGERS),
         shape=_cumulative_shape,
         reference=_cumulative,
+        arithmetic=frozenset({"input"}),
     ),
 )

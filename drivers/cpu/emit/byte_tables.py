@@ -1,0 +1,126 @@
+"""Lookups of bytes in a table of 256 that is held in registers.
+
+Registers of 64 bytes are permuted by words of 16 bits. Those of 32 bytes are permuted in halves of
+16 bytes, each of which holds a sixteenth of the table: the lower four bits of an index choose a byte
+of each part, and the upper four bits choose among these bytes.
+"""
+
+from collections.abc import Callable, Sequence
+
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector_memory import load
+from neurald.drivers.cpu.target.target import Target
+
+_TABLE_BYTES = 256
+#: Sizes of registers that can be permuted.
+_WORD_REGISTER, _BYTE_REGISTER = 64, 32
+#: 16-bit words of a register, and bytes of a part of the table.
+_WORDS, _PART = 32, 16
+
+
+def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
+    """Returns True for a table that permutation instructions can index."""
+    if element != "i8" or size_bytes != _TABLE_BYTES:
+        return False
+    return target.vector_bytes in (_WORD_REGISTER, _BYTE_REGISTER)
+
+
+def permuted_lanes(target: Target) -> int:
+    """Returns how many bytes are looked up at once."""
+    return _WORDS if target.vector_bytes == _WORD_REGISTER else _BYTE_REGISTER
+
+
+def permuted(v: Vector, pointer: str, indices: str) -> str:
+    """Looks up bytes of a table of 256 (see `is_permuted`); any index is safe.
+
+    Args:
+        v: receives the instructions; has more than one lane.
+        pointer: the table.
+        indices: indices of the bytes, i16.
+    """
+    if v.target.vector_bytes == _WORD_REGISTER:
+        words = Vector(v.code, v.target, _WORDS)
+        table = [load(words, "i16", pointer, str(part * _WORDS)) for part in range(4)]
+        found = _in_parts(v, "i16", indices, lambda at: _permuted_words(words, table, at))
+        return v.cast("trunc", "i16", found, "i8")
+    return _in_parts(
+        v, "i8", v.cast("trunc", "i16", indices, "i8"), lambda at: _permuted_bytes(v, pointer, at)
+    )
+
+
+def _in_parts(v: Vector, element: str, indices: str, look_up: Callable[[str], str]) -> str:
+    """Looks up 32 elements at a time."""
+    parts = []
+    for first in range(0, v.lanes, _WORDS):
+        at = _lanes_of(v, element, indices, [(first + lane) % v.lanes for lane in range(_WORDS)])
+        parts.append(look_up(at))
+    while len(parts) > 1:
+        # Adjacent parts are concatenated; all have the same length, a power of two.
+        length = _WORDS * (v.lanes // _WORDS // len(parts))
+        kind, all_lanes = f"<{length} x {element}>", ", ".join(f"i32 {lane}" for lane in range(2 * length))
+        parts = [
+            v.code.value(f"shufflevector {kind} {low}, {kind} {high}, <{2 * length} x i32> <{all_lanes}>")
+            for low, high in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    if v.lanes > _WORDS:
+        return parts[0]
+    return _lanes_of(Vector(v.code, v.target, _WORDS), element, parts[0], range(v.lanes))
+
+
+def _lanes_of(v: Vector, element: str, value: str, lanes: Sequence[int]) -> str:
+    """Selects lanes of a vector."""
+    if list(lanes) == list(range(v.lanes)):
+        return value
+    chosen = ", ".join(f"i32 {lane}" for lane in lanes)
+    kind = v.type(element)
+    return v.code.value(f"shufflevector {kind} {value}, {kind} poison, <{len(lanes)} x i32> <{chosen}>")
+
+
+def _permuted_bytes(v: Vector, pointer: str, at: str) -> str:
+    """Looks up 32 bytes: one of each part of the table, of which the upper bits choose one."""
+    whole, part = Vector(v.code, v.target, _BYTE_REGISTER), Vector(v.code, v.target, _PART)
+    kind, name = whole.type("i8"), "@llvm.x86.avx2.pshuf.b"
+    v.code.declarations.add(f"declare {kind} {name}({kind}, {kind})")
+    lower = whole.binary("and", "i8", at, whole.number("i8", _PART - 1))
+    twice = ", ".join(f"i32 {lane % _PART}" for lane in range(_BYTE_REGISTER))
+    # An instruction chooses by the sign of each byte.
+    choices = [
+        whole.compare(
+            "slt",
+            "i8",
+            whole.binary("shl", "i8", at, whole.number("i8", 7 - bit)),
+            whole.number("i8", 0),
+        )
+        for bit in range(4, 8)
+    ]
+
+    def found(first: int, level: int) -> str:
+        """Looks up the bytes of 2^`level` parts, of which few are in registers at once."""
+        if level:
+            low, high = found(first, level - 1), found(first + (_PART << (level - 1)), level - 1)
+            return whole.select(choices[level - 1], "i8", high, low)
+        half = load(part, "i8", pointer, str(first))
+        table = v.code.value(
+            f"shufflevector {part.type('i8')} {half}, {part.type('i8')} poison, <{_BYTE_REGISTER} x i32> <{twice}>"
+        )
+        return v.code.value(f"call {kind} {name}({kind} {table}, {kind} {lower})")
+
+    return found(0, len(choices))
+
+
+def _permuted_words(words: Vector, table: Sequence[str], at: str) -> str:
+    """Looks up bytes into the lower half of 16-bit words."""
+    kind, name = words.type("i16"), "@llvm.x86.avx512.vpermi2var.hi.512"
+    words.code.declarations.add(f"declare {kind} {name}({kind}, {kind}, {kind})")
+    one = words.number("i16", 1)
+    pair = words.binary("lshr", "i16", at, one)
+    low, high = (
+        words.code.value(f"call {kind} {name}({kind} {table[part]}, {kind} {pair}, {kind} {table[part + 1]})")
+        for part in (0, 2)
+    )
+    is_high = words.compare(
+        "ne", "i16", words.binary("and", "i16", at, words.number("i16", 128)), words.number("i16", 0)
+    )
+    both = words.select(is_high, "i16", high, low)
+    shift = words.binary("shl", "i16", words.binary("and", "i16", at, one), words.number("i16", 3))
+    return words.binary("lshr", "i16", both, shift)

@@ -1,0 +1,257 @@
+"""Replaces rescaled sums of 8-bit numbers by sums of 32-bit products.
+
+A sum of quantised numbers is shifted, multiplied by a mantissa of 31 bits, added, multiplied again
+and rounded, for which vectors need products of 64 bits. In effect it is a linear function of two
+bytes, rounded once. There are 65,536 pairs of bytes: the integers A, B and C are accepted if
+(A·a + B·b + C) / 2^S has the same result for each of them. Functions of one byte are replaced in
+the same way. Products of two bytes are not: what they are multiplied by is rounded twice, to few
+bits at first.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, axis, clamp, load
+from neurald.drivers.compiler.ir.graph import Compute
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
+from neurald.drivers.compiler.ir.value import Value
+from neurald.hal.records import replace
+
+_BYTES = (Scalar.INT8, Scalar.UINT8)
+_RESCALED = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
+_MAX_SOURCES = 2
+#: Bits of a sum without its sign, and of the sum of the lower parts of factors. The latter leaves
+#: room for its rounding.
+_SUM_BITS, _LOW_BITS = 31, 30
+#: What is added to a sum besides half of the divisor, to round some pairs as before.
+_NUDGES = (0, 1, -1, 2, -2, 4, -4, 8, -8, 16, -16, 32, -32, 64, -64)
+#: Of how many pairs one is checked before all are.
+_STEP = 15
+
+
+class _Linear(Struct, frozen=True):
+    """A linear function of bytes: the factor of each, and what is added."""
+
+    factors: Mapping[Expression, float]
+    added: float
+
+    def scaled(self, factor: float) -> "_Linear":
+        """Returns the function multiplied by a number."""
+        factors = {source: factor * each for source, each in self.factors.items()}
+        return _Linear(factors, factor * self.added)
+
+    def plus(self, other: "_Linear", sign: int = 1) -> "_Linear":
+        """Returns the sum of two functions, or the difference."""
+        factors = dict(self.factors)
+        for source, each in other.factors.items():
+            factors[source] = factors.get(source, 0.0) + sign * each
+        return _Linear(factors, self.added + sign * other.added)
+
+
+class _Sum(Struct, frozen=True):
+    """A function (x + after) / 2^shift of a sum x of multiples of bytes and a constant.
+
+    Attributes:
+        high: the factor of each byte; the sum of bytes × `low` / 2^`low_shift` is added.
+        before: the constant of the sum.
+        is_away: whether 1 is taken from a negative x.
+    """
+
+    high: tuple[int, ...]
+    low: tuple[int, ...]
+    low_shift: int
+    before: int
+    after: int
+    shift: int
+    is_away: bool
+
+
+def use_short_sums(kernel: Kernel) -> Kernel:
+    """Replaces such functions in a kernel without a contraction."""
+    if kernel.contraction is not None or not any(_is_rescaled(each) for each in walk(kernel.body)):
+        return kernel
+    memory: dict[Expression, Expression] = {}
+    for expression in walk(kernel.body):
+        found = _replacement(expression)
+        if found is not None:
+            memory[expression] = rewrite(found, lambda _: None, memory)
+    if not memory:
+        return kernel
+    return replace(kernel, body=rewrite(kernel.body, lambda _: None, memory))
+
+
+def _is_rescaled(expression: Expression) -> bool:
+    return isinstance(expression, Apply) and expression.op in _RESCALED
+
+
+def _replacement(expression: Expression) -> Expression | None:
+    """Returns what computes a clamped byte with shorter numbers; None if nothing does."""
+    if not isinstance(expression, Apply) or expression.op is not Op.CONVERT or expression.type not in _BYTES:
+        return None
+    inner, low, high = _unclamped(expression.arguments[0])
+    inner, after = _without_constant(inner)
+    rescalings = sum(map(_is_rescaled, _between(inner)))
+    linear = _linear(inner) if rescalings else None
+    if linear is None or not linear.factors or low is None or high is None:
+        return None
+    sources = tuple(linear.factors)
+    if len(sources) > _MAX_SOURCES:
+        return None
+    wanted = _table(expression.arguments[0], sources)
+    values = [_table(source, sources) for source in sources]
+    few = [np.ascontiguousarray(each.reshape(-1)[::_STEP]) for each in (wanted, *values)]
+    # Products of lower parts as well cost about as much as one rescaling.
+    for candidate in _candidates(linear, after, values, with_low=rescalings > 1):
+        is_right = all(
+            np.array_equal(np.clip(_computed(candidate, numbers), low, high), results)
+            for results, *numbers in (few, (wanted, *values))
+        )
+        if is_right:
+            return clamp(_expression(candidate, sources), low, high).to(expression.type)
+    return None
+
+
+def _unclamped(expression: Expression) -> tuple[Expression, int | None, int | None]:
+    """Returns what an expression clamps, and its limits."""
+    low: int | None = None
+    high: int | None = None
+    while isinstance(expression, Apply) and expression.op in (Op.MINIMUM, Op.MAXIMUM):
+        value, limit = expression.arguments
+        if not isinstance(limit, Constant):
+            break
+        number = int(limit.value)
+        if expression.op is Op.MINIMUM:
+            high = number if high is None else min(high, number)
+        else:
+            low = number if low is None else max(low, number)
+        expression = value
+    return expression, low, high
+
+
+def _without_constant(expression: Expression) -> tuple[Expression, int]:
+    """Returns an expression without a constant that it adds, and that constant."""
+    if isinstance(expression, Apply) and expression.op in (Op.ADD, Op.SUBTRACT):
+        value, added = expression.arguments
+        if isinstance(added, Constant):
+            return value, int(added.value) * (1 if expression.op is Op.ADD else -1)
+    return expression, 0
+
+
+def _between(expression: Expression) -> Iterator[Expression]:
+    """Yields the parts of an expression down to bytes."""
+    seen: set[Expression] = set()
+    stack = [expression]
+    while stack:
+        each = stack.pop()
+        if each not in seen and each.type not in _BYTES:
+            seen.add(each)
+            yield each
+            stack.extend(each.operands)
+
+
+def _linear(expression: Expression) -> _Linear | None:
+    """Returns the linear function that an expression computes, apart from rounding."""
+    if expression.type in _BYTES:
+        return _Linear({expression: 1.0}, 0.0)
+    if not expression.type.is_integer:
+        return None
+    if isinstance(expression, Constant):
+        return _Linear({}, float(expression.value))
+    if not isinstance(expression, Apply):
+        return None
+    first = _linear(expression.arguments[0])
+    if first is None:
+        return None
+    numbers = [float(each.value) for each in expression.arguments[1:] if isinstance(each, Constant)]
+    if expression.op in _RESCALED:
+        return first.scaled(numbers[0] * 2.0 ** (numbers[1] - 31)) if len(numbers) == 2 else None
+    if expression.op is Op.CONVERT:
+        return first
+    if expression.op is Op.SHIFT_LEFT and numbers:
+        return first.scaled(2.0 ** numbers[0])
+    if expression.op is Op.MULTIPLY and numbers:
+        return first.scaled(numbers[0])
+    second = _linear(expression.arguments[1]) if expression.op in (Op.ADD, Op.SUBTRACT) else None
+    return None if second is None else first.plus(second, 1 if expression.op is Op.ADD else -1)
+
+
+def _table(expression: Expression, sources: Sequence[Expression]) -> Array:
+    """Computes a function for all values of its bytes."""
+    numbers = []
+    for source in sources:
+        limits = np.iinfo(source.type.dtype.name)
+        every = np.arange(limits.min, limits.max + 1).astype(source.type.dtype)
+        numbers.append(Value((256,), source.type, every))
+    axes = tuple(axis(256) for _ in sources)
+    loads = {source: load(number, (at,)) for source, number, at in zip(sources, numbers, axes, strict=True)}
+    shape = (256,) * len(sources)
+    body = substitute(expression, loads)
+    node = Compute(output=Value(shape, expression.type), axes=axes, body=body)
+    arrays = {value: value.constant for value in node.inputs if value.constant is not None}
+    return np.asarray(evaluate_node(node, arrays)).astype(np.int64)
+
+
+def _candidates(linear: _Linear, after: int, values: Sequence[Array], *, with_low: bool) -> Iterator[_Sum]:
+    """Yields sums that may compute a linear function and add a constant."""
+    factors = tuple(linear.factors.values())
+    limits = [int(np.abs(each).max()) for each in values]
+    reach = sum(abs(factor) * limit for factor, limit in zip(factors, limits, strict=True))
+    most = reach + abs(linear.added) + abs(after) + 1.0
+    # All sums, and half of the divisor, are below 2^31.
+    shift = min(_SUM_BITS - 1 - int(np.ceil(np.log2(most))), _LOW_BITS)
+    if shift < 1:
+        return
+    exact = [factor * 2.0**shift for factor in factors]
+    before, half = round(linear.added * 2.0**shift), (2 * after + 1) << (shift - 1)
+    forms: list[tuple[tuple[int, ...], tuple[int, ...], int]] = [(tuple(map(round, exact)), (), 0)]
+    low_shift = _LOW_BITS - int(np.ceil(np.log2(sum(limits) + 1)))
+    if with_low and low_shift >= 1:
+        high = tuple(int(np.floor(each)) for each in exact)
+        low = tuple(round((each - whole) * 2.0**low_shift) for each, whole in zip(exact, high, strict=True))
+        forms.append((high, low, low_shift))
+    for high, low, at in forms:
+        for is_away in (False, True):
+            for nudge in _NUDGES:
+                yield _Sum(high, low, at, before, half + nudge, shift, is_away)
+
+
+def _computed(candidate: _Sum, values: Sequence[Array]) -> Array:
+    """Computes a sum for all values of its bytes."""
+    total = _weighted(candidate.high, values)
+    if candidate.low:
+        total = total + (_weighted(candidate.low, values) >> candidate.low_shift)
+    total = total + candidate.before
+    if candidate.is_away:
+        total = total + (total >> _SUM_BITS)
+    rounded: Array = (total + candidate.after) >> candidate.shift
+    return rounded
+
+
+def _weighted(factors: Sequence[int], values: Sequence[Array]) -> Array:
+    total: Array = factors[0] * values[0]
+    for factor, each in zip(factors[1:], values[1:], strict=True):
+        total = total + factor * each
+    return total
+
+
+def _expression(candidate: _Sum, sources: Sequence[Expression]) -> Expression:
+    """Returns the expression of a sum."""
+    numbers = [source.to(Scalar.INT32) for source in sources]
+    total = _products(candidate.high, numbers)
+    if candidate.low:
+        total = total + (_products(candidate.low, numbers) >> candidate.low_shift)
+    if not candidate.is_away:
+        return (total + (candidate.before + candidate.after)) >> candidate.shift
+    total = total + candidate.before
+    return (total + (total >> _SUM_BITS) + candidate.after) >> candidate.shift
+
+
+def _products(factors: Sequence[int], numbers: Sequence[Expression]) -> Expression:
+    first, *others = (number * factor for factor, number in zip(factors, numbers, strict=True))
+    return sum(others, first)

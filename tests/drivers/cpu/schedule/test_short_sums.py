@@ -1,0 +1,110 @@
+"""Sums of 32-bit products give the results of rescaled sums of bytes, for every pair of bytes."""
+
+from collections.abc import Callable
+
+import numpy as np
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.ir.expression import Apply, Expression, axis, clamp, load
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
+from neurald.drivers.cpu.schedule.short_sums import use_short_sums
+
+_RESCALED = {Op.FIXED_POINT, Op.FIXED_POINT_UP}
+
+
+def _kernel(function: Callable[..., Expression], *types: Scalar) -> Kernel:
+    """Returns a kernel that computes a clamped function of one byte or of all pairs."""
+    axes = tuple(axis(256) for _ in types)
+    sources = [load(Value((256,), kind), (at,)) for kind, at in zip(types, axes, strict=True)]
+    body = clamp(function(*(each.to(Scalar.INT64) for each in sources)), -128, 127).to(Scalar.INT8)
+    return Kernel(output=Value((256,) * len(types), Scalar.INT8), axes=axes, body=body)
+
+
+def _is_replaced(kernel: Kernel) -> bool:
+    """Returns True if no rescaling is left, and checks the results."""
+    changed = use_short_sums(kernel)
+    values = tuple(
+        dict.fromkeys(each.value for each in walk(kernel.body) if hasattr(each, "index"))  # type: ignore[attr-defined]
+    )
+    numbers = [np.arange(256).astype(np.uint8).view(value.type.value) for value in values]
+    one, other = (
+        evaluate_fused(
+            FusedGraph(kernels=(each,), aliases={}, inputs=values, outputs=(each.output,)), numbers
+        )[0]
+        for each in (kernel, changed)
+    )
+    np.testing.assert_array_equal(one, other)
+    return not any(isinstance(each, Apply) and each.op in _RESCALED for each in walk(changed.body))
+
+
+def _sum(first: float, second: float, result: float, sign: int) -> Callable[..., Expression]:
+    """Returns the sum of bytes with these scales, as `quantized_sum` lowers it."""
+    largest = 2 * max(first, second)
+
+    def compute(a: Expression, b: Expression) -> Expression:
+        one, other = rescale((a - 3) << 20, first / largest), rescale((b + 7) << 20, second / largest)
+        total = one + other if sign > 0 else one - other
+        return rescale(total, largest / ((1 << 20) * result)) - 5
+
+    return compute
+
+
+@sweep("types", [(Scalar.INT8, Scalar.INT8), (Scalar.UINT8, Scalar.UINT8)])
+@sweep("sign", [1, -1])
+@sweep(
+    "scales",
+    [
+        (0.05, 0.03, 0.075),
+        (0.013, 0.21, 0.2),
+        (0.7, 0.001, 0.6),
+        (1.0, 1.0, 1.0),
+        # Half of all sums are ties.
+        (0.05, 0.05, 0.1),
+        (0.25, 0.5, 1.0),
+    ],
+)
+def test_sums_and_differences(
+    types: tuple[Scalar, Scalar], sign: int, scales: tuple[float, float, float]
+) -> None:
+    assert _is_replaced(_kernel(_sum(*scales, sign), *types))
+
+
+@sweep("scales", [(0.037, 0.05), (0.5, 1.0), (0.9, 0.011)])
+def test_a_byte_with_another_scale(scales: tuple[float, float]) -> None:
+    one, other = scales
+    assert _is_replaced(_kernel(lambda a: rescale(a - 4, one / other) + 9, Scalar.INT8))
+
+
+def test_the_same_byte_twice() -> None:
+    assert _is_replaced(_kernel(lambda a: rescale((a << 20) + rescale(a << 20, 0.3), 2.0**-20), Scalar.INT8))
+
+
+def test_products_remain() -> None:
+    assert not _is_replaced(
+        _kernel(lambda a, b: rescale((a - 7) * (b - 4), 0.02) + 10, Scalar.INT8, Scalar.INT8)
+    )
+
+
+def test_functions_that_are_not_linear_remain() -> None:
+    def squared(a: Expression, b: Expression) -> Expression:
+        inner = rescale(a * a, 0.25)
+        return rescale(inner * b, 0.001)
+
+    assert not _is_replaced(_kernel(squared, Scalar.INT8, Scalar.INT8))
+
+
+def test_sums_of_three_numbers_remain() -> None:
+    def total(a: Expression, b: Expression, c: Expression) -> Expression:
+        return rescale((a + b + c) << 16, 2.0**-16 * 0.3)
+
+    axes = tuple(axis(4) for _ in range(3))
+    loads = [load(Value((4,), Scalar.INT8), (at,)).to(Scalar.INT64) for at in axes]
+    body = clamp(total(*loads), -128, 127).to(Scalar.INT8)
+    kernel = Kernel(output=Value((4, 4, 4), Scalar.INT8), axes=axes, body=body)
+    assert use_short_sums(kernel) is kernel
