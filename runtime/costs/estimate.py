@@ -7,13 +7,15 @@ links of such a device are those that devices of its sort usually have.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct, field
 
 from neurald.hal.device import Capabilities, Link, Performance
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.types import Model, OperandType, Operation, Subgraph
-from neurald.runtime.costs.table import CostSource, CostTable, DeviceLink, band_of
+from neurald.runtime.costs.table import SOURCES, CostSource, CostTable, DeviceLink, band_of
 from neurald.runtime.costs.work import (
     OperationKind,
     host_multiplications_per_s,
@@ -90,20 +92,57 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
         return found
 
     def _unit(self, kind: OperationKind, operand: OperandType, band: int, *, relaxed: bool) -> OperationCost:
+        other = self._unmeasured(kind, operand, relaxed=relaxed)
+        measured = self.table.unit(kind, band)
+        if measured is None or other.seconds == math.inf:
+            return other
+        return OperationCost(seconds=measured[0] * self.weight, source=measured[1], energy=other.energy)
+
+    def _unmeasured(self, kind: OperationKind, operand: OperandType, *, relaxed: bool) -> OperationCost:
+        """Returns the cost of a unit of work of a size that was not measured."""
         declared = self._declared(operand, relaxed=relaxed)
         host_s = 1 / host_multiplications_per_s()
         if declared is None:
             return OperationCost(seconds=math.inf, source=CostSource.DECLARED, energy=math.inf)
         energy = host_s * declared.power_usage
-        measured = self.table.unit(kind, band)
-        if measured is not None:
-            return OperationCost(seconds=measured[0] * self.weight, source=measured[1], energy=energy)
         unit_s = self._roofline(kind)
         if unit_s is not None:
             return OperationCost(seconds=unit_s * self.weight, source=CostSource.ROOFLINE, energy=energy)
         return OperationCost(
             seconds=host_s * declared.exec_time * self.weight, source=CostSource.DECLARED, energy=energy
         )
+
+    def units(
+        self,
+        kinds: Sequence[tuple[OperationKind, OperandType]],
+        numbers: Array,
+        bands: Array,
+        *,
+        relaxed: bool,
+    ) -> tuple[Array, Array, Array]:
+        """Returns `unit` for many operations at once, as arrays.
+
+        Args:
+            kinds: of operations, with the types of their first operands.
+            numbers: for each operation the position of its kind.
+            bands: for each operation its band.
+            relaxed: whether float32 may be computed in float16.
+
+        Returns:
+            Seconds, energies, and the positions of sources in `SOURCES`.
+        """
+        seconds, sources = self.table.units([kind for kind, _ in kinds], numbers, bands)
+        seconds *= self.weight
+        energies = np.zeros(len(kinds))
+        is_unknown = np.isnan(seconds)
+        for number, (kind, operand) in enumerate(kinds):
+            other = self._unmeasured(kind, operand, relaxed=relaxed)
+            energies[number] = other.energy
+            rest = numbers == number
+            if other.seconds < math.inf:
+                rest &= is_unknown
+            seconds[rest], sources[rest] = other.seconds, SOURCES.index(other.source)
+        return seconds, energies[numbers], sources
 
     def _roofline(self, kind: OperationKind) -> float | None:
         key = kind.operand, kind.is_product

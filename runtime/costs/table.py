@@ -8,7 +8,7 @@ the estimate says so.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 
@@ -45,6 +45,12 @@ class CostSource(Enum):
     ROOFLINE = "roofline"
     #: The speed of this host, times what the driver declares about its device.
     DECLARED = "declared"
+
+
+#: All sources; arrays have their positions here.
+SOURCES: Final = tuple(CostSource)
+#: Further apart than any two bands of a kind.
+_KIND_DISTANCE: Final = 2 * (MAX_BAND + _MAX_DISTANCE)
 
 
 class Average(Struct, frozen=True, kw_only=True, array_like=True):
@@ -127,6 +133,39 @@ class CostTable(Struct, frozen=True, kw_only=True):
         share = (band - below) / (above - below)
         low, high = math.log(bands[below].seconds), math.log(bands[above].seconds)
         return math.exp(low + share * (high - low)), CostSource.SCALED
+
+    def units(self, kinds: Sequence[OperationKind], numbers: Array, bands: Array) -> tuple[Array, Array]:
+        """Returns `unit` for many operations at once: times, and the positions of sources in `SOURCES`.
+
+        Args:
+            kinds: of operations.
+            numbers: for each operation the position of its kind.
+            bands: for each operation its band.
+
+        Returns:
+            Times are NaN where `unit` is None.
+        """
+        points = [-_KIND_DISTANCE, len(kinds) * _KIND_DISTANCE]
+        rates = [1.0, 1.0]
+        for number, kind in enumerate(kinds):
+            for band, average in self.rates.get(kind, {}).items():
+                points.append(number * _KIND_DISTANCE + band)
+                rates.append(average.seconds)
+        order = np.argsort(points)
+        known, seconds = np.array(points)[order], np.array(rates)[order]
+        logarithms = np.log(seconds)
+        wanted = numbers * _KIND_DISTANCE + bands
+        above = np.searchsorted(known, wanted)
+        is_measured = known[above] == wanted
+        below = above - 1
+        to_above, to_below = known[above] - wanted, wanted - known[below]
+        is_above, is_below = to_above <= _MAX_DISTANCE, to_below <= _MAX_DISTANCE
+        share = np.where(is_above & is_below, to_below / (to_above + to_below), is_above)
+        found = np.exp(logarithms[below] + share * (logarithms[above] - logarithms[below]))
+        found[~(is_above | is_below)] = math.nan
+        found[is_measured] = seconds[above[is_measured]]
+        sources = np.where(is_measured, SOURCES.index(CostSource.MEASURED), SOURCES.index(CostSource.SCALED))
+        return found, sources
 
     def seconds(self, kind: OperationKind, work: float) -> tuple[float, CostSource] | None:
         """Returns the time of an operation of a type that was measured at about this size, or None."""

@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.types import Model, Subgraph
-from neurald.runtime.model.boundary import writer_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 
@@ -67,21 +66,19 @@ def _described(graph: Subgraph, number: int, position: int) -> str:
 
 
 def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> None:
-    writers = writer_by_operand(graph)
-    done: set[int] = set()
+    operations = graph.operations
+    left_out = set(range(len(operations)))
+    unwritten = {index for operation in operations for index in operation.outputs}
     for group in groups:
-        operations = group.operations if isinstance(group, StepGroup) else (group.operation,)
-        for position in operations:
-            if position in done or group.graph != number:
+        for position in group.operations if isinstance(group, StepGroup) else (group.operation,):
+            if position not in left_out or group.graph != number:
                 raise OpFailed(f"{_described(graph, number, position)} is in more than one step")
-            for index in graph.operations[position].inputs:
-                if index in writers and writers[index] not in done:
-                    missing = [n for n in written_inputs(graph, position) if writers[n] not in done]
-                    unwritten = operand_name(graph.operands, min(missing))
-                    raise OpFailed(
-                        f"{_described(graph, number, position)} runs before {unwritten} is written"
-                    )
-            done.add(position)
-    if len(done) < len(graph.operations):
-        left_out = min(set(range(len(graph.operations))) - done)
-        raise OpFailed(f"graph {number}: operation {operation_number(graph, left_out)} is in no step")
+            operation = operations[position]
+            if not unwritten.isdisjoint(operation.inputs):
+                missing = operand_name(graph.operands, min(unwritten.intersection(operation.inputs)))
+                raise OpFailed(f"{_described(graph, number, position)} runs before {missing} is written")
+            left_out.remove(position)
+            unwritten.difference_update(operation.outputs)
+    if left_out:
+        first = operation_number(graph, min(left_out))
+        raise OpFailed(f"graph {number}: operation {first} is in no step")

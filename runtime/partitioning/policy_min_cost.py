@@ -16,6 +16,7 @@ counts for eight turns.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Final, overload
 
 from msgspec import Struct
@@ -24,12 +25,13 @@ from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operation, Preference, Subgraph
 from neurald.runtime.costs.estimate import DeviceCosts, OperationCost, device_costs
-from neurald.runtime.costs.graph_work import GraphWork, OperationCosts, flat_operands
+from neurald.runtime.costs.flat_graph import FlatGraph
+from neurald.runtime.costs.graph_work import GraphWork, OperationCosts
 from neurald.runtime.costs.table import CostSource, CostTable
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.partitioning.min_cost.other_policies import OtherPolicies
-from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem, Steps
+from neurald.runtime.partitioning.min_cost.problem import PlacementProblem, Steps
 from neurald.runtime.partitioning.min_cost.search import FoundPlan, find_plan
 from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
 from neurald.runtime.partitioning.placement import (
@@ -75,8 +77,7 @@ class _CostedGraph(Struct, frozen=True, kw_only=True):
     """Facts about the operations of one graph before they are placed.
 
     Attributes:
-        graph: the graph.
-        inputs, outputs: of its operations; see `flat_operands`.
+        flat: the graph.
         work: of its operations.
         costs: of its operations; without control flow.
         figures: by operation and device, seconds or energies; finite.
@@ -84,9 +85,7 @@ class _CostedGraph(Struct, frozen=True, kw_only=True):
         able: by operation and device, whether it can run there.
     """
 
-    graph: Subgraph
-    inputs: tuple[Array, Array]
-    outputs: tuple[Array, Array]
+    flat: FlatGraph
     work: GraphWork
     costs: OperationCosts
     figures: Array
@@ -144,9 +143,8 @@ class _CostChooser:
     def _costed(self, number: int) -> _CostedGraph:
         graph = graph_of(self._model, number)
         operations = graph.operations
-        inputs = flat_operands([operation.inputs for operation in operations])
-        outputs = flat_operands([operation.outputs for operation in operations])
-        work = GraphWork(graph, inputs, outputs)
+        flat = FlatGraph.of(graph)
+        work = GraphWork(flat)
         costs = work.costs_on(self._devices, relaxed=self._model.relaxed)
         figures = np.minimum(costs.energies if self._is_energy else costs.seconds, _UNLISTED_S)
         if self._model.referenced:
@@ -158,9 +156,7 @@ class _CostChooser:
             [[not reason for reason in column] for column in zip(*reasons, strict=True)], bool
         ).reshape(len(self._candidates), len(operations))
         return _CostedGraph(
-            graph=graph,
-            inputs=inputs,
-            outputs=outputs,
+            flat=flat,
             work=work,
             costs=costs,
             figures=figures,
@@ -171,7 +167,7 @@ class _CostChooser:
     def _row(self, number: int, position: int) -> tuple[OperationCost, ...]:
         """Returns the cost of an operation on each candidate, whether it can run it or not."""
         costed = self._graphs[number]
-        if is_control_flow(costed.graph.operations[position]):
+        if is_control_flow(costed.flat.graph.operations[position]):
             return tuple(
                 OperationCost(seconds=cost, source=CostSource.SCALED, energy=cost)
                 for cost in costed.figures[position].tolist()
@@ -187,7 +183,7 @@ class _CostChooser:
         return figure if figure < math.inf else _UNLISTED_S
 
     def _plan(self, number: int, costed: _CostedGraph) -> FoundPlan:
-        operations = costed.graph.operations
+        operations = costed.flat.graph.operations
         if not operations:
             return FoundPlan(choice=[], steps=[], seconds=0.0, is_optimal=True, others={})
         if not costed.able.any(axis=1).all():
@@ -203,7 +199,7 @@ class _CostChooser:
         for position in {*control_flow, *(position for graph, position in requested if graph == number)}:
             costs[position] = self._options(number, position)
         problem = PlacementProblem(
-            ValueGraph.of(costed.graph, costed.inputs, costed.outputs),
+            ValueGraph.of(costed.flat),
             costs,
             self._devices,
             is_sequential=self._is_energy or bool(control_flow) or number != MAIN,
@@ -214,7 +210,7 @@ class _CostChooser:
     def _options(self, number: int, position: int) -> list[float]:
         """Returns the costs of an operation where it may run, and infinity elsewhere; the interpreter is last."""
         costed = self._graphs[number]
-        operation = costed.graph.operations[position]
+        operation = costed.flat.graph.operations[position]
         operation_id = (number, position)
         able = np.flatnonzero(costed.able[position]).tolist()
         wanted = self._requested(operation_id, able)
@@ -225,7 +221,7 @@ class _CostChooser:
         if is_control_flow(operation) and self._cpu in able:
             if self._candidates[self._cpu].unsupported_reason(operation_id):
                 costs[self._cpu] = math.inf
-            branches = referenced_graphs(costed.graph, operation)
+            branches = referenced_graphs(costed.flat.graph, operation)
             if self._nesting.is_interpretable(number, operation) and all(n in self._plans for n in branches):
                 inside = sum(self._plans[n].seconds for n in branches)
                 costs[self._interpreter] = inside * _share(operation)
@@ -238,14 +234,14 @@ class _CostChooser:
         device, _ = self._constraints.preferred.get(operation_id, (None, ""))
         return device if device in able else None
 
-    def _others(self, number: int, problem: PlacementProblem) -> Iterator[tuple[str, Choice, Steps | None]]:
+    def _others(self, number: int, problem: PlacementProblem) -> Iterator[tuple[str, Array, Steps | None]]:
         """Yields the plans of other policies, unless there is control flow."""
         if self._model.referenced or number != MAIN:
             return
         costed = self._graphs[MAIN]
         preferred, demoted = self._constraints.preferred, self._constraints.demoted
         others = OtherPolicies(
-            costed.graph.operations,
+            costed.flat.graph.operations,
             self._scores(costed),
             costed.able,
             {n: device for (_, n), (device, _) in preferred.items() if costed.able[n, device]},
@@ -253,7 +249,7 @@ class _CostChooser:
             self._cpu,
         )
         android = others.android()
-        yield "policy android", android, problem.drained(android)
+        yield "policy android", android, problem.drained(android.tolist())
         for device in range(len(self._candidates)):
             if device == self._cpu or self._cpu is None:
                 continue
@@ -271,24 +267,24 @@ class _CostChooser:
         found: Array = table[costed.work.kind_numbers]
         return found
 
-    def _largest(self, problem: PlacementProblem, device: int) -> Iterator[tuple[str, Choice, Steps | None]]:
+    def _largest(self, problem: PlacementProblem, device: int) -> Iterator[tuple[str, Array, Steps | None]]:
         """Yields plans in which a device runs its largest regions only, and the CPU device the rest."""
         cpu = self._cpu
         assert cpu is not None  # noqa: S101 - the caller has checked it
         is_able = np.isfinite(problem.cost_array)
         if not (is_able[:, device] | is_able[:, cpu]).all():
             return
-        choice: Choice = np.where(is_able[:, device], device, cpu).tolist()
-        regions = [operations for found, operations in problem.drained(choice) if found == device]
+        largest = np.where(is_able[:, device], device, cpu)
+        regions = [operations for found, operations in problem.drained(largest.tolist()) if found == device]
         regions.sort(key=len, reverse=True)
+        kept, taken = ~is_able[:, cpu], 0
         for count in dict.fromkeys((*_LARGEST, len(regions))):
-            if count > len(regions):
+            if not taken < count <= len(regions):
                 continue
-            kept = ~is_able[:, cpu]
-            for operations in regions[:count]:
-                kept[operations] = True
-            smaller = np.where(kept & is_able[:, device], device, cpu)
-            yield f"the {count} largest on {self._candidates[device].name}", smaller.tolist(), None
+            kept[list(chain.from_iterable(regions[taken:count]))] = True
+            taken = count
+            smaller = np.where(kept, largest, cpu)
+            yield f"the {count} largest on {self._candidates[device].name}", smaller, None
 
     def placements(self, number: int) -> tuple[Placement, ...]:
         """Returns the placements of the operations of a graph, with reasons."""

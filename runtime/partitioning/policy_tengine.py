@@ -79,7 +79,8 @@ def ranges_for_cpu(operations: Sequence[Operation], blocked: Sequence[int]) -> l
     ranges = []
     end = len(operations)
     for position in reversed(blocked):
-        too_little = _complexity(operations[position + 1 : end]) < MIN_COMPLEXITY
+        is_short = end - position <= MIN_COMPLEXITY
+        too_little = is_short and _complexity(operations[position + 1 : end]) < MIN_COMPLEXITY
         ranges.append(range(position, end if too_little else position + 1))
         end = position
     return ranges

@@ -25,46 +25,27 @@ MAX_FRONTIER: Final = 6
 _Trail: TypeAlias = "tuple[int, _Trail | None]"
 
 
-def _own_costs(problem: PlacementProblem) -> tuple[list[list[float]], list[list[float]]]:
-    """Returns what operations cost with what the client gives and gets, and what a byte between devices costs."""
-    graph = problem.graph
-    costs = problem.cost_array
-    if problem.has_transfers:
-        is_given = graph.sources < 0
-        given = np.bincount(graph.read_by[is_given], graph.bytes[graph.read[is_given]], problem.count)
-        (taken,) = np.nonzero(graph.is_output & (graph.writer >= 0))
-        out = np.bincount(graph.writer[taken], graph.bytes[taken], problem.count)
-        costs = costs + np.outer(given, problem.per_byte_in) + np.outer(out, problem.per_byte_out)
-    pairs = problem.per_byte_out[:, None] + problem.per_byte_in
-    np.fill_diagonal(pairs, 0.0)
-    return _without_dominated(problem, costs, float(pairs.max())).tolist(), pairs.tolist()
-
-
-def _without_dominated(problem: PlacementProblem, costs: Array, per_byte: float) -> Array:
-    """Makes devices impossible that are worse than the cheapest one for an operation, whatever others do.
+def _without_dominated(problem: PlacementProblem) -> Array:
+    """Returns the costs of operations; infinite for devices that are worse than the cheapest, whatever others do.
 
     A change to the cheapest device costs a launch of the operation and of each of its readers at
     most, and moving all that they exchange.
     """
-    graph = problem.graph
-    sources, targets = graph.edges
-    sizes = graph.bytes[graph.read[graph.sources >= 0]]
+    sources, targets = problem.graph.edges
+    sizes, costs = problem.edge_bytes, problem.costs_with_client
     exchanged = np.bincount(sources, sizes, problem.count) + np.bincount(targets, sizes, problem.count)
     launched = 1 + np.bincount(sources, minlength=problem.count)
-    change = exchanged * per_byte + launched * max(problem.launches)
+    change = exchanged * problem.per_byte_between.max() + launched * max(problem.launches)
     limits = costs.min(axis=1) + change
     return np.where(costs > limits[:, None], np.inf, costs)
 
 
 def _reads(problem: PlacementProblem) -> tuple[list[list[tuple[int, float]]], list[int]]:
     """Returns for each operation the writers of what it reads, with bytes, and the last one that reads from it."""
-    graph = problem.graph
-    sources, targets = graph.edges
+    sources, targets = problem.graph.edges
     last_reader = np.full(problem.count, -1)
     np.maximum.at(last_reader, sources, targets)
-    sizes = graph.bytes[graph.read[graph.sources >= 0]]
-    if not problem.has_transfers:
-        sizes = np.zeros_like(sizes)
+    sizes = problem.edge_bytes if problem.has_transfers else np.zeros(len(sources))
     once, places = np.unique(targets * problem.count + sources, return_inverse=True)
     together = np.bincount(places, sizes, len(once))
     found: list[list[tuple[int, float]]] = [[] for _ in range(problem.count)]
@@ -80,7 +61,8 @@ def _cost_of_state(item: tuple[tuple[int, ...], tuple[float, "_Trail | None"]]) 
 def search(problem: PlacementProblem) -> Choice:
     """Returns a choice in which every operation has a device that can run it."""
     launches = problem.launches
-    own_costs, pairs = _own_costs(problem)
+    own_costs = _without_dominated(problem).tolist()
+    pairs = problem.per_byte_between.tolist()
     reads, last_reader = _reads(problem)
     moves_of: dict[float, list[list[float]]] = {}
     frontier: list[int] = []

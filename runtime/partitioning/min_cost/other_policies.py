@@ -41,19 +41,19 @@ class OtherPolicies:
         # Operations of types that no device lists are still better where they can run.
         self._scores = np.where(able, np.minimum(scores, np.finfo(np.float64).max), np.inf)
 
-    def android(self) -> list[int]:
+    def android(self) -> Array:
         """Returns the device of each operation by Android's rule."""
         order = list(range(self._able.shape[1]))
         if self._cpu is not None:
             order.remove(self._cpu)
             order.insert(0, self._cpu)
-        chosen: list[int] = np.array(order)[self._scores[:, order].argmin(axis=1)].tolist()
+        chosen: Array = np.array(order)[self._scores[:, order].argmin(axis=1)]
         for position, device in self._preferred.items():
             if position not in self._demoted:
                 chosen[position] = device
         return self._demote(chosen)
 
-    def tengine(self) -> tuple[list[int], Steps]:
+    def tengine(self) -> tuple[Array, Steps]:
         """Returns the device of each operation by Tengine's rule, and the steps."""
         able, cpu = self._able, self._cpu
         counts = able.sum(axis=0)
@@ -63,22 +63,22 @@ class OtherPolicies:
         if cpu is not None:
             scores[able[:, cpu], cpu] = -1.0
         scores[able[:, main], main] = -2.0
-        chosen: list[int] = scores.argmin(axis=1).tolist()
+        chosen: Array = scores.argmin(axis=1)
         for position, device in self._preferred.items():
             chosen[position] = device
         if cpu is not None:
-            can_fall_back = able[:, cpu].tolist()
-            blocked = [position for position, device in enumerate(chosen) if device != main]
-            for covered in ranges_for_cpu(self._operations, blocked):
-                for position in covered[1:]:
-                    if can_fall_back[position] and position not in self._preferred:
-                        chosen[position] = cpu
-        devices = np.array(self._demote(chosen))
-        ends = [*(np.flatnonzero(np.diff(devices)) + 1).tolist(), len(chosen)]
-        steps = [(chosen[start], range(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
-        return chosen, steps
+            is_covered = np.zeros(len(chosen), bool)
+            for covered in ranges_for_cpu(self._operations, np.flatnonzero(chosen != main).tolist()):
+                is_covered[covered.start + 1 : covered.stop] = True
+            is_covered[list(self._preferred)] = False
+            chosen[is_covered & able[:, cpu]] = cpu
+        self._demote(chosen)
+        ends = [*(np.flatnonzero(np.diff(chosen)) + 1).tolist(), len(chosen)]
+        devices = chosen[np.array(ends) - 1].tolist()
+        starts = [0, *ends[:-1]]
+        return chosen, list(zip(devices, map(range, starts, ends), strict=True))
 
-    def _demote(self, chosen: list[int]) -> list[int]:
+    def _demote(self, chosen: Array) -> Array:
         if self._cpu is not None:
             for position in self._demoted:
                 if self._able[position, self._cpu]:

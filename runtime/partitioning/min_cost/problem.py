@@ -27,7 +27,7 @@ Steps: TypeAlias = Sequence[tuple[int, Sequence[int]]]
 #: out.
 _Results: TypeAlias = list[tuple[bool, list[int], list[float]]]
 
-#: Plans of so many operations are predicted by loops.
+#: Plans of so many operations, with what they read if moving it counts, are predicted by loops.
 _FEW: Final = 150
 
 
@@ -87,6 +87,33 @@ class PlacementProblem:
         return found
 
     @cached_property
+    def costs_with_client(self) -> Array:
+        """By operation and device, with what moving the client's values takes."""
+        if not self.has_transfers:
+            return self.cost_array
+        graph = self.graph
+        is_given = graph.sources < 0
+        given = np.bincount(graph.read_by[is_given], graph.bytes[graph.read[is_given]], self.count)
+        (taken,) = np.nonzero(graph.is_output & (graph.writer >= 0))
+        out = np.bincount(graph.writer[taken], graph.bytes[taken], self.count)
+        found: Array = self.cost_array + np.outer(given, self.per_byte_in) + np.outer(out, self.per_byte_out)
+        return found
+
+    @cached_property
+    def edge_bytes(self) -> Array:
+        """The size of what each edge moves."""
+        graph = self.graph
+        found: Array = graph.bytes[graph.read[graph.sources >= 0]]
+        return found
+
+    @cached_property
+    def per_byte_between(self) -> Array:
+        """What a byte takes from one device to another one; nothing within a device."""
+        found: Array = self.per_byte_out[:, None] + self.per_byte_in
+        np.fill_diagonal(found, 0.0)
+        return found
+
+    @cached_property
     def values(self) -> list[CostedValue]:
         """All values; those that no operation of the graph writes or reads have no writer and readers."""
         graph = self.graph
@@ -124,8 +151,7 @@ class PlacementProblem:
 
     def contracted(self, groups: Array, count: int) -> "PlacementProblem":
         """Returns the problem of groups of operations that stay together; see `ValueGraph.contracted`."""
-        costs = np.zeros((count, self.cost_array.shape[1]))
-        np.add.at(costs, groups, self.cost_array)
+        costs = np.array([np.bincount(groups, column, count) for column in self.cost_array.T]).T
         graph = self.graph.contracted(groups, count)
         return PlacementProblem(graph, costs, self.devices, is_sequential=self.is_sequential)
 
@@ -145,9 +171,12 @@ class PlacementProblem:
             seconds += float(graph.bytes[written].sum()) * float(self.per_byte_out[device])
         return seconds
 
-    def least_of(self, choice: Choice) -> float:
-        """Returns what plans of a choice take at least: the load of one device, or of all together."""
-        devices = np.array(choice)
+    def least_of(self, devices: Array) -> float:
+        """Returns what plans take at least: the load of one device, or of all together.
+
+        Args:
+            devices: of each operation.
+        """
         loads = np.bincount(devices, self.cost_array[np.arange(self.count), devices])
         return float(loads.sum() if self.is_sequential else loads.max())
 
@@ -199,7 +228,8 @@ class PlacementProblem:
         Args:
             steps: each with its device and its operations, in the order of the plan.
         """
-        return (self._predicted_by_loops if self.count <= _FEW else self._predicted_by_arrays)(steps)
+        visited = self.count + (len(self.graph.read) if self.has_transfers else 0)
+        return (self._predicted_by_loops if visited <= _FEW else self._predicted_by_arrays)(steps)
 
     def predicted_of(self, choice: Choice) -> float:
         """Returns what the plan of a choice takes."""
@@ -208,9 +238,14 @@ class PlacementProblem:
     @cached_property
     def _moves(self) -> tuple[list[list[int]], list[list[tuple[int, int, list[float]]]], list[_Results]]:
         """Collects once for all plans what `_predicted_by_loops` looks up by operation."""
-        values, reads = self.values, self.reads
-        written_reads = [[w for n in numbers if (w := values[n].writer) >= 0] for numbers in reads]
-        given = [[(n, values[n].writer, values[n].into) for n in numbers] for numbers in reads]
+        written_reads: list[list[int]] = [[] for _ in range(self.count)]
+        sources, targets = self.graph.edges
+        for code in np.unique(targets * self.count + sources).tolist():
+            written_reads[code // self.count].append(code % self.count)
+        if not self.has_transfers:
+            return written_reads, [], []
+        values = self.values
+        given = [[(n, values[n].writer, values[n].into) for n in numbers] for numbers in self.reads]
         results = [
             [(values[n].is_output, values[n].readers, values[n].out) for n in numbers]
             for numbers in self.writes

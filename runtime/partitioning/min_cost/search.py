@@ -1,26 +1,27 @@
 """Finds the plan of least predicted cost for a graph.
 
 Plans of other policies and simple ones are predicted as well, so that what is found is never worse
-than any of them. Small graphs are searched by branch and bound. In larger ones, operations that
-belong together are joined first; then they get the choice of the frontier search, which is improved
-by moving whole steps to other devices while that helps.
+than any of them. Small graphs are searched by branch and bound. In larger ones all operations settle
+on devices at once (`relaxation`), which gives steps; the frontier search places these steps as
+wholes, and what it finds is improved by moving single steps to other devices while that helps.
 """
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
-from neurald.runtime.partitioning.min_cost import exact_search, frontier_search
-from neurald.runtime.partitioning.min_cost.contraction import contract
+from neurald.runtime.partitioning.min_cost import exact_search, frontier_search, relaxation
 from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem, Steps
 
 #: Graphs of so many operations are searched completely, if that does not take too long.
 MAX_EXACT: Final = 14
 #: How many operations are visited by predictions of improvements: more would take milliseconds.
-_IMPROVEMENT_VISITS: Final = 2_000
+_IMPROVEMENT_VISITS: Final = 300
+_EXACT_IMPROVEMENT_VISITS: Final = 2_000
 _TOLERANCE: Final = 1e-9
 
 
@@ -45,7 +46,7 @@ class FoundPlan(Struct, frozen=True, kw_only=True):
 def find_plan(
     problem: PlacementProblem,
     names: Sequence[str],
-    others: Iterable[tuple[str, Choice, Steps | None]] = (),
+    others: Iterable[tuple[str, Array, Steps | None]] = (),
     max_nodes: int = exact_search.MAX_NODES,
 ) -> FoundPlan:
     """Finds the plan of least predicted cost.
@@ -53,8 +54,9 @@ def find_plan(
     Args:
         problem: of a graph with at least one operation.
         names: of the candidates.
-        others: plans of other policies, by name; None for the steps that a choice has. Those of
-            large graphs without steps are left out if they cannot be the best.
+        others: plans of other policies: their names, the device of each operation as integers, and
+            their steps; None for the steps that the devices give. Those of large graphs without
+            steps are left out if they cannot be the best.
         max_nodes: limit of the search in small graphs.
     """
     plans: list[tuple[float, Choice, Steps]] = []
@@ -68,15 +70,16 @@ def find_plan(
     is_small = problem.count <= MAX_EXACT
     if not is_small and min(map(_seconds, plans), default=math.inf) > problem.least_sequential():
         plans.append(_searched(problem))
-    known = {tuple(choice): seconds for seconds, choice, _ in plans}
-    for name, choice, given in others:
-        key = tuple(choice)
+    known = {np.array(choice).tobytes(): seconds for seconds, choice, _ in plans}
+    for name, devices, given in others:
+        key = devices.tobytes()
         if given is None:
             if key in known:
                 predicted[name] = known[key]
                 continue
-            if plans and not is_small and problem.least_of(choice) >= min(map(_seconds, plans)):
+            if plans and not is_small and problem.least_of(devices) >= min(map(_seconds, plans)):
                 continue
+        choice = devices.tolist()
         steps: Steps = problem.drained(choice) if given is None else given
         predicted[name] = known[key] = seconds = problem.predicted(steps)
         plans.append((seconds, choice, steps))
@@ -91,25 +94,26 @@ def _seconds(plan: tuple[float, Choice, Steps]) -> float:
 
 
 def _searched(problem: PlacementProblem) -> tuple[float, Choice, Steps]:
-    """Returns the plan of the frontier search over groups of operations, improved."""
-    inner, groups = contract(problem)
-    found = frontier_search.search(inner)
-    drained = inner.drained(found)
-    seconds, found, steps = _improved(inner, inner.predicted(drained), found, drained)
-    if inner is problem:
-        return seconds, found, steps
-    return seconds, np.array(found)[groups].tolist(), _expanded(steps, groups, inner.count)
-
-
-def _expanded(steps: Steps, groups: Array, count: int) -> Steps:
-    """Returns steps of groups as steps of their operations, in an order in which they can run."""
-    order = np.argsort(groups, kind="stable").tolist()
-    ends = np.cumsum(np.bincount(groups, minlength=count)).tolist()
-    starts = [0, *ends]
-    return [
-        (device, [position for group in members for position in order[starts[group] : ends[group]]])
-        for device, members in steps
+    """Returns the best plan that is found by placing groups of operations, which the relaxation gives."""
+    groups = problem.drained(relaxation.search(problem).tolist())
+    order = np.fromiter(chain.from_iterable(operations for _, operations in groups), np.intp, problem.count)
+    lengths = [len(operations) for _, operations in groups]
+    group_of = np.empty(problem.count, np.intp)
+    group_of[order] = np.repeat(np.arange(len(groups)), lengths)
+    inner = problem.contracted(group_of, len(groups))
+    found = [_plan_of(inner, [device for device, _ in groups])]
+    if inner.count > 1:
+        found.append(_plan_of(inner, frontier_search.search(inner)))
+    seconds, placed, steps = _improved(inner, *min(found, key=_seconds), visits=_IMPROVEMENT_VISITS)
+    expanded = [
+        (device, list(chain.from_iterable(groups[n][1] for n in members))) for device, members in steps
     ]
+    return seconds, np.array(placed)[group_of].tolist(), expanded
+
+
+def _plan_of(problem: PlacementProblem, choice: Choice) -> tuple[float, Choice, Steps]:
+    steps = problem.drained(choice)
+    return problem.predicted(steps), choice, steps
 
 
 def _exact(
@@ -122,7 +126,7 @@ def _exact(
         choice = frontier_search.search(problem)
         steps: Steps = problem.drained(choice)
         plans = [(problem.predicted(steps), choice, steps)]
-    seconds, choice, steps = _improved(problem, *min(plans, key=_seconds))
+    seconds, choice, steps = _improved(problem, *min(plans, key=_seconds), visits=_EXACT_IMPROVEMENT_VISITS)
     found, cost, is_optimal = exact_search.search(problem, choice, seconds, max_nodes)
     if cost < seconds:
         seconds, choice, steps = cost, found, problem.drained(found)
@@ -130,31 +134,43 @@ def _exact(
 
 
 def _improved(
-    problem: PlacementProblem, seconds: float, choice: Choice, steps: Steps
+    problem: PlacementProblem, seconds: float, choice: Choice, steps: Steps, *, visits: int
 ) -> tuple[float, Choice, Steps]:
-    """Moves whole steps to other devices while that makes the plan faster, within a budget."""
-    left = _IMPROVEMENT_VISITS // max(1, problem.count)
-    if len(steps) == 1:
-        return seconds, choice, steps
-    is_better = True
-    while is_better:
-        is_better = False
-        for device, operations in steps:
-            for other in range(problem.device_count):
-                if other == device or any(problem.costs[n][other] == math.inf for n in operations):
-                    continue
-                if left <= 0:
-                    return seconds, choice, steps
-                left -= 1
-                moved = choice.copy()
-                for position in operations:
-                    moved[position] = other
-                new_steps = problem.drained(moved)
-                new = problem.predicted(new_steps)
-                if new < seconds * (1 - _TOLERANCE):
-                    seconds, choice, steps = new, moved, new_steps
-                    is_better = True
-                    break
-            if is_better:
+    """Moves whole steps to other devices while that makes the plan faster, within a budget.
+
+    Moves that reduce the work of all devices most are tried first.
+    """
+    left = visits // max(1, problem.count)
+    tried: set[tuple[int, ...]] = set()
+    while len(steps) > 1:
+        for device, operations in _moves(problem, steps):
+            moved = choice.copy()
+            for position in operations:
+                moved[position] = device
+            if (key := tuple(moved)) in tried:
+                continue
+            if left <= 0:
+                return seconds, choice, steps
+            left -= 1
+            tried.add(key)
+            new, _, new_steps = _plan_of(problem, moved)
+            if new < seconds * (1 - _TOLERANCE):
+                seconds, choice, steps = new, moved, new_steps
                 break
+        else:
+            break
     return seconds, choice, steps
+
+
+def _moves(problem: PlacementProblem, steps: Steps) -> Steps:
+    """Returns all moves of a step to a device that can run it, by how much they add to the work of all."""
+    costs, launches = problem.costs, problem.launches
+    found: list[tuple[float, int, int]] = []
+    for number, (device, operations) in enumerate(steps):
+        own = sum([costs[n][device] for n in operations]) + launches[device]
+        for other in range(problem.device_count):
+            if other != device:
+                more = sum([costs[n][other] for n in operations]) - own
+                if more < math.inf:
+                    found.append((more, number, other))
+    return [(device, steps[number][1]) for _, number, device in sorted(found)]

@@ -10,14 +10,8 @@ from itertools import pairwise
 from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.model.types import Lifetime, Subgraph
-from neurald.runtime.costs.work import operand_bytes
+from neurald.runtime.costs.flat_graph import FlatGraph
 
-_EXCHANGED = (
-    Lifetime.TEMPORARY_VARIABLE,
-    Lifetime.SUBGRAPH_OUTPUT,
-    Lifetime.SUBGRAPH_INPUT,
-)
 _CLIENT = -1
 
 
@@ -41,37 +35,22 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
     read: Array
 
     @classmethod
-    def of(cls, graph: Subgraph, inputs: tuple[Array, Array], outputs: tuple[Array, Array]) -> "ValueGraph":
-        """Returns the values of a graph; each operand has the number of its value.
-
-        Args:
-            graph: valid.
-            inputs, outputs: see `neurald.runtime.costs.graph_work.flat_operands`.
-        """
-        operands = graph.operands
-        writer = np.full(len(operands), _CLIENT)
-        writer[outputs[1]] = outputs[0]
-        is_output = np.zeros(len(operands), bool)
-        is_output[list(graph.outputs)] = True
-        is_exchanged = np.fromiter((each.lifetime in _EXCHANGED for each in operands), bool, len(operands))
-        is_exchanged |= writer >= 0
-        known: dict[tuple[object, object], int] = {}
-        sizes = np.zeros(len(operands))
-        for index in np.flatnonzero(is_exchanged).tolist():
-            operand = operands[index]
-            key = operand.type, operand.dimensions
-            size = known.get(key)
-            if size is None:
-                size = known[key] = operand_bytes(graph, index)
-            sizes[index] = size
-        read_by, read = inputs
+    def of(cls, flat: FlatGraph) -> "ValueGraph":
+        """Returns the values of a graph; each operand has the number of its value."""
+        count = len(flat.graph.operands)
+        writer = np.full(count, _CLIENT)
+        writer[flat.outputs[1]] = flat.outputs[0]
+        is_output = np.zeros(count, bool)
+        is_output[list(flat.graph.outputs)] = True
+        is_exchanged = flat.is_exchanged | (writer >= 0)
+        read_by, read = flat.inputs
         kept = is_exchanged[read]
-        read_by, read = _without_repetitions(read_by[kept], read[kept], len(operands))
+        read_by, read = _without_repetitions(read_by[kept], read[kept], count)
         return cls(
-            count=len(graph.operations),
+            count=len(flat.graph.operations),
             writer=writer,
             is_output=is_output,
-            bytes=sizes,
+            bytes=np.where(is_exchanged, flat.bytes, 0.0),
             read_by=read_by,
             read=read,
         )
@@ -106,6 +85,9 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
     def contracted(self, groups: Array, count: int) -> "ValueGraph":
         """Returns the graph in which groups of operations are operations.
 
+        Values that only one group writes and reads are left out, and those that one group reads of
+        another one are joined, so that values have new numbers.
+
         Args:
             groups: the group of each operation; every path between two operations of a group stays
                 in it.
@@ -115,11 +97,24 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
         read_by = groups[self.read_by]
         kept = writer[self.read] != read_by
         read_by, read = _without_repetitions(read_by[kept], self.read[kept], len(writer))
+        # What one group writes and one other group reads counts as one value.
+        readers = np.bincount(read, minlength=len(writer))
+        is_single = (readers == 1) & ~self.is_output & (writer >= 0)
+        reader = np.empty(len(writer), np.intp)
+        reader[read] = read_by
+        (single,) = np.nonzero(is_single)
+        (other,) = np.nonzero(~is_single & (self.is_output | (readers > 0)))
+        pairs, pair_of = np.unique(writer[single] * count + reader[single], return_inverse=True)
+        sizes = np.bincount(pair_of, self.bytes[single], len(pairs))
+        number_of = np.empty(len(writer), np.intp)
+        number_of[single] = pair_of
+        number_of[other] = len(pairs) + np.arange(len(other))
+        read_by, read = _without_repetitions(read_by, number_of[read], len(pairs) + len(other))
         return ValueGraph(
             count=count,
-            writer=writer,
-            is_output=self.is_output,
-            bytes=self.bytes,
+            writer=np.concatenate((pairs // count, writer[other])),
+            is_output=np.concatenate((np.zeros(len(pairs), bool), self.is_output[other])),
+            bytes=np.concatenate((sizes, self.bytes[other])),
             read_by=read_by,
             read=read,
         )

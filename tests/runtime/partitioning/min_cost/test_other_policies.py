@@ -58,10 +58,10 @@ def test_they_choose_what_the_policies_choose(seed: int) -> None:
         cpu,
     )
     placed = placement.find_best_device_for_each_operation(model, candidates, FAST, constraints)
-    assert subject.android() == [each.device for each in placed[0]]
+    assert subject.android().tolist() == [each.device for each in placed[0]]
     placed = policy_tengine.place_operations(model, candidates, FAST, constraints)
     chosen, steps = subject.tengine()
-    assert chosen == [each.device for each in placed[0]]
+    assert chosen.tolist() == [each.device for each in placed[0]]
     groups = policy_tengine.group_consecutive_operations(model, placed)
     assert [(device, tuple(found)) for device, found in steps] == [
         (group.device, group.operations) for group in groups if isinstance(group, StepGroup)

@@ -3,6 +3,7 @@
 import random
 import time
 
+import numpy as np
 import pytest
 from support.models.placement_problems import optimum, random_problem
 from support.sweeps import sweep
@@ -19,7 +20,7 @@ def test_never_worse_than_the_others(seed: int) -> None:
     random_choice = [
         rng.choice([n for n, cost in enumerate(costs) if cost < float("inf")]) for costs in problem.costs
     ]
-    found = find_plan(problem, NAMES, [("random", random_choice, None)], max_nodes=500)
+    found = find_plan(problem, NAMES, [("random", np.array(random_choice), None)], max_nodes=500)
     assert found.seconds == pytest.approx(problem.predicted(found.steps))
     assert [d for d, operations in found.steps for _ in operations] == [
         found.choice[n] for _, operations in found.steps for n in operations

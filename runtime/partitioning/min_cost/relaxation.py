@@ -1,0 +1,76 @@
+"""Finds a choice for a graph of any size: all operations at once settle on devices.
+
+Each operation has a share on each device instead of one device. In every round an operation sees
+what each device would cost it, with the shares of its neighbours: its own time, transfers, and a
+launch where none of its operands comes from the device; and its readers' launches that it saves
+there. Its shares move to the cheaper devices, little as long as the temperature is high, and at the
+end to one device (a mean field approximation that is cooled down). A round is a few operations of
+NumPy on the whole graph.
+
+A launch counts less here than it takes, since operations that find none of their operands on their
+device often still run in a step that is there already.
+"""
+
+from typing import Final
+
+from neurald.hal.lazy_numpy import Array, np
+from neurald.runtime.partitioning.min_cost.problem import PlacementProblem
+
+_ROUNDS: Final = 5
+#: The first and the last temperature, as parts of the longest launch.
+_HOT: Final = 0.05
+_COLD: Final = 0.003
+#: By how much a launch counts.
+_LAUNCH_WEIGHT: Final = 0.2
+#: How much of its shares an operation keeps in a round, so that neighbours do not change places.
+_INERTIA: Final = 0.1
+#: The cost of an operation on a device that cannot run it; it must not overflow.
+_IMPOSSIBLE_S: Final = 1e30
+#: No operand counts as certain to be on a device, so that products can be divided by its share.
+_CERTAIN: Final = 0.999
+
+
+def search(problem: PlacementProblem) -> Array:
+    """Returns a device for each operation that can run it."""
+    # The interpreter is a device only for control flow.
+    used = problem.device_count + int(np.isfinite(problem.cost_array[:, -1]).any())
+    costs = np.ascontiguousarray(problem.costs_with_client[:, :used].T)
+    possible = np.isfinite(costs)
+    costs[~possible] = _IMPOSSIBLE_S
+    launches = (_LAUNCH_WEIGHT * np.array(problem.launches[:used]))[:, None]
+    sources, targets = problem.graph.edges
+    by_source = np.argsort(sources, kind="stable")
+    readers, first_reads = _runs(targets)
+    ordered_sources, ordered_targets = sources[by_source], targets[by_source]
+    writers, first_writes = _runs(ordered_sources)
+    sizes = problem.edge_bytes if problem.has_transfers else None
+    pairs = problem.per_byte_between[:used, :used]
+    shares = possible / possible.sum(axis=0)
+    longest = max(problem.launches[: problem.device_count])
+    for temperature in np.geomspace(_HOT * longest, _COLD * longest, _ROUNDS).tolist():
+        absent = 1.0 - np.minimum(shares, _CERTAIN)
+        launched = np.repeat(launches, problem.count, axis=1)
+        launched[:, readers] *= np.multiply.reduceat(absent.take(sources, axis=1), first_reads, axis=1)
+        # Were a writer there, its readers would save the launches that their other operands leave.
+        saved = (shares * launched).take(ordered_targets, axis=1)
+        saved /= absent.take(ordered_sources, axis=1)
+        launched += costs
+        if sizes is not None:
+            saved -= sizes[by_source] * (pairs @ shares).take(ordered_targets, axis=1)
+            into = sizes * (pairs.T @ shares).take(sources, axis=1)
+            launched[:, readers] += np.add.reduceat(into, first_reads, axis=1)
+        launched[:, writers] -= np.add.reduceat(saved, first_writes, axis=1)
+        launched -= launched.min(axis=0)
+        launched /= -temperature
+        settled = np.exp(launched, out=launched)
+        settled *= (1 - _INERTIA) / settled.sum(axis=0)
+        shares *= _INERTIA
+        shares += settled
+    found: Array = shares.argmax(axis=0)
+    return found
+
+
+def _runs(ordered: Array) -> tuple[Array, Array]:
+    """Returns the different numbers of an ordered array, and where the run of each begins."""
+    (starts,) = np.nonzero(np.diff(ordered, prepend=-1))
+    return ordered[starts], starts
