@@ -369,7 +369,9 @@ class Compilation:
             outputs = self._quick_runs.run(arrays)
         return self._run(arrays) if outputs is None else outputs
 
-    def stream(self, inputs: Iterable[Sequence[Any]], depth: int = 4) -> Generator[list[Array], None, None]:
+    def stream(
+        self, inputs: Iterable[Sequence[Any]], depth: int | None = None
+    ) -> Generator[list[Array], None, None]:
         """Yields the outputs for a sequence of inputs, in order, with several runs at once.
 
         Steps on different devices then work at the same time, each for another run. Inputs are
@@ -377,14 +379,16 @@ class Compilation:
 
         Args:
             inputs: for each run the arrays, as for `run`.
-            depth: number of runs at once; those of a model with variables run one after another.
+            depth: number of runs at once, by default two for each device of the plan, and four at
+                least; those of a model with variables run one after another.
 
         Raises:
             BadData: the depth is not in 1 to 1024. Errors of a run are raised where its outputs
                 would be returned.
         """
-        from neurald.runtime.execution.background.stream import streamed  # imports much
+        from neurald.runtime.execution.background.stream import streamed, usual_depth  # imports much
 
+        depth = usual_depth(self.plan) if depth is None else depth
         return streamed(lambda arrays: self.run(*arrays), inputs, depth, is_ordered=bool(self.model.state))
 
     def _run(self, arrays: Sequence[Any]) -> list[Array]:

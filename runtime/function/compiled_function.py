@@ -13,8 +13,8 @@ import numpy as np
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.model.types import counted
 from neurald.runtime.compilation import Compilation
-from neurald.runtime.execution.background.stream import streamed
-from neurald.runtime.execution.background.worker_pool import submit
+from neurald.runtime.execution.background.stream import streamed, usual_depth
+from neurald.runtime.execution.background.worker_pool import Lane
 from neurald.runtime.explain.explanation import Explanation
 from neurald.runtime.function.conversion import as_array, converted, dequantized
 from neurald.runtime.function.signature_table import SignatureTable
@@ -65,6 +65,7 @@ class CompiledFunction:
         self._inputs = inputs_of(compilation.model)
         self._outputs = outputs_of(compilation.model)
         self._positions = {info.name: position for position, info in enumerate(self._inputs)}
+        self._lane = Lane()
 
     # Calls.
 
@@ -124,7 +125,7 @@ class CompiledFunction:
 
     def submit(self, *arrays: Any, **named: Any) -> "Future[Any]":
         """Begins a call in another thread, and returns its future. Arguments are as for a call."""
-        return submit(partial(self, *arrays, **named))
+        return self._lane.submit(partial(self, *arrays, **named))
 
     async def run_async(self, *arrays: Any, **named: Any) -> Any:
         """Computes the outputs without blocking the event loop. Arguments are as for a call."""
@@ -132,25 +133,26 @@ class CompiledFunction:
 
     @overload
     def stream(
-        self, inputs: Iterable[Array | tuple[Any, ...]], depth: int = 4
+        self, inputs: Iterable[Array | tuple[Any, ...]], depth: int | None = None
     ) -> Generator[list[Array], None, None]: ...
 
     @overload
     def stream(
-        self, inputs: Iterable[Mapping[str, Any]], depth: int = 4
+        self, inputs: Iterable[Mapping[str, Any]], depth: int | None = None
     ) -> Generator[dict[str, Array], None, None]: ...
 
     @overload
-    def stream(self, inputs: Iterable[Any], depth: int = 4) -> Generator[Any, None, None]: ...
+    def stream(self, inputs: Iterable[Any], depth: int | None = None) -> Generator[Any, None, None]: ...
 
-    def stream(self, inputs: Iterable[Any], depth: int = 4) -> Generator[Any, None, None]:
+    def stream(self, inputs: Iterable[Any], depth: int | None = None) -> Generator[Any, None, None]:
         """Yields the outputs for a sequence of inputs, in order, with several calls at once.
 
         Inputs are taken from the iterable only as results are taken from the iterator.
 
         Args:
             inputs: for each call its arguments: a tuple of arrays, a mapping, or the only array.
-            depth: number of calls at once; those of a model with variables run one after another.
+            depth: number of calls at once, by default two for each device of the plan, and four at
+                least; those of a model with variables run one after another.
 
         Raises:
             BadData: the depth is not in 1 to 1024. Errors of a call are raised where its outputs
@@ -159,7 +161,7 @@ class CompiledFunction:
         return streamed(
             lambda given: self(*(given if isinstance(given, tuple) else (given,))),
             inputs,
-            depth,
+            usual_depth(self.compilation.plan) if depth is None else depth,
             is_ordered=bool(self.compilation.model.state),
         )
 

@@ -374,7 +374,6 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/function/kept_values.py": "tests/runtime/function/test_compile.py",
     "runtime/function/signature_table.py": "tests/runtime/function/test_compiled_function.py",
     "runtime/function/summary.py": "tests/runtime/function/test_compiled_function.py",
-    "runtime/execution/background/worker_pool.py": "tests/runtime/execution/background/test_stream.py",
     "runtime/tflite/graph/custom_operators.py": "tests/runtime/litert/test_custom_device.py",
     "runtime/litert/delegate.py": "tests/runtime/litert/test_interpreter.py",
     "runtime/litert/element_types.py": "tests/runtime/litert/test_tensor_details.py",

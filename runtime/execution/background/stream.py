@@ -9,16 +9,27 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from neurald.hal.api_arguments import integer
 from neurald.hal.errors import BadData
-from neurald.runtime.execution.background.worker_pool import submit
+from neurald.runtime.execution.background.worker_pool import Lane
+from neurald.runtime.plan.plan import ExecutionPlan
 
 _Given = TypeVar("_Given")
 _Result = TypeVar("_Result")
 
-MAX_DEPTH = 1024
+MAX_DEPTH: Final = 1024
+_LEAST_DEPTH: Final = 4
+#: Of calls for each device: while one runs there, others must be ready to take its place, even if
+#: the devices before are late.
+_CALLS_PER_DEVICE: Final = 2
+
+
+def usual_depth(plan: ExecutionPlan) -> int:
+    """Returns the depth that keeps the devices of a plan busy."""
+    devices = {id(step.device) for step in plan.steps}
+    return min(MAX_DEPTH, max(_LEAST_DEPTH, _CALLS_PER_DEVICE * len(devices)))
 
 
 def streamed(
@@ -53,10 +64,11 @@ def _one_by_one(
 def _several(
     call: Callable[[_Given], _Result], inputs: Iterable[_Given], depth: int
 ) -> Generator[_Result, None, None]:
+    lane = Lane()
     waiting: deque[Future[_Result]] = deque()
     try:
         for given in inputs:
-            waiting.append(submit(partial(call, given)))
+            waiting.append(lane.submit(partial(call, given)))
             if len(waiting) == depth:
                 yield waiting.popleft().result()
         while waiting:

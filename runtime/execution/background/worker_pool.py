@@ -1,26 +1,93 @@
-"""The threads that run functions for asynchronous callers, one pool for the process."""
+"""The threads that run functions for asynchronous callers, one pool for the process.
+
+Functions are submitted to a *lane*, which runs a limited number of them at once, in their order.
+Each model and each stream has a lane of its own: threads that wait for a slow device are those of
+one lane, and keep no other one waiting.
+"""
 
 import os
+import threading
+import weakref
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from neurald.hal.process.fork import forkable_lock
 
-#: Maximum number of threads: enough to keep all cores and several devices busy.
-_MAX_THREADS: Final = max(8, 2 * (os.cpu_count() or 1))
+#: How many functions of a lane run at once: enough to keep all cores and several devices busy.
+MAX_AT_ONCE: Final = max(8, 2 * (os.cpu_count() or 1))
+#: Maximum number of threads of all lanes together.
+_MAX_THREADS: Final = 32 * MAX_AT_ONCE
 
 _lock: Final = forkable_lock()
 _pools: Final[list[ThreadPoolExecutor]] = []
 
 
-def submit(function: Callable[[], Any]) -> "Future[Any]":
-    """Runs a function in a thread of the pool, which starts with the first one."""
+class Lane:
+    """Runs functions in threads of the pool, which start with the first one. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._running = 0
+        self._changed = threading.Lock()
+        _lanes.add(self)
+
+    def submit(self, function: Callable[[], Any]) -> "Future[Any]":
+        """Runs a function as soon as fewer than `MAX_AT_ONCE` of this lane run."""
+        future: Future[Any] = Future()
+        with self._changed:
+            self._waiting.append((future, function))
+            if self._running == MAX_AT_ONCE:
+                return future
+            self._running += 1
+        try:
+            _pool().submit(self._run_waiting)
+        except BaseException:  # no thread can be started, or the interpreter ends
+            with self._changed:
+                self._running -= 1
+            future.cancel()
+            raise
+        return future
+
+    def _run_waiting(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._running -= 1
+                    return
+                future, function = self._waiting.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                result = function()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            del future, function
+
+    def forget_threads(self) -> None:
+        """Begins anew in a forked child, in which the threads of the parent are not there."""
+        self._waiting.clear()
+        self._running = 0
+        self._changed = threading.Lock()
+
+
+_lanes: Final[weakref.WeakSet[Lane]] = weakref.WeakSet()
+
+
+def _pool() -> ThreadPoolExecutor:
     with _lock:
         if not _pools:
             _pools.append(ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="neurald caller"))
-        return _pools[0].submit(function)
+        return _pools[0]
 
 
-# The threads of the parent are not there in a forked child.
-os.register_at_fork(after_in_child=_pools.clear)
+def _forget_threads() -> None:
+    _pools.clear()
+    for lane in _lanes:
+        lane.forget_threads()
+
+
+os.register_at_fork(after_in_child=_forget_threads)

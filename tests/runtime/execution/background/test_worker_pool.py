@@ -1,0 +1,69 @@
+"""Lanes: limited, in order, apart from each other, and usable in a forked child."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from neurald.runtime.execution.background.worker_pool import MAX_AT_ONCE, Lane
+
+
+def test_functions_begin_in_their_order_and_no_more_than_the_limit_run_at_once() -> None:
+    lane, lock, open_gate = Lane(), threading.Lock(), threading.Event()
+    begun: list[int] = []
+    running, most = 0, 0
+
+    def one(number: int) -> int:
+        nonlocal running, most
+        with lock:
+            begun.append(number)
+            running += 1
+            most = max(most, running)
+        open_gate.wait(10)
+        with lock:
+            running -= 1
+        return number
+
+    futures = [lane.submit(lambda number=number: one(number)) for number in range(3 * MAX_AT_ONCE)]  # type: ignore[misc]
+    assert futures[-1].cancel()
+    open_gate.set()
+    assert [future.result(10) for future in futures[:-1]] == list(range(3 * MAX_AT_ONCE - 1))
+    assert most <= MAX_AT_ONCE
+    assert sorted(begun) == list(range(3 * MAX_AT_ONCE - 1))
+    assert set(begun[:MAX_AT_ONCE]) == set(range(MAX_AT_ONCE))
+
+
+def test_a_full_lane_keeps_no_other_lane_waiting() -> None:
+    full, other, open_gate = Lane(), Lane(), threading.Event()
+    futures = [full.submit(lambda: open_gate.wait(10)) for _ in range(4 * MAX_AT_ONCE)]
+    assert other.submit(lambda: 5).result(10) == 5
+    open_gate.set()
+    assert all(future.result(10) for future in futures)
+
+
+def test_errors_are_those_of_the_function_and_the_lane_goes_on() -> None:
+    lane = Lane()
+
+    def fails() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        lane.submit(fails).result(10)
+    assert lane.submit(lambda: 1).result(10) == 1
+
+
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    lane, open_gate = Lane(), threading.Event()
+    futures = [lane.submit(lambda: open_gate.wait(10)) for _ in range(2 * MAX_AT_ONCE)]
+    while not any(future.running() for future in futures):
+        time.sleep(1e-3)
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if lane.submit(lambda: 7).result(10) == 7 else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    open_gate.set()
+    assert all(future.result(10) for future in futures)
