@@ -393,6 +393,13 @@ class Compilation:
 
     def _run(self, arrays: Sequence[Any]) -> list[Array]:
         """Runs the model on arrays unlike those of this thread's earlier runs; see `run`."""
+        trial = self._trial
+        if trial is None or len(self.plan.steps) == 1 or self._earlier_shapes is not None:
+            return self._run_arrays(arrays)
+        with trial.call():
+            return self._run_arrays(arrays)
+
+    def _run_arrays(self, arrays: Sequence[Any]) -> list[Array]:
         graph = self.model.main
         if len(arrays) != len(self.model.inputs):
             raise BadData(f"{len(arrays)} inputs are given; the model has {len(self.model.inputs)}")

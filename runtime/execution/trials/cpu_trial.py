@@ -7,9 +7,11 @@ device wins, the compilation changes over between two calls; the decision is kep
 processes.
 """
 
+import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -53,6 +55,18 @@ class TrialOutcome(Struct, frozen=True, kw_only=True, eq=False):
     report: PreparationReport | None = None
 
 
+class _Call(threading.local):
+    """The call of the application that a thread is in.
+
+    Attributes:
+        is_on: whether there is one.
+        run: the side that has run in it, and how long it took.
+    """
+
+    is_on = False
+    run: tuple[Side, float] | None = None
+
+
 class CpuTrial:
     """The trial of one compilation; an executor while it lasts. Thread-safe.
 
@@ -91,6 +105,25 @@ class CpuTrial:
         self._step: ExecutionStep | None = None
         self._report: PreparationReport | None = None
         self._cpu: SimpleExecutor | None = None
+        self._call = _Call()
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Surrounds a call whose whole time counts if the plan runs in it.
+
+        A plan of several steps needs Python around each of its runs. A model that the CPU device
+        runs as a whole is then called in a shorter way, so that only its execution counts.
+        """
+        call = self._call
+        call.is_on, call.run = True, None
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            call.is_on = False
+        if call.run is not None:
+            side, seconds = call.run
+            self._add(side, time.perf_counter() - started if side is Side.PLAN else seconds)
 
     def execute(
         self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
@@ -113,7 +146,10 @@ class CpuTrial:
                 self._running -= 1
         # A run beside others, or one in which a device failed or ran a first tier, tells nothing.
         if is_fair and not self._recovery.is_disturbed and result.is_sufficient:
-            self._add(side, seconds)
+            if self._call.is_on:
+                self._call.run = side, seconds
+            else:
+                self._add(side, seconds)
         elif not self._recovery.is_disturbed:
             self._unfair += 1
             if self._unfair >= _MAX_UNFAIR_RUNS:

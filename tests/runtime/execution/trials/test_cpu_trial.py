@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from neurald.hal.errors import OpFailed
 from neurald.runtime.costs import store
 from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import kind_of, work_of
+from neurald.runtime.execution.execution import Execution
 from neurald.runtime.execution.trials import cpu_trial
 
 #: Large enough for a device that declares half of the CPU device's time to be worth its launch.
@@ -94,24 +96,8 @@ def test_a_device_that_lies_loses_its_plan_and_stays_without_it() -> None:
 
 def test_a_plan_that_is_faster_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     fast = device("fast", 0.0)
-    cpu = nd.devices()[0]
-    right = type(cpu).prepare_model
-
-    def slowly(self: object, model: nd.Model, options: object) -> object:
-        prepared = right(self, model, options)  # type: ignore[arg-type]
-
-        class Slowed:
-            def __getattr__(self, name: str) -> object:
-                return getattr(prepared, name)
-
-            def execute(self, request: object, options: object) -> object:
-                time.sleep(0.3)
-                return prepared.execute(request, options)  # type: ignore[arg-type]
-
-        return Slowed()
-
-    monkeypatch.setattr(type(cpu), "prepare_model", slowly)
-    builder = nd.CompilationBuilder(add_model(SHAPE), [cpu, fast])
+    _slow_cpu_for_whole_models(monkeypatch, add_model(SHAPE), 0.3)
+    builder = nd.CompilationBuilder(add_model(SHAPE), [nd.devices()[0], fast])
     builder.set_caching(None)
     compilation = builder.finish()
     run_until(compilation, is_decided(compilation))
@@ -119,6 +105,57 @@ def test_a_plan_that_is_faster_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     executions = fast.executions
     run_until(compilation, iter([False] * 3 + [True]).__next__)
     assert fast.executions == executions + 3
+
+
+def test_what_calls_of_several_steps_need_around_their_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan's runs are faster, but the CPU device needs no Python around each of its runs."""
+    builder = nd.ModelBuilder()
+    x, h, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, SHAPE) for _ in range(3))
+    builder.add_operation(nd.OperationType.TANH, [x], [h])
+    builder.add_operation(nd.OperationType.LOGISTIC, [h], [y])
+    builder.identify_inputs_and_outputs([x], [y])
+    model = builder.finish()
+    other = SimulatedDevice("other", supports=(nd.OperationType.TANH,).__contains__)
+    store.costs_of(other).use(cheap(model))
+    _slow_cpu_for_whole_models(monkeypatch, model, 0.3)
+    right = Execution.set_output
+
+    def slowly(self: Execution, *arguments: Any, **named: Any) -> None:
+        time.sleep(0.6)
+        right(self, *arguments, **named)
+
+    monkeypatch.setattr(Execution, "set_output", slowly)
+    compiling = nd.CompilationBuilder(model, [nd.devices()[0], other])
+    compiling.set_caching(None)
+    compilation = compiling.finish()
+    assert [step.device.name for step in compilation.plan.steps] == ["other", "cpu"]
+    end_s = time.monotonic() + 60
+    while not is_decided(compilation)():
+        assert time.monotonic() < end_s
+        compilation.run(ONES)
+    assert [step.device.name for step in compilation.plan.steps] == ["cpu"]
+
+
+def _slow_cpu_for_whole_models(monkeypatch: pytest.MonkeyPatch, model: nd.Model, seconds: float) -> None:
+    cpu = nd.devices()[0]
+    right = type(cpu).prepare_model
+
+    def prepare(self: object, part: nd.Model, options: object) -> object:
+        prepared = right(self, part, options)  # type: ignore[arg-type]
+        if len(part.main.operations) < len(model.main.operations):
+            return prepared
+
+        class Slowed:
+            def __getattr__(self, name: str) -> object:
+                return getattr(prepared, name)
+
+            def execute(self, request: object, options: object) -> object:
+                time.sleep(seconds)
+                return prepared.execute(request, options)  # type: ignore[arg-type]
+
+        return Slowed()
+
+    monkeypatch.setattr(type(cpu), "prepare_model", prepare)
 
 
 def test_failures_do_not_decide() -> None:
