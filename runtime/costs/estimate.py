@@ -136,12 +136,16 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
         energies = np.zeros(len(kinds))
         is_unknown = np.isnan(seconds)
         for number, (kind, operand) in enumerate(kinds):
-            other = self._unmeasured(kind, operand, relaxed=relaxed)
-            energies[number] = other.energy
+            declared = self._declared(operand, relaxed=relaxed)
             rest = numbers == number
-            if other.seconds < math.inf:
+            if declared is None:
+                energies[number] = math.inf
+            else:
+                energies[number] = declared.power_usage / host_multiplications_per_s()
                 rest &= is_unknown
-            seconds[rest], sources[rest] = other.seconds, SOURCES.index(other.source)
+            if rest.any():
+                other = self._unmeasured(kind, operand, relaxed=relaxed)
+                seconds[rest], sources[rest] = other.seconds, SOURCES.index(other.source)
         return seconds, energies[numbers], sources
 
     def _roofline(self, kind: OperationKind) -> float | None:

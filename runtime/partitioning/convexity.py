@@ -5,6 +5,7 @@ of an outside operation that in turn needs one of its own results.
 """
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.numbering import operand_name, operation_number
@@ -68,7 +69,7 @@ def _described(graph: Subgraph, number: int, position: int) -> str:
 def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> None:
     operations = graph.operations
     left_out = set(range(len(operations)))
-    unwritten = {index for operation in operations for index in operation.outputs}
+    unwritten = set(chain.from_iterable([operation.outputs for operation in operations]))
     for group in groups:
         for position in group.operations if isinstance(group, StepGroup) else (group.operation,):
             if position not in left_out or group.graph != number:

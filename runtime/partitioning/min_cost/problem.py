@@ -209,8 +209,9 @@ class PlacementProblem:
             # The queue grows while it is drained.
             for position in queue:
                 for reader in followers[position]:
-                    missing[reader] -= 1
-                    if not missing[reader]:
+                    if (count := missing[reader]) > 1:
+                        missing[reader] = count - 1
+                    else:
                         queues[choice[reader]].append(reader)
             left -= len(queue)
             queues[device] = []
