@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.types import OperandType, Operation, Subgraph
 from neurald.runtime.costs.estimate import DeviceCosts, OperationCost
-from neurald.runtime.costs.flat_graph import FlatGraph
+from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.table import MAX_BAND, SOURCES, bands_of
 from neurald.runtime.costs.work import (
     ELEMENT_WORK,
@@ -28,7 +28,7 @@ class GraphWork:
     Control flow has the work of its operands, which means nothing.
 
     Args:
-        flat: the graph.
+        arrays: of the graph.
 
     Attributes:
         work: by operation.
@@ -36,23 +36,23 @@ class GraphWork:
         kind_numbers: by operation, the index of its kind.
     """
 
-    def __init__(self, flat: FlatGraph) -> None:
-        graph = flat.graph
+    def __init__(self, arrays: GraphArrays) -> None:
+        graph = arrays.graph
         operations = graph.operations
-        (writers, written), (readers, read) = flat.outputs, flat.inputs
-        moved = np.bincount(writers, flat.elements[written], len(operations))
-        moved += np.bincount(readers, (flat.elements * flat.is_read)[read], len(operations))
+        (writers, written), (readers, read) = arrays.outputs, arrays.inputs
+        moved = np.bincount(writers, arrays.elements[written], len(operations))
+        moved += np.bincount(readers, (arrays.elements * arrays.is_read)[read], len(operations))
         self.work = np.maximum(1.0, ELEMENT_WORK * moved)
         numbers: dict[object, int] = {}
         found = [
             numbers.setdefault((operation.type, operand), len(numbers))
-            for operation, operand in zip(operations, flat.first_types, strict=True)
+            for operation, operand in zip(operations, arrays.first_types, strict=True)
         ]
         self.kind_numbers = np.array(found, np.intp)
         examples = np.zeros(len(numbers), np.intp)
         examples[self.kind_numbers] = np.arange(len(operations))
         self.kinds: list[tuple[OperationKind, OperandType]] = [
-            (kind_of(graph, operations[n]), flat.first_types[n]) for n in examples.tolist()
+            (kind_of(graph, operations[n]), arrays.first_types[n]) for n in examples.tolist()
         ]
         is_product = np.array([is_matrix_product(operations[n].type.name) for n in examples.tolist()], bool)
         known: dict[tuple[object, ...], float] = {}

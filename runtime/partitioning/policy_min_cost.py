@@ -25,7 +25,7 @@ from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operation, Preference, Subgraph
 from neurald.runtime.costs.estimate import DeviceCosts, OperationCost, device_costs
-from neurald.runtime.costs.flat_graph import FlatGraph
+from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.graph_work import GraphWork, OperationCosts
 from neurald.runtime.costs.table import CostSource, CostTable
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
@@ -77,7 +77,7 @@ class _CostedGraph(Struct, frozen=True, kw_only=True):
     """Facts about the operations of one graph before they are placed.
 
     Attributes:
-        flat: the graph.
+        arrays: of the graph.
         work: of its operations.
         costs: of its operations; without control flow.
         figures: by operation and device, seconds or energies; finite.
@@ -85,7 +85,7 @@ class _CostedGraph(Struct, frozen=True, kw_only=True):
         able: by operation and device, whether it can run there.
     """
 
-    flat: FlatGraph
+    arrays: GraphArrays
     work: GraphWork
     costs: OperationCosts
     figures: Array
@@ -143,8 +143,8 @@ class _CostChooser:
     def _costed(self, number: int) -> _CostedGraph:
         graph = graph_of(self._model, number)
         operations = graph.operations
-        flat = FlatGraph.of(graph)
-        work = GraphWork(flat)
+        arrays = GraphArrays.of(graph)
+        work = GraphWork(arrays)
         costs = work.costs_on(self._devices, relaxed=self._model.relaxed)
         figures = np.minimum(costs.energies if self._is_energy else costs.seconds, _UNLISTED_S)
         if self._model.referenced:
@@ -156,7 +156,7 @@ class _CostChooser:
             [[not reason for reason in column] for column in zip(*reasons, strict=True)], bool
         ).reshape(len(self._candidates), len(operations))
         return _CostedGraph(
-            flat=flat,
+            arrays=arrays,
             work=work,
             costs=costs,
             figures=figures,
@@ -167,7 +167,7 @@ class _CostChooser:
     def _row(self, number: int, position: int) -> tuple[OperationCost, ...]:
         """Returns the cost of an operation on each candidate, whether it can run it or not."""
         costed = self._graphs[number]
-        if is_control_flow(costed.flat.graph.operations[position]):
+        if is_control_flow(costed.arrays.graph.operations[position]):
             return tuple(
                 OperationCost(seconds=cost, source=CostSource.SCALED, energy=cost)
                 for cost in costed.figures[position].tolist()
@@ -183,7 +183,7 @@ class _CostChooser:
         return figure if figure < math.inf else _UNLISTED_S
 
     def _plan(self, number: int, costed: _CostedGraph) -> FoundPlan:
-        operations = costed.flat.graph.operations
+        operations = costed.arrays.graph.operations
         if not operations:
             return FoundPlan(choice=[], steps=[], seconds=0.0, is_optimal=True, others={})
         if not costed.able.any(axis=1).all():
@@ -199,7 +199,7 @@ class _CostChooser:
         for position in {*control_flow, *(position for graph, position in requested if graph == number)}:
             costs[position] = self._options(number, position)
         problem = PlacementProblem(
-            ValueGraph.of(costed.flat),
+            ValueGraph.of(costed.arrays),
             costs,
             self._devices,
             is_sequential=self._is_energy or bool(control_flow) or number != MAIN,
@@ -210,7 +210,7 @@ class _CostChooser:
     def _options(self, number: int, position: int) -> list[float]:
         """Returns the costs of an operation where it may run, and infinity elsewhere; the interpreter is last."""
         costed = self._graphs[number]
-        operation = costed.flat.graph.operations[position]
+        operation = costed.arrays.graph.operations[position]
         operation_id = (number, position)
         able = np.flatnonzero(costed.able[position]).tolist()
         wanted = self._requested(operation_id, able)
@@ -221,7 +221,7 @@ class _CostChooser:
         if is_control_flow(operation) and self._cpu in able:
             if self._candidates[self._cpu].unsupported_reason(operation_id):
                 costs[self._cpu] = math.inf
-            branches = referenced_graphs(costed.flat.graph, operation)
+            branches = referenced_graphs(costed.arrays.graph, operation)
             if self._nesting.is_interpretable(number, operation) and all(n in self._plans for n in branches):
                 inside = sum(self._plans[n].seconds for n in branches)
                 costs[self._interpreter] = inside * _share(operation)
@@ -241,7 +241,7 @@ class _CostChooser:
         costed = self._graphs[MAIN]
         preferred, demoted = self._constraints.preferred, self._constraints.demoted
         others = OtherPolicies(
-            costed.flat.graph.operations,
+            costed.arrays.graph.operations,
             self._scores(costed),
             costed.able,
             {n: device for (_, n), (device, _) in preferred.items() if costed.able[n, device]},

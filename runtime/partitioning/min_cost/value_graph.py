@@ -10,7 +10,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
-from neurald.runtime.costs.flat_graph import FlatGraph
+from neurald.runtime.costs.graph_arrays import GraphArrays
 
 _CLIENT = -1
 
@@ -35,22 +35,22 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
     read: Array
 
     @classmethod
-    def of(cls, flat: FlatGraph) -> "ValueGraph":
+    def of(cls, arrays: GraphArrays) -> "ValueGraph":
         """Returns the values of a graph; each operand has the number of its value."""
-        count = len(flat.graph.operands)
+        count = len(arrays.graph.operands)
         writer = np.full(count, _CLIENT)
-        writer[flat.outputs[1]] = flat.outputs[0]
+        writer[arrays.outputs[1]] = arrays.outputs[0]
         is_output = np.zeros(count, bool)
-        is_output[list(flat.graph.outputs)] = True
-        is_exchanged = flat.is_exchanged | (writer >= 0)
-        read_by, read = flat.inputs
+        is_output[list(arrays.graph.outputs)] = True
+        is_exchanged = arrays.is_exchanged | (writer >= 0)
+        read_by, read = arrays.inputs
         kept = is_exchanged[read]
         read_by, read = _without_repetitions(read_by[kept], read[kept], count)
         return cls(
-            count=len(flat.graph.operations),
+            count=len(arrays.graph.operations),
             writer=writer,
             is_output=is_output,
-            bytes=np.where(is_exchanged, flat.bytes, 0.0),
+            bytes=np.where(is_exchanged, arrays.bytes, 0.0),
             read_by=read_by,
             read=read,
         )

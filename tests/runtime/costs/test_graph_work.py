@@ -12,7 +12,7 @@ import neurald as nd
 from neurald.hal.device import Capabilities
 from neurald.hal.model.types import Subgraph
 from neurald.runtime.costs.estimate import DeviceCosts, device_costs
-from neurald.runtime.costs.flat_graph import FlatGraph
+from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.graph_work import GraphWork
 from neurald.runtime.costs.table import MAX_BAND, CostTable, band_of, bands_of
 from neurald.runtime.costs.work import OperationKind, kind_of, work_of
@@ -22,7 +22,7 @@ KINDS = (T.ADD, T.MUL, T.CONV_2D, T.FULLY_CONNECTED, T.TANH, T.SOFTMAX)
 
 
 def work_of_graph(subject: Subgraph) -> GraphWork:
-    return GraphWork(FlatGraph.of(subject))
+    return GraphWork(GraphArrays.of(subject))
 
 
 def devices() -> list[DeviceCosts]:

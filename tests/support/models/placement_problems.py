@@ -10,7 +10,7 @@ from neurald.hal.device import Capabilities, Performance
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.runtime.costs.estimate import DeviceCosts
-from neurald.runtime.costs.flat_graph import FlatGraph
+from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.table import DeviceLink
 from neurald.runtime.partitioning.min_cost.problem import PlacementProblem
 from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
@@ -102,7 +102,7 @@ def problem_of(
         costs: by operation, on each device and on the interpreter.
         is_sequential: see `PlacementProblem`.
     """
-    values = ValueGraph.of(FlatGraph.of(model.main))
+    values = ValueGraph.of(GraphArrays.of(model.main))
     return PlacementProblem(values, np.array(costs), devices, is_sequential=is_sequential)
 
 

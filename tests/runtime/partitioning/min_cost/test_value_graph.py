@@ -8,14 +8,14 @@ from support.models.graphs import model
 from support.models.placement_problems import random_problem
 
 import neurald as nd
-from neurald.runtime.costs.flat_graph import FlatGraph
+from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
 
 ADD = nd.OperationType.ADD
 
 
 def values_of(subject: nd.Model) -> ValueGraph:
-    return ValueGraph.of(FlatGraph.of(subject.main))
+    return ValueGraph.of(GraphArrays.of(subject.main))
 
 
 def test_values_of_a_graph() -> None:

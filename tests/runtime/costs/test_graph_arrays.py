@@ -7,7 +7,7 @@ from support.models.graphs import model, random_graph
 
 import neurald as nd
 from neurald.hal.model.types import Lifetime, Model
-from neurald.runtime.costs.flat_graph import FlatGraph
+from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.work import elements_of, operand_bytes
 
 T = nd.OperationType
@@ -16,7 +16,7 @@ T = nd.OperationType
 @pytest.mark.parametrize("seed", range(10))
 def test_facts_are_those_of_each_operand(seed: int) -> None:
     graph = random_graph(random.Random(seed), 40, (T.ADD, T.CONV_2D, T.TANH))
-    found = FlatGraph.of(graph)
+    found = GraphArrays.of(graph)
     assert found.elements.tolist() == [elements_of(each.dimensions) for each in graph.operands]
     assert found.bytes.tolist() == [operand_bytes(graph, n) for n in range(len(graph.operands))]
     written = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT, Lifetime.SUBGRAPH_INPUT)
@@ -34,13 +34,13 @@ def test_facts_are_those_of_each_operand(seed: int) -> None:
 
 def test_constants_are_not_read_for_each_element() -> None:
     graph = model("x", [(T.ADD, "x one", "y")], "y").main
-    found = FlatGraph.of(graph)
+    found = GraphArrays.of(graph)
     names = [operand.name for operand in graph.operands]
     assert [names[n] for n in found.is_read.nonzero()[0]] == ["x", "y"]
 
 
 def test_a_graph_without_operations() -> None:
     subject: Model = model("x", [], "x")
-    found = FlatGraph.of(subject.main)
+    found = GraphArrays.of(subject.main)
     assert found.inputs[0].size == found.outputs[0].size == 0
     assert found.first_types == []

@@ -16,7 +16,7 @@ from neurald.runtime.costs.work import CONSTANTS, elements_of, operand_bytes
 _EXCHANGED = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT, Lifetime.SUBGRAPH_INPUT)
 
 
-class FlatGraph(Struct, frozen=True, kw_only=True):
+class GraphArrays(Struct, frozen=True, kw_only=True):
     """Facts about the operands of a graph, and which operations read and write them.
 
     Attributes:
@@ -39,7 +39,7 @@ class FlatGraph(Struct, frozen=True, kw_only=True):
     first_types: Sequence[OperandType]
 
     @classmethod
-    def of(cls, graph: Subgraph) -> "FlatGraph":
+    def of(cls, graph: Subgraph) -> "GraphArrays":
         """Returns the facts about a valid graph."""
         operands, operations = graph.operands, graph.operations
         numbers: dict[object, int] = {}
