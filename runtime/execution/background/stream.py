@@ -20,7 +20,7 @@ _Given = TypeVar("_Given")
 _Result = TypeVar("_Result")
 
 MAX_DEPTH: Final = 1024
-_LEAST_DEPTH: Final = 4
+_MIN_DEPTH: Final = 4
 #: Of calls for each device: while one runs there, others must be ready to take its place, even if
 #: the devices before are late.
 _CALLS_PER_DEVICE: Final = 2
@@ -29,7 +29,7 @@ _CALLS_PER_DEVICE: Final = 2
 def usual_depth(plan: ExecutionPlan) -> int:
     """Returns the depth that keeps the devices of a plan busy."""
     devices = {id(step.device) for step in plan.steps}
-    return min(MAX_DEPTH, max(_LEAST_DEPTH, _CALLS_PER_DEVICE * len(devices)))
+    return min(MAX_DEPTH, max(_MIN_DEPTH, _CALLS_PER_DEVICE * len(devices)))
 
 
 def streamed(
