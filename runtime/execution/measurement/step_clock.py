@@ -95,7 +95,8 @@ class StepClock:
             ),
             reverse=True,
         )
-        return ", ".join(f"step {number} on {name} {ns / 1e6:.3g} ms" for ns, number, name in taken)
+        shown = ", ".join(f"step {number} on {name} {ns / 1e6:.3g} ms" for ns, number, name in taken)
+        return shown or "no step has run"
 
 
 def fenced_duration(device: str, timing: Timing) -> StepDuration:

@@ -56,7 +56,7 @@ def test_what_cannot_be_met_does_not_begin() -> None:
     compilation, devices = compiled(0.1)
     compilation.run(X)
     before = devices["TANH"].executions
-    with pytest.raises(MissedDeadlineTransient, match=r"the deadline cannot be met: .* are needed at least"):
+    with pytest.raises(MissedDeadlineTransient, match=r"are needed at least; time so far: no step has run$"):
         execution(compilation, 0.15).compute()
     assert devices["TANH"].executions == before
     execution(compilation, 5.0).compute()
