@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from neurald.hal.api_arguments import number, shown
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, OutputInsufficientSize
+from neurald.hal.execution.output_shapes import inferred_output_shapes
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
@@ -17,7 +18,7 @@ from neurald.hal.records import replace
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
 from neurald.runtime.execution.background.optimization import Optimization
-from neurald.runtime.execution.program.executor import plan_executor
+from neurald.runtime.execution.program.executor import SimpleExecutor, plan_executor
 from neurald.runtime.execution.quick_runs import QuickRuns
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 from neurald.runtime.execution.binding.arrays import (
     SHAPE_CACHE_SIZE,
+    InputShapes,
     OutputShapes,
     contiguous,
     may_have_shape,
@@ -411,7 +413,7 @@ class Compilation:
         if outputs is not None:
             return outputs
         given = tuple(None if array is None else array.shape for array in inputs)
-        shapes = list(self._output_shapes(given))
+        shapes = list(self._output_shapes(given, self._shapes_from_device))
         # What makes further runs on inputs of these shapes fast takes longer than a run.
         is_repeated = self._may_repeat(given)
         if is_repeated:
@@ -458,6 +460,14 @@ class Compilation:
             "larger buffers",
             shapes,
         )
+
+    def _shapes_from_device(self, inputs: InputShapes) -> Sequence[Dimensions] | None:
+        """Returns the shapes of the outputs if one device runs the whole model and knows them."""
+        executor = self.executor
+        if self._earlier_shapes is None or not isinstance(executor, SimpleExecutor):
+            return None
+        found = inferred_output_shapes(self.recovery.step(executor.step).usable(), inputs)
+        return None if found is None else found[: len(self.model.outputs)]
 
     def _may_repeat(self, shapes: tuple[Dimensions, ...]) -> bool:
         """Returns True if further runs with these shapes are likely.

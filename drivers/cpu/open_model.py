@@ -5,15 +5,16 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from neurald.drivers.compiler.frontend.kept_variants import OpenVariant
 from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native_segment import whole_steps
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
-from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
+from neurald.drivers.cpu.target.sized_executables import SizedExecutables
 from neurald.hal.device import Artifact
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
@@ -40,25 +41,31 @@ class CpuOpenModel:
         self._model = model
         self._native = native
         self._opened = opened
+        self._sized = None if opened.sizings else SizedExecutables(opened)
         self._has_strings = has_string_ports(model)
 
-    def for_shapes(self, shapes: Sequence[Shape | None]) -> CpuPreparedModel | PartlyCompiledModel | None:
+    def output_shapes(self, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
+        """See `OpenModel.output_shapes`."""
+        return None if self._sized is None else self._sized.output_shapes(shapes)
+
+    def for_shapes(self, shapes: Sequence[Shape | None]) -> OpenVariant | None:
         """See `OpenModel.for_shapes`."""
-        if self._opened.sizings:
+        if self._sized is None:
             lengths = self._opened.input_lengths(shapes)
             if lengths is None:
                 return None
             if self._has_strings:
-                return PartlyCompiledModel(self._model, whole_steps(self._model, self._native))
-            return GrowingModel(self._native, self._opened, self._model, lengths)
-        executable = self._opened.executable(shapes)
+                return OpenVariant(PartlyCompiledModel(self._model, whole_steps(self._model, self._native)))
+            return OpenVariant(GrowingModel(self._native, self._opened, self._model, lengths))
+        executable = self._sized.executable(shapes)
         if executable is None:
             return None
         check_executable(executable, self._native.constants.nbytes)
         native = self._native.resized(executable)
+        size_bytes = executable.arena_bytes + executable.scratch_bytes
         if self._has_strings:
-            return PartlyCompiledModel(self._model, whole_steps(self._model, native))
-        return whole_model(native, lambda: ReferenceModel(self._model))
+            return OpenVariant(PartlyCompiledModel(self._model, whole_steps(self._model, native)), size_bytes)
+        return OpenVariant(whole_model(native, lambda: ReferenceModel(self._model)), size_bytes)
 
     def artifact(self) -> Artifact:
         """Returns the contents of cache files, see `read_open_artifact`."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from neurald._version import __version__
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
+from neurald.drivers.compiler.frontend.kept_variants import PreparedWithOperands
 from neurald.drivers.compiler.frontend.shape_specialization import (
-    PreparedWithOperands,
     SpecializingModel,
     is_specified,
 )

@@ -6,13 +6,18 @@ import os
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
+from neurald.drivers.compiler.frontend.kept_variants import (
+    KeptVariants,
+    OpenVariant,
+    PreparedWithOperands,
+    Shape,
+)
 from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
-from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.direct_calls import (
     ArrayFunction,
@@ -34,13 +39,8 @@ if TYPE_CHECKING:
 
 # What compiles is imported by the functions that need it: a start from the cache does not.
 
-#: As in `neurald.hal.operations.machinery.call`.
-Shape: TypeAlias = tuple[int, ...]
-
 _LOG = logging.getLogger(__name__)
 
-#: Number of prepared variants of a model; the least recently used one is dropped.
-_VARIANT_CACHE_SIZE = 8
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
 #: Shortest length of an open dimension in examples.
@@ -53,25 +53,20 @@ _ASSUMED_LENGTH = 1
 _POLL_S = 0.02
 
 
-class PreparedWithOperands(PreparedModel, Protocol):
-    """A prepared model that also describes its model's operands."""
-
-    def operand(self, index: int, *, is_output: bool) -> Operand:
-        """Returns the declared operand of an input or output.
-
-        Raises:
-            BadData: the index is out of range.
-        """
-        ...
-
-
 class OpenModel(Protocol):
     """A model compiled for any lengths of its open dimensions, within the limits of its code."""
 
-    def for_shapes(self, shapes: Sequence[Shape | None]) -> PreparedWithOperands | None:
+    def for_shapes(self, shapes: Sequence[Shape | None]) -> OpenVariant | None:
         """Returns the model for these shapes of its inputs, without compiling anything.
 
         Returns None if its code does not support them.
+        """
+        ...
+
+    def output_shapes(self, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
+        """Returns the shapes of its outputs for these shapes of its inputs.
+
+        Returns None if its code does not support them, or if they depend on data.
         """
         ...
 
@@ -295,14 +290,12 @@ class SpecializingModel(InProcessModel):
         self._prepare = prepare
         self._open_models = open_models
         self._specialize = specialize
-        #: Those of variants that faster ones may replace.
-        self._uses: dict[tuple[Shape | None, ...], VariantUses] = {}
         #: With the inputs and dimensions that are open.
         self._opened: list[tuple[OpenModel, set[tuple[int, int]]]] = []
         #: Held only for a moment, never while something is compiled.
         self._lock = forkable_lock()
         self._process = os.getpid()
-        self._variants: OrderedDict[tuple[Shape | None, ...], PreparedWithOperands] = OrderedDict()
+        self._variants = KeptVariants()
         self._pending: dict[tuple[Shape | None, ...] | None, _Pending] = {}
         self.tolerates_changing_inputs = tolerant
 
@@ -353,13 +346,25 @@ class SpecializingModel(InProcessModel):
             return run
         return cast("ShortExecution", uses.counted_call(run))
 
+    def output_shapes(self, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
+        """See `InfersOutputShapes.output_shapes`."""
+        known = self._with_variables(shapes)
+        for opened, _ in self._opened:
+            found = opened.output_shapes(known)
+            if found is not None:
+                return found
+        return None
+
+    def _with_variables(self, shapes: Sequence[Shape | None]) -> tuple[Shape | None, ...]:
+        """Returns the shapes of all inputs; those of variables, the last ones, are declared."""
+        main = self._model.main
+        return (*shapes, *[main.operands[index].dimensions for index in main.inputs[len(shapes) :]])
+
     def create_array_function(
         self, shapes: Sequence[Shape], variables: Sequence[Memory]
     ) -> ArrayFunction | None:
         """See `CallsDirectly.create_array_function`."""
-        main = self._model.main
-        declared = [main.operands[index].dimensions for index in main.inputs[len(shapes) :]]
-        variant, uses = self._repeated((*shapes, *declared))
+        variant, uses = self._repeated(self._with_variables(shapes))
         function = array_function(variant, shapes, variables)
         if function is None or uses is None:
             return function
@@ -370,7 +375,7 @@ class SpecializingModel(InProcessModel):
     ) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
         """Returns the variant for what repeats executions, which keeps it, and what counts its uses."""
         with self._lock:
-            return self._variants.get(shapes), self._uses.get(shapes)
+            return self._variants.get(shapes)
 
     def _specialize_later(self, shapes: tuple[Shape | None, ...]) -> bool:
         """Lets the variant for some shapes be compiled in the background; see `Improve`."""
@@ -394,23 +399,16 @@ class SpecializingModel(InProcessModel):
     def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
         while True:
             with self._lock:
-                variant = self._variants.get(shapes)
-                if variant is not None:
-                    self._variants.move_to_end(shapes)
-                    uses = self._uses.get(shapes)
-                    if uses is not None:
-                        uses.add()
-                    return variant
+                known = self._variants.use(shapes)
+            if known is not None:
+                return known
             if not self._begin(shapes, options):
                 continue
             try:
                 variant, uses = self._prepared(shapes, options)
                 with self._lock:
-                    self._replace(shapes, variant, uses)
-                    while len(self._variants) > _VARIANT_CACHE_SIZE:
-                        dropped, _ = self._variants.popitem(last=False)
-                        self._replace(dropped, None)
-                return variant
+                    self._variants.keep(shapes, variant, uses)
+                return variant.prepared if isinstance(variant, OpenVariant) else variant
             finally:
                 self._end(shapes)
 
@@ -437,18 +435,18 @@ class SpecializingModel(InProcessModel):
 
     def _prepared(
         self, shapes: tuple[Shape | None, ...], options: ExecuteOptions
-    ) -> "tuple[PreparedWithOperands, VariantUses | None]":
+    ) -> "tuple[PreparedWithOperands | OpenVariant, VariantUses | None]":
         """Returns a new variant, and what counts its uses if a faster one may follow."""
         known = known_shapes(self._model, shapes)
         try:
             if self._first_tier is None:
                 return self._compiled(shapes, known, options)
-            variant = None if self._kept is None else self._kept(self._model, known)
-            if variant is not None:
-                return variant, None
-            variant = self._opened_for(shapes) or self._kept_open_for(shapes, known)
-            if variant is not None:
-                return variant, self._uses_of_open(shapes)
+            kept = None if self._kept is None else self._kept(self._model, known)
+            if kept is not None:
+                return kept, None
+            opened = self._opened_for(shapes) or self._kept_open_for(shapes, known)
+            if opened is not None:
+                return opened, self._uses_of_open(shapes)
             variant = self._first_tier(self._model, known, options)
             self._note_unfinished(shapes, known)
         except BadData as error:
@@ -488,9 +486,7 @@ class SpecializingModel(InProcessModel):
     def give_away(self, shapes: Mapping[int, Shape]) -> PreparedWithOperands | None:
         """Returns the variant for input shapes, by operand, and drops it; None if there is none."""
         with self._lock:
-            key = tuple(shapes.get(index) for index in self._model.main.inputs)
-            self._uses.pop(key, None)
-            return self._variants.pop(key, None)
+            return self._variants.drop(tuple(shapes.get(index) for index in self._model.main.inputs))
 
     def prepare_for(self, shapes: Mapping[int, Shape]) -> None:
         """See `neurald.hal.compiling.contract.PreparesForShapes`."""
@@ -498,7 +494,7 @@ class SpecializingModel(InProcessModel):
 
     def _compiled(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
-    ) -> "tuple[PreparedWithOperands, VariantUses | None]":
+    ) -> "tuple[PreparedWithOperands | OpenVariant, VariantUses | None]":
         """Returns a compiled variant, and what counts its uses if a faster one may follow."""
         variant = self._from_open(shapes, known, options)
         if variant is not None:
@@ -515,30 +511,15 @@ class SpecializingModel(InProcessModel):
 
         return VariantUses(lambda: (call := later()) is not None and call(shapes))
 
-    def _replace(
-        self,
-        shapes: tuple[Shape | None, ...],
-        variant: PreparedWithOperands | None,
-        uses: "VariantUses | None" = None,
-    ) -> None:
-        """Replaces a variant, unless it is None, and what counts its uses; the lock is held."""
-        before = self._uses.pop(shapes, None)
-        if before is not None:
-            before.is_over = True
-        if variant is not None:
-            self._variants[shapes] = variant
-        if uses is not None:
-            self._uses[shapes] = uses
-
     def compile_variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> None:
         """Compiles the model for shapes whose variant is of the first tier, and replaces it."""
         variant, uses = self._compiled(shapes, known_shapes(self._model, shapes), options)
         with self._lock:
             self._note_finished(shapes)
             if shapes in self._variants:
-                self._replace(shapes, variant, uses)
+                self._variants.keep(shapes, variant, uses)
 
-    def _opened_for(self, shapes: tuple[Shape | None, ...]) -> PreparedWithOperands | None:
+    def _opened_for(self, shapes: tuple[Shape | None, ...]) -> OpenVariant | None:
         """Returns the model for these shapes from code for any lengths that is there."""
         for opened, _ in self._opened:
             variant = opened.for_shapes(shapes)
@@ -552,11 +533,14 @@ class SpecializingModel(InProcessModel):
         If there is no faster one, it remains.
         """
         with self._lock:
-            self._replace(shapes, variant if shapes in self._variants else None)
+            if variant is None or shapes not in self._variants:
+                self._variants.end_uses(shapes)
+            else:
+                self._variants.keep(shapes, variant)
 
     def _kept_open_for(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]
-    ) -> PreparedWithOperands | None:
+    ) -> OpenVariant | None:
         """Returns the model for these shapes from code for any lengths in the cache."""
         positions = self._positions(known)
         while positions and len(known) == len(shapes) and len(self._opened) < _MAX_OPEN_MODELS:
@@ -583,7 +567,7 @@ class SpecializingModel(InProcessModel):
 
     def _from_open(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
-    ) -> PreparedWithOperands | None:
+    ) -> OpenVariant | None:
         """Returns the model for these shapes from code for any lengths.
 
         Compiles such code if there is none for these lengths yet. Returns None if there cannot be.
@@ -623,7 +607,7 @@ class SpecializingModel(InProcessModel):
     def profile(self) -> Sequence[KernelTime]:
         """Returns the profile for the latest input shapes; empty before the first execution."""
         with self._lock:
-            last = next(reversed(self._variants.values()), None)
+            last = self._variants.latest()
         return () if last is None else last.profile()
 
 

@@ -269,8 +269,8 @@ def is_zero(number: int) -> bool:
 
 def at_least(number: int, least: int) -> int:
     """Returns 1 if a number that is not negative is at least `least`, else 0."""
-    if lowest(number) >= least or highest(number) < least:
-        return int(lowest(number) >= least)
+    if surely_lowest(number) >= least or highest(number) < least:
+        return int(surely_lowest(number) >= least)
     whole = number // least
     if highest(whole) <= 1:
         return whole
@@ -280,8 +280,9 @@ def at_least(number: int, least: int) -> int:
 
 def is_equal(number: int, value: int) -> int:
     """Returns 1 if a number has a value, else 0."""
-    above = number - lowest(number)
-    return at_least(above, value - lowest(number)) - at_least(above, value + 1 - lowest(number))
+    first = surely_lowest(number)
+    above = number - first
+    return at_least(above, value - first) - at_least(above, value + 1 - first)
 
 
 def lowest(number: _N) -> _N:
@@ -294,12 +295,21 @@ def highest(number: _N) -> _N:
     return number.range()[1] if isinstance(number, Extent) else number
 
 
+def surely_lowest(number: _N) -> _N:
+    """Returns a number that an extent is never less than, whatever is assumed. Guards nothing.
+
+    What keeps code from accessing elements that do not exist is decided by this number: lengths
+    that change while the model runs may be shorter than `ExtentScope.assuming` says.
+    """
+    if not isinstance(number, Extent):
+        return number
+    with number.scope.assuming(0):
+        return lowest(number)
+
+
 def may_be_zero(length: int) -> bool:
     """Returns True if a length is 0 for some sizes, whatever is assumed. Guards nothing."""
-    if not isinstance(length, Extent):
-        return length == 0
-    with length.scope.assuming(0):
-        return lowest(length) <= 0
+    return surely_lowest(length) <= 0 if isinstance(length, Extent) else length == 0
 
 
 def smaller(one: _N, other: _N) -> _N:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
-from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate
+from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate, surely_lowest
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
@@ -83,7 +83,7 @@ def _schedules(kernel: Kernel, target: Target) -> list[tuple[LoopSchedule, int]]
     """
     layout = schedule_loops(kernel, target)
     length = layout.kernel.axes[-1].extent
-    if layout.lanes == 1 or not isinstance(length, Extent) or length.range()[0] >= layout.lanes:
+    if layout.lanes == 1 or not isinstance(length, Extent) or surely_lowest(length) >= layout.lanes:
         return [(layout, 1)]
     is_long = at_least(length, layout.lanes)
     single = schedule_loops(layout.kernel, target, is_single=True)

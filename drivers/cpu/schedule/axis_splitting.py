@@ -7,7 +7,7 @@ along an axis, it is constant between two points, and elements there can be read
 from collections.abc import Iterator
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
-from neurald.drivers.compiler.ir.extent import Extent, estimate, highest, lowest, may_change
+from neurald.drivers.compiler.ir.extent import Extent, estimate, highest, may_change, surely_lowest
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
@@ -76,7 +76,7 @@ def _may_be_short(length: int, shortest: int) -> bool:
     list that may have few elements while the model runs.
     """
     is_variable = isinstance(length, Extent) and (highest(length) < _MAX_BORDER or may_change(length))
-    return is_variable and lowest(length) < shortest
+    return is_variable and surely_lowest(length) < shortest
 
 
 def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:

@@ -6,7 +6,7 @@ argument. Objects are made of what profiles and messages name.
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain, pairwise
 from operator import gt
 from typing import Final, Self
@@ -131,6 +131,13 @@ class KernelCalls(msgspec.Struct, frozen=True, array_like=True):
         if {len(found.messages), len(found.labels), len(found.operations)} != {len(self)}:
             raise BadData("the details are not those of the kernels")
         return found
+
+    def with_messages(self, message: Callable[[str], str]) -> Self:
+        """Returns the kernels with the messages that a function makes of theirs."""
+        details = self._details()
+        messages = tuple([tuple(map(message, each)) for each in details.messages])
+        encoded = msgspec.msgpack.encode(msgspec.structs.replace(details, messages=messages))
+        return msgspec.structs.replace(self, details=msgspec.Raw(encoded))
 
     def argument_offsets(self) -> "array[int]":
         """Returns the offset of each argument of all kernels."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -15,7 +16,8 @@ from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.errors import BadData, OutOfMemory
 from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan, plan_memory
 
-_NAME: Final = re.compile(NAME_PATTERN)
+#: Finds the extents that a message names.
+NAME: Final = re.compile(NAME_PATTERN)
 
 
 class OpenValue(msgspec.Struct, frozen=True, array_like=True):
@@ -149,7 +151,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
     def message(self, text: str, lengths: Sequence[int]) -> str:
         """Returns a message about extents with their numbers."""
         numbers = self.program.at(lengths, self.names.values())
-        return _NAME.sub(lambda name: str(numbers[self.names[name.group()]]), text)
+        return NAME.sub(lambda name: str(numbers[self.names[name.group()]]), text)
 
     def output_shapes(self, lengths: Sequence[int]) -> list[tuple[int, ...]]:
         """Returns the shapes of the outputs for these lengths."""
@@ -164,7 +166,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         numbers = self.program.largest(capacities)
         if numbers is None:
             raise OutOfMemory(f"values of lengths up to {list(capacities)} exceed all limits")
-        plan = self._planned(numbers)
+        plan = self.planned([value.size_bytes(numbers) for value in self.values])
         template = self.template
 
         def moved(
@@ -200,7 +202,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             inputs=tuple(map(port, template.inputs, self.inputs)),
             outputs=tuple(map(port, template.outputs, self.outputs)),
             arena_bytes=plan.size_bytes,
-            scratch_bytes=self._scratch_bytes(numbers),
+            scratch_bytes=self.scratch_size(numbers),
             unshared_bytes=plan.unshared_bytes,
         )
         places = tuple(
@@ -208,77 +210,19 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         )
         return Grown(executable=executable, places=places)
 
-    def executable(self, shapes: Sequence[Sequence[int] | None]) -> Executable | None:
-        """Returns the executable for given shapes of the inputs; None if the code does not support them."""
-        lengths = self.lengths(shapes)
-        numbers = None if lengths is None else self.program.evaluate(lengths)
-        if numbers is None or min(self._sizes(numbers), default=0) < 0:
-            return None
-        inputs = tuple(tuple(numbers[each] for each in port.dimensions) for port in self.inputs)
-        if any(shape is None or tuple(shape) != known for shape, known in zip(shapes, inputs, strict=True)):
-            return None
-        plan = self._planned(numbers)
-        template = self.template
-
-        def port(known: Port, each: OpenPort) -> Port:
-            return msgspec.structs.replace(
-                known,
-                offset=None if each.value < 0 else plan.offsets[each.value],
-                size_bytes=numbers[each.size_bytes],
-                dimensions=tuple(numbers[length] for length in each.dimensions),
-            )
-
-        def text(message: str) -> str:
-            return _NAME.sub(lambda name: str(numbers[self.names[name.group()]]), message)
-
-        calls = tuple(
-            msgspec.structs.replace(
-                call,
-                locations=tuple(
-                    known
-                    if place is None
-                    else BufferLocation(Base.ARENA, plan.offsets[place.value] + numbers[place.offset])
-                    for known, place in zip(call.locations, places, strict=True)
-                ),
-                work_items=numbers[work_items],
-                cost_ns=call.cost_ns * numbers[work_items] / max(1, call.work_items),
-                messages=tuple(map(text, call.messages)) if call.messages else (),
-            )
-            for call, places, work_items in zip(template.calls, self.locations, self.work_items, strict=True)
-        )
-        return msgspec.structs.replace(
-            template,
-            calls=KernelCalls.of(calls),
-            inputs=tuple(map(port, template.inputs, self.inputs)),
-            outputs=tuple(map(port, template.outputs, self.outputs)),
-            arena_bytes=plan.size_bytes,
-            scratch_bytes=self._scratch_bytes(numbers),
-            unshared_bytes=plan.unshared_bytes,
-            extents=tuple(numbers[each] for each in self.extents),
-        )
-
-    def _scratch_bytes(self, numbers: Sequence[int]) -> int:
+    def scratch_size(self, numbers: Sequence[int]) -> int:
         """Returns the scratch memory per thread, for these numbers."""
         return max((numbers[each] for each in self.scratch_bytes if numbers[each] > 0), default=0)
 
-    def _planned(self, numbers: Sequence[int]) -> MemoryPlan:
-        """Returns the places of the values in the arena, for these numbers."""
+    def planned(self, sizes: Sequence[int]) -> MemoryPlan:
+        """Returns the places of the values in the arena, for these sizes in bytes."""
         return plan_memory(
             [
-                Lifespan(
-                    value=n, size_bytes=max(1, value.size_bytes(numbers)), first=value.first, last=value.last
-                )
-                for n, value in enumerate(self.values)
+                Lifespan(value=n, size_bytes=max(1, size), first=value.first, last=value.last)
+                for n, (value, size) in enumerate(zip(self.values, sizes, strict=True))
             ],
             alignment=ALIGNMENT,
         )
-
-    def _sizes(self, numbers: Sequence[int]) -> list[int]:
-        """Returns the numbers that must not be negative."""
-        used = [*(size for value in self.values for size in value.sizes)]
-        used += [*self.work_items, *self.scratch_bytes]
-        used += [place.offset for places in self.locations for place in places if place is not None]
-        return [numbers[each] for each in used]
 
     def check(self) -> None:
         """Raises BadData if the parts do not fit together.
@@ -323,6 +267,12 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         values = [*(place.value for place in places), *(port.value for port in ports if port.value >= 0)]
         if any(not 0 <= value < len(self.values) for value in values):
             raise BadData(f"a location refers to a value beyond the {len(self.values)} of the arena")
+        changing = chain.from_iterable(self.locations)
+        if any(
+            place is not None and base != Base.ARENA
+            for place, base in zip(changing, template.calls.bases, strict=True)
+        ):
+            raise BadData("an argument that changes is not in the arena")
         for each in self.symbols:
             for number, dimension in each:
                 if not 0 <= number < len(self.inputs) or dimension < 0:
@@ -331,5 +281,5 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
                 raise BadData("an open dimension has no input")
         for call in template.calls:
             for message in call.messages:
-                if any(name not in self.names for name in _NAME.findall(message)):
+                if any(name not in self.names for name in NAME.findall(message)):
                     raise BadData(f"a message refers to an unknown extent: {message}")

@@ -1,5 +1,6 @@
 """Arrays as inputs and outputs of runs: conversion, and shapes of outputs."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from neurald.hal.errors import BadData
@@ -21,7 +22,8 @@ def may_have_shape(declared: Dimensions, shape: tuple[int, ...]) -> bool:
     )
 
 
-_InputShapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
+#: The shapes of all inputs of a model; None for omitted ones.
+InputShapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
 _OutputShapes: TypeAlias = tuple[Dimensions, ...]
 
 
@@ -32,18 +34,26 @@ class OutputShapes:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._known: dict[_InputShapes, _OutputShapes] = {}
+        self._known: dict[InputShapes, _OutputShapes] = {}
 
-    def __call__(self, inputs: _InputShapes) -> _OutputShapes:
-        """Returns the shapes of the outputs for shapes of the inputs; None for omitted ones."""
+    def __call__(
+        self, inputs: InputShapes, ask: Callable[[InputShapes], Sequence[Dimensions] | None]
+    ) -> _OutputShapes:
+        """Returns the shapes of the outputs.
+
+        Args:
+            inputs: shapes of the inputs; None for omitted ones.
+            ask: returns the shapes if a device knows them.
+        """
         found = self._known.get(inputs)
         if found is None:
             if len(self._known) >= SHAPE_CACHE_SIZE:
                 self._known.clear()
-            found = self._known[inputs] = self._infer(inputs)
+            asked = ask(inputs)
+            found = self._known[inputs] = self._infer(inputs) if asked is None else tuple(asked)
         return found
 
-    def _infer(self, inputs: _InputShapes) -> _OutputShapes:
+    def _infer(self, inputs: InputShapes) -> _OutputShapes:
         model, graph = self._model, self._model.main
         declared = [graph.operands[index] for index in model.inputs]
         results = [graph.operands[index] for index in model.outputs]

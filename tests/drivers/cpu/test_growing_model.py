@@ -318,7 +318,9 @@ def test_open_lengths_of_models_with_loops() -> None:
     restored = CpuDevice()._restored_open(model, opened.artifact(), 1)
     for length, count in ((2, 5), (7, 100), (300, 3), (2, 0), (15, 40)):
         for each in (opened, restored):
-            variant = each.for_shapes([(length, WIDTH), (1,)])
+            sized = each.for_shapes([(length, WIDTH), (1,)])
+            assert sized is not None
+            variant = sized.prepared
             assert isinstance(variant, GrowingModel)
             assert variant.operand(0, is_output=False).dimensions == (length, WIDTH)
             _, found = variant.native.run_arrays([rows(length), turns(count)])

@@ -159,8 +159,8 @@ def check(model: nd.Model, opened: CpuOpenModel, size: Size) -> bool:
         if is_float
         else random.integers(-128, 128, shape).astype(np.int8)
     )
-    assert isinstance(variant, CpuPreparedModel)
-    (found,) = variant.native.run_arrays([image])
+    assert isinstance(variant.prepared, CpuPreparedModel)
+    (found,) = variant.prepared.native.run_arrays([image])
     graph = ReferenceGraph(model, model.main)
     (wanted,) = graph.run([image], ExecutionState((), ExecutionLimits(ExecuteOptions())))
     assert found.shape == wanted.shape
@@ -177,7 +177,8 @@ def test_one_code_serves_all_sizes(name: str) -> None:
     opened = compiled(model, (40, 48))
     assert [size for size in SIZES if not check(model, opened, size)] == []
     labels = [call.label for call in read_open_artifact(opened.artifact()).opened.template.calls]
-    assert any("Winograd" in label for label in labels) == name.startswith("Winograd")
+    # Which other convolutions use it depends on the processor.
+    assert not name.startswith("Winograd") or any("Winograd" in label for label in labels)
 
 
 @pytest.mark.parametrize("target", ["avx2", "avx512", "avx512vnni"])

@@ -429,9 +429,9 @@ def check(model: nd.Model, opened: CpuOpenModel, length: int) -> bool:
     variant = opened.for_shapes(shapes_of(model, length))
     if variant is None:
         return False
-    assert isinstance(variant, CpuPreparedModel)
+    assert isinstance(variant.prepared, CpuPreparedModel)
     inputs = given(model, length)
-    results = variant.native.run_arrays(inputs)
+    results = variant.prepared.native.run_arrays(inputs)
     for found, wanted in zip(results, expected(model, inputs), strict=True):
         assert found.shape == wanted.shape
         if wanted.dtype.kind == "f":

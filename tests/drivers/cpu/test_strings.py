@@ -333,7 +333,9 @@ def test_open_lengths() -> None:
         arrays: list[Array] = [words(3 * count, seed, vocabulary=5).reshape(count, 3) for seed in range(2)]
         arrays.append(np.random.default_rng(count).integers(0, count, picked))
         shapes = [each.shape for each in arrays]
-        variant = open_model.for_shapes(shapes)
+        sized = open_model.for_shapes(shapes)
+        assert sized is not None
+        variant = sized.prepared
         assert isinstance(variant, PartlyCompiledModel)
         function = variant.create_array_function(shapes, ())
         assert function is not None
@@ -354,7 +356,9 @@ def test_open_lengths_of_lists_that_grow() -> None:
     reference = nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
     for count in (2, 5, 90):
         arrays = np.zeros(1, np.int32), np.full(count, 3, np.int32), words(count + 1, count)
-        variant = open_model.for_shapes([each.shape for each in arrays])
+        sized = open_model.for_shapes([each.shape for each in arrays])
+        assert sized is not None
+        variant = sized.prepared
         assert isinstance(variant, PartlyCompiledModel)
         (step,) = variant.steps[0]
         assert isinstance(step, NativeSegment)

@@ -7,8 +7,8 @@ from support.devices.fakes import FakePreparedModel
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate, evaluate_fused
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
+from neurald.drivers.compiler.frontend.kept_variants import PreparedWithOperands
 from neurald.drivers.compiler.frontend.shape_specialization import (
-    PreparedWithOperands,
     SpecializingModel,
     is_specified,
 )

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, load
-from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents
+from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents, surely_lowest
 from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -147,7 +147,7 @@ def plans_of(kernel: Kernel, node: Attention, target: Target) -> tuple[Attention
     positions = choose_tile(whole, target).positions
     heights: tuple[int, ...]
     if isinstance(m.extent, Extent):
-        heights = (positions,) if m.extent.range()[0] >= positions else (positions, _FEW_ROWS)
+        heights = (positions,) if surely_lowest(m.extent) >= positions else (positions, _FEW_ROWS)
     else:
         heights = (-(-m.extent // -(-m.extent // positions)),)
     found = []

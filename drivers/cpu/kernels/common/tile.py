@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one, lowest, may_change
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one, may_change, surely_lowest
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import estimated, tile_runs
 from neurald.drivers.cpu.target.target import Target
@@ -78,7 +78,7 @@ def is_too_narrow(positions: int, channels: int, target: Target) -> bool:
     """
     if isinstance(positions, Extent) or positions > _MAX_FEW_ROWS:
         return False
-    return may_change(channels) and lowest(channels) < target.lanes(4)
+    return may_change(channels) and surely_lowest(channels) < target.lanes(4)
 
 
 def choose_tile(product: WindowedProduct, target: Target, *, has_padding: bool = False) -> Tile:

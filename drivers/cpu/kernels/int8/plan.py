@@ -4,7 +4,7 @@ import math
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate, is_zero
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_zero, surely_lowest
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile_registers import TILE_ROWS, TILE_WORDS
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
@@ -348,7 +348,7 @@ def plan_of_small_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | No
     height, width = plan.height, plan.width
     if plan.scheme.has_tiles:
         return _plan_of_narrow_images(plan) if isinstance(width, Extent) else None
-    if plan.is_ragged or not isinstance(height, Extent) or height.range()[0] >= plan.rows:
+    if plan.is_ragged or not isinstance(height, Extent) or surely_lowest(height) >= plan.rows:
         return None
     unit = min(plan.rows, _FEW_ROWS)
     block = plan.layout.block // unit

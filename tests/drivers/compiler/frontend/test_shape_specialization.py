@@ -15,6 +15,7 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.compiler.frontend import variant_uses
+from neurald.drivers.compiler.frontend.kept_variants import MAX_OPEN, OpenVariant
 from neurald.drivers.compiler.frontend.shape_specialization import (
     SpecializingModel,
     is_specified,
@@ -100,10 +101,10 @@ def test_the_first_tier_runs_until_the_model_is_compiled() -> None:
         executed(prepared, rows)
     (index,) = open_model().main.inputs
     assert first.shapes == [{index: (2, 3)}, {index: (5, 3)}]
-    firsts = list(prepared._variants.values())
+    firsts = [prepared._variants.get(((rows, 3),))[0] for rows in (2, 5)]
     may_compile.set()
     end = time.monotonic() + 60
-    while any(each in firsts for each in prepared._variants.values()):
+    while any(prepared._variants.get(((rows, 3),))[0] in firsts for rows in (2, 5)):
         assert time.monotonic() < end
         time.sleep(0.01)
     assert compiler.shapes == first.shapes
@@ -237,7 +238,8 @@ class Opened:
         if shape[0] not in self.rows:
             return None
         self.found.append(shape[0])
-        return self.cpu.prepare_model(open_model(shape[0]), PrepareOptions())
+        prepared: Any = self.cpu.prepare_model(open_model(shape[0]), PrepareOptions())
+        return OpenVariant(prepared)
 
 
 class OpenModels:
@@ -369,11 +371,11 @@ def test_a_thousand_lengths_in_random_order_keep_few_variants() -> None:
             return None
 
     prepared = SpecializingModel(open_model(), compiler, owner=None, tolerant=False, open_models=Models())
-    opened.for_shapes = lambda shapes: Fake()  # type: ignore[method-assign]
+    opened.for_shapes = lambda shapes: OpenVariant(Fake())  # type: ignore[method-assign,arg-type]
     chosen = random.Random(1)
     for _ in range(2000):
         prepared._variant(((chosen.randint(2, 1200), 3),), ExecuteOptions())
-    assert len(prepared._variants) == 8
+    assert len(prepared._variants) == MAX_OPEN
     assert compiler.shapes == []
 
 

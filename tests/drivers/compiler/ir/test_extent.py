@@ -19,6 +19,7 @@ from neurald.drivers.compiler.ir.extent import (
     is_one,
     is_zero,
     lowest,
+    surely_lowest,
 )
 from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, ExtentScope
 from neurald.drivers.compiler.ir.extent_terms import AtomKind, Relation
@@ -293,3 +294,18 @@ def test_nested_quotients_become_one() -> None:
     assert (size // 3 - 2) // 5 is (size - 6) // 15
     assert not is_zero(size - 67)
     assert is_zero(size - size * 1)
+
+
+@pytest.mark.parametrize("least", [2, 8, 9, 12])
+def test_an_assumption_does_not_decide_which_elements_exist(least: int) -> None:
+    scope = ExtentScope(())
+    rows = scope.add_symbol(5, least=0)
+    elements = 3 * (1 + rows)
+    with scope.assuming(2):
+        assert lowest(elements) == 9
+        assert surely_lowest(elements) == 3
+        fills, is_three = at_least(elements, least), is_equal(elements, 3)
+    for length in range(6):
+        count = 3 * (1 + length)
+        assert value(fills, (length, 0)) == (count >= least)
+        assert value(is_three, (length, 0)) == (count == 3)

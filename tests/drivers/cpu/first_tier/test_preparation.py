@@ -127,7 +127,7 @@ def test_models_with_open_dimensions_are_bound_for_each_size(monkeypatch: pytest
             request, (result,) = request_of(model, [array], [(rows, 5)])
             assert first.execute(request, ExecuteOptions()).is_sufficient
             np.testing.assert_allclose(result, array * array, rtol=1e-6)
-    assert isinstance(first._variants[(7, 5),], CpuPreparedModel)
+    assert isinstance(first._variants.get(((7, 5),))[0], CpuPreparedModel)
 
 
 def test_what_cannot_be_bound_for_its_shapes_runs_on_references() -> None:
@@ -179,9 +179,10 @@ def test_what_is_compiled_in_the_background_has_a_first_tier_for_new_sizes() -> 
     request, (result,) = request_of(model, [array], [(3, 5)])
     prepared.execute(request, ExecuteOptions())
     np.testing.assert_allclose(result, np.tanh(array), rtol=1e-5)
-    first, end = prepared._variants[(3, 5),], time.monotonic() + 120
+    first, end = prepared._variants.get(((3, 5),))[0], time.monotonic() + 120
+    assert first is not None
     assert [each.label for each in first.profile()] == ["first tier"]
-    while prepared._variants[(3, 5),] is first:
+    while prepared._variants.get(((3, 5),))[0] is first:
         assert time.monotonic() < end
         time.sleep(0.02)
     prepared.execute(request, ExecuteOptions())
@@ -195,7 +196,7 @@ def test_what_is_compiled_in_the_background_takes_over_what_was_bound() -> None:
     array = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
     request, _ = request_of(model, [array], [(3, 5)])
     first.execute(request, ExecuteOptions())
-    bound = first._variants[(3, 5),]
+    bound = first._variants.get(((3, 5),))[0]
     prepared = in_background(model, device, first)
     assert prepared._first_tier is not None
     known = {model.main.inputs[0]: (3, 5)}
@@ -213,7 +214,7 @@ def test_what_is_compiled_in_the_background_does_not_keep_the_first_tier() -> No
         array = np.zeros((length, 5), np.float32)
         request, _ = request_of(model, [array], [(length, 5)])
         first.execute(request, ExecuteOptions())
-    other = weakref.ref(first._variants[(4, 5),])
+    other = weakref.ref(first._variants.get(((4, 5),))[0])
     prepared = in_background(model, device, first)
     assert prepared._first_tier is not None
     prepared._first_tier(model, {model.main.inputs[0]: (3, 5)}, ExecuteOptions())

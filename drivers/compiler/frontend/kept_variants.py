@@ -1,0 +1,136 @@
+"""Keeps the prepared variants of a model, one for each set of input shapes."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from neurald.hal.device import PreparedModel
+from neurald.hal.model.types import Operand
+
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.frontend.variant_uses import VariantUses
+
+#: As in `neurald.hal.operations.machinery.call`.
+Shape: TypeAlias = tuple[int, ...]
+#: The shapes of all inputs; None for those that are omitted.
+Shapes: TypeAlias = tuple[Shape | None, ...]
+
+#: Maximum number of variants with code of their own.
+MAX_COMPILED: Final = 8
+#: Maximum number of variants that share code for any lengths, and of bytes of their values. Eight
+#: are kept of any size.
+MAX_OPEN: Final = 256
+MAX_OPEN_BYTES: Final = 64 << 20
+_ALWAYS_KEPT: Final = 8
+
+
+class PreparedWithOperands(PreparedModel, Protocol):
+    """A prepared model that also describes its model's operands."""
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """Returns the declared operand of an input or output.
+
+        Raises:
+            BadData: the index is out of range.
+        """
+        ...
+
+
+class OpenVariant(Struct, frozen=True, eq=False):
+    """A variant that shares code for any lengths.
+
+    Attributes:
+        prepared: the variant.
+        size_bytes: the memory of its values.
+    """
+
+    prepared: PreparedWithOperands
+    size_bytes: int = 0
+
+
+class _Kept(Struct, eq=False):
+    """A variant.
+
+    Attributes:
+        prepared: the variant.
+        open_bytes: the memory of its values if it shares code for any lengths; else None.
+        uses: counts its uses if a faster one may replace it.
+    """
+
+    prepared: PreparedWithOperands
+    open_bytes: int | None
+    uses: "VariantUses | None"
+
+
+class KeptVariants:
+    """The variants of a model; those used least recently are dropped. The caller holds a lock."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Shapes, _Kept] = OrderedDict()
+
+    def __contains__(self, shapes: Shapes) -> bool:
+        return shapes in self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, shapes: Shapes) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
+        """Returns the variant for these shapes and what counts its uses, if there are any."""
+        found = self._kept.get(shapes)
+        return (None, None) if found is None else (found.prepared, found.uses)
+
+    def use(self, shapes: Shapes) -> PreparedWithOperands | None:
+        """Returns the variant for an execution, which is counted."""
+        found = self._kept.get(shapes)
+        if found is None:
+            return None
+        self._kept.move_to_end(shapes)
+        if found.uses is not None:
+            found.uses.add()
+        return found.prepared
+
+    def latest(self) -> PreparedWithOperands | None:
+        """Returns the variant that was used last."""
+        found = next(reversed(self._kept.values()), None)
+        return None if found is None else found.prepared
+
+    def keep(
+        self,
+        shapes: Shapes,
+        variant: PreparedWithOperands | OpenVariant,
+        uses: "VariantUses | None" = None,
+    ) -> None:
+        """Keeps a variant, in place of the one for the same shapes, and drops others if necessary."""
+        self.end_uses(shapes)
+        if isinstance(variant, OpenVariant):
+            self._kept[shapes] = _Kept(variant.prepared, variant.size_bytes, uses)
+        else:
+            self._kept[shapes] = _Kept(variant, None, uses)
+        self._drop(lambda each: each.open_bytes is None, MAX_COMPILED)
+        self._drop(lambda each: each.open_bytes is not None, MAX_OPEN, MAX_OPEN_BYTES)
+
+    def end_uses(self, shapes: Shapes) -> None:
+        """Ends counting the uses of a variant, which is replaced or remains."""
+        found = self._kept.get(shapes)
+        if found is not None and found.uses is not None:
+            found.uses.is_over = True
+            found.uses = None
+
+    def drop(self, shapes: Shapes) -> PreparedWithOperands | None:
+        """Drops a variant, and returns it."""
+        found = self._kept.pop(shapes, None)
+        return None if found is None else found.prepared
+
+    def _drop(self, is_meant: Callable[[_Kept], bool], most: int, most_bytes: int | None = None) -> None:
+        """Drops the variants of a kind that were used least recently, until few enough are left."""
+        meant = [(shapes, each) for shapes, each in self._kept.items() if is_meant(each)]
+        count, size = len(meant), sum(each.open_bytes or 0 for _, each in meant)
+        for shapes, each in meant:
+            is_too_large = most_bytes is not None and size > most_bytes and count > _ALWAYS_KEPT
+            if count <= most and not is_too_large:
+                return
+            self.end_uses(shapes)
+            self._kept.pop(shapes)
+            count, size = count - 1, size - (each.open_bytes or 0)

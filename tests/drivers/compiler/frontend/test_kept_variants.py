@@ -1,0 +1,68 @@
+"""Variants that were used least recently are dropped, by number and by memory."""
+
+from typing import Any
+
+from neurald.drivers.compiler.frontend.kept_variants import (
+    MAX_COMPILED,
+    MAX_OPEN,
+    MAX_OPEN_BYTES,
+    KeptVariants,
+    OpenVariant,
+)
+from neurald.drivers.compiler.frontend.variant_uses import VariantUses
+
+
+class Fake:
+    """Takes the place of a prepared model that is not executed."""
+
+
+def prepared() -> Any:
+    return Fake()
+
+
+def rows(count: int) -> tuple[tuple[int, ...], ...]:
+    return ((count, 3),)
+
+
+def kept(variants: KeptVariants, among: range) -> list[int]:
+    return [count for count in among if rows(count) in variants]
+
+
+def test_few_variants_have_code_of_their_own() -> None:
+    variants = KeptVariants()
+    for count in range(20):
+        variants.keep(rows(count), prepared())
+        variants.use(rows(0))
+    assert kept(variants, range(20)) == [0, *range(21 - MAX_COMPILED, 20)]
+
+
+def test_variants_that_share_code_are_dropped_by_number_and_apart_from_others() -> None:
+    variants = KeptVariants()
+    variants.keep(rows(0), prepared())
+    for count in range(1, MAX_OPEN + 11):
+        variants.keep(rows(count), OpenVariant(prepared(), 100))
+    assert kept(variants, range(MAX_OPEN + 11)) == [0, *range(11, MAX_OPEN + 11)]
+
+
+def test_variants_that_share_code_are_dropped_by_memory() -> None:
+    variants = KeptVariants()
+    for count in range(1, 31):
+        variants.keep(rows(count), OpenVariant(prepared(), MAX_OPEN_BYTES // 16))
+    assert kept(variants, range(31)) == list(range(15, 31))
+    for count in range(31, 51):
+        variants.keep(rows(count), OpenVariant(prepared(), MAX_OPEN_BYTES))
+    assert kept(variants, range(51)) == list(range(43, 51))
+
+
+def test_uses_end_with_the_variant() -> None:
+    variants, counted = KeptVariants(), [VariantUses(None) for _ in range(3)]
+    for count, uses in enumerate(counted):
+        variants.keep(rows(count), OpenVariant(prepared()), uses)
+    variants.keep(rows(0), prepared())
+    variants.end_uses(rows(1))
+    assert [uses.is_over for uses in counted] == [True, True, False]
+    assert variants.get(rows(1))[0] is not None
+    last = variants.get(rows(2))[0]
+    assert variants.latest() is last
+    assert variants.drop(rows(2)) is last
+    assert variants.get(rows(2)) == (None, None)

@@ -1,0 +1,88 @@
+"""Executables for new lengths fit their arena, and similar lengths share a plan of it."""
+
+import random
+from functools import cache
+
+import numpy as np
+import pytest
+
+import neurald as nd
+from neurald.drivers.cpu.artifact import check_executable
+from neurald.drivers.cpu.device import process_settings
+from neurald.drivers.cpu.open_model import read_open_artifact
+from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.target.open_executable import OpenExecutable
+from neurald.drivers.cpu.target.sized_executables import SizedExecutables
+from neurald.drivers.cpu.target.target import host_target
+from neurald.hal.memory import arena_planner
+
+_Op, _FLOAT = nd.OperationType, nd.OperandType.TENSOR_FLOAT32
+
+
+@cache
+def opened() -> OpenExecutable:
+    """Returns products of matrices whose number of rows is open, one after the other."""
+    builder = nd.ModelBuilder()
+    first = last = builder.add_operand(_FLOAT, (0, 16))
+    none = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(none, nd.FusedActivation.NONE)
+    for width in (48, 16, 32):
+        weights = builder.add_operand(_FLOAT, (width, 16 if width != 16 else 48))
+        builder.set_operand_value(weights, np.ones((width, 16 if width != 16 else 48), np.float32))
+        bias = builder.add_operand(_FLOAT, (width,))
+        builder.set_operand_value(bias, np.ones(width, np.float32))
+        result = builder.add_operand(_FLOAT, (0, width))
+        builder.add_operation(_Op.FULLY_CONNECTED, [last, weights, bias, none], [result])
+        last = result
+    builder.identify_inputs_and_outputs([first], [last])
+    model = builder.finish()
+    found = Preparation(host_target(process_settings()), 1, keeps_artifact=True).open(
+        model, {model.main.inputs[0]: (67, 16)}
+    )
+    assert found is not None
+    return read_open_artifact(found.artifact()).opened
+
+
+def test_executables_in_any_order_fit_their_arena() -> None:
+    sized, constants = SizedExecutables(opened()), opened().template.constants_bytes
+    lengths = [*range(2, 300)]
+    random.Random(0).shuffle(lengths)
+    for length in lengths:
+        executable = sized.executable([(length, 16)])
+        assert executable is not None
+        check_executable(executable, constants)
+        assert executable.inputs[0].dimensions == (length, 16)
+        assert executable.outputs[0].size_bytes == 4 * 32 * length
+        assert executable.outputs[0].dimensions == (length, 32)
+        assert sized.output_shapes([(length, 16)]) == ((length, 32),)
+        alone = SizedExecutables(opened()).executable([(length, 16)])
+        assert alone is not None
+        assert executable.extents == alone.extents
+        assert executable.calls.work_items == alone.calls.work_items
+        # There is memory for up to an eighth more.
+        exact = opened().planned(
+            [value.size_bytes(opened().program.evaluate((length,)) or ()) for value in opened().values]
+        )
+        assert executable.arena_bytes <= 1.125 * exact.size_bytes + 1024
+
+
+def test_similar_lengths_share_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = []
+
+    def counted(self: OpenExecutable, sizes: list[int]) -> arena_planner.MemoryPlan:
+        plans.append(sizes)
+        return plan(self, sizes)
+
+    plan = OpenExecutable.planned
+    sized = SizedExecutables(opened())
+    monkeypatch.setattr(OpenExecutable, "planned", counted)
+    for length in range(129, 257):
+        assert sized.executable([(length, 16)]) is not None
+    assert len(plans) == 8
+
+
+def test_other_shapes_are_not_supported() -> None:
+    sized = SizedExecutables(opened())
+    for shapes in ([(5, 17)], [(5, 16, 1)], [None], [], [(0, 16)], [(1 << 60, 16)]):
+        assert sized.executable(shapes) is None
+        assert sized.output_shapes(shapes) is None
