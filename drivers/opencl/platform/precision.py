@@ -46,6 +46,8 @@ from neurald.hal.records import replace
 
 #: Limit on the values that an element is selected among, if a kernel selects it once more.
 _MAX_MOVED = 4
+#: Products with so many rows take no longer with a FLOAT32 matrix than to make a copy of it.
+_FEW_ROWS = 4
 
 
 class Precision(Enum):
@@ -106,13 +108,13 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
     memory: dict[Expression, Expression] = {}
     nodes: list[Node] = []
 
-    def factor(value: Value) -> Value:
+    def factor(value: Value, *, is_read_once: bool = False) -> Value:
         """Returns the replacement of a factor of products.
 
-        Mode F16 inserts a conversion of FLOAT32 values.
+        Mode F16 inserts a conversion of FLOAT32 values, unless they are read once.
         """
         stored = half(value)
-        if stored.type is not Scalar.FLOAT32 or precision is not Precision.F16:
+        if stored.type is not Scalar.FLOAT32 or precision is not Precision.F16 or is_read_once:
             return stored
         if stored not in halves:
             axes = tuple(axis(length, f"i{d}") for d, length in enumerate(value.shape))
@@ -129,7 +131,10 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
             requirements = tuple((rewrite(each, found, memory), text) for each, text in node.requirements)
             nodes.append(replace(node, output=output, body=body, requirements=requirements))
         elif isinstance(node, MatrixProduct):
-            nodes.append(replace(node, left=factor(node.left), right=factor(node.right)))
+            # A matrix that is multiplied with few rows is read once, which a copy would not save.
+            is_once = node.output.shape[-2] <= _FEW_ROWS
+            right = factor(node.right, is_read_once=is_once)
+            nodes.append(replace(node, left=factor(node.left), right=right))
         elif isinstance(node, TopK):
             nodes.append(replace(node, input=half(node.input)))
         else:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.kernels.attention import tensor_core, tile, warpgroup
+from neurald.drivers.opencl.kernels.attention import few_rows, tensor_core, tile, warpgroup
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -21,6 +21,7 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
     """Yields every way to compute an attention kernel, the most promising first."""
     view = attention_view(kernel)
     if view is not None:
+        yield from few_rows.candidates(view, facts)
         yield from tensor_core.candidates(view, facts)
         yield from tile.candidates(view, facts)
 

@@ -69,12 +69,14 @@ $MULTIPLY
         }
 
 //: [left]
-//: Copies the left matrix.
-#pragma unroll 1
-  for (int at = lid; at < $ROWS * ($PITCH / 4); at += $ITEMS) {
-    const int m = at / ($PITCH / 4), k = at % ($PITCH / 4) * 4;
-    const ${KERNEL}_row row = ${KERNEL}_row_of(batch, m$SIZE_ARGUMENTS);
-    *(__local float4 *)(near + m * $PITCH + k) = ${KERNEL}_left4(a2, row, k$SIZE_ARGUMENTS);
+//: Copies the left matrix, several parts at a time.
+#pragma unroll $COPIED_AT_ONCE
+  for (int turn = 0; turn < $COPIES; ++turn) {
+    const int at = lid + turn * $ITEMS, m = at / ($PITCH / 4), k = at % ($PITCH / 4) * 4;
+    if ($IS_COPIED) {
+      const ${KERNEL}_row row = ${KERNEL}_row_of(batch, m$SIZE_ARGUMENTS);
+      *(__local float4 *)(near + m * $PITCH + k) = ${KERNEL}_left4(a2, row, k$SIZE_ARGUMENTS);
+    }
   }
 
 //: [rows]

@@ -33,6 +33,8 @@ _ITEMS, _BLOCK = 256, 8
 #: Limit on the vectors that a work-item holds in registers during a grid barrier.
 _MAX_AHEAD = 16
 _VECTOR_BYTES = 16
+#: How many vectors of the left matrix a work-item copies to local memory at once.
+_MAX_COPIES = 4
 #: Limit on local memory.
 _MAX_SCRATCH_BYTES = 40 * 1024
 _MAX_LANES, _MAX_CANDIDATES = 64, 4
@@ -161,6 +163,13 @@ def _source(
     helpers, left = "", _TEMPLATES["left"]
     if rows is None:
         helpers = readers(product)
+        copied = product.rows * chunks * vector // 4
+        copies = -(-copied // _ITEMS)
+        names = {
+            "COPIES": copies,
+            "COPIED_AT_ONCE": min(copies, _MAX_COPIES),
+            "IS_COPIED": f"at < {copied}" if copied % _ITEMS else 1,
+        }
     else:
         parts = row_text(rows, values, _ITEMS)
         if parts is None:

@@ -178,10 +178,12 @@ def test_inputs_are_rounded_in_one_mode_only() -> None:
     assert 0 < errors[Precision.F16] <= 4 * ROUNDING
 
 
-def test_copies_for_products_do_not_wait_for_outputs() -> None:
-    """Keys of earlier tokens and of a new one are an output, and a factor of a product."""
+def extended_keys(rows: int) -> tuple[Graph, Value]:
+    """Returns a product of queries with keys of earlier tokens and of a new one, which are an output, and
+    these keys.
+    """
     builder, length = GraphBuilder(), 7
-    cache, query = builder.input(2, length, 8), builder.input(2, 3, 8)
+    cache, query = builder.input(2, length, 8), builder.input(2, rows, 8)
     new = builder.input(2, 1, 8)
     keys = builder.compute(
         (2, length + 1, 8),
@@ -193,7 +195,11 @@ def test_copies_for_products_do_not_wait_for_outputs() -> None:
         ),
     )
     scores = builder.matrix_product(query, keys, type=Scalar.FLOAT32)
-    graph = builder.finish(scores, keys)
+    return builder.finish(scores, keys), keys
+
+
+def test_copies_for_products_do_not_wait_for_outputs() -> None:
+    graph, keys = extended_keys(rows=5)
     lower_precision(graph, Precision.F16)
     fused = round_beside(fuse(graph, is_row_wise=lambda _: True))
     readers = [kernel for kernel in fused.kernels if keys in kernel.inputs]
@@ -201,6 +207,17 @@ def test_copies_for_products_do_not_wait_for_outputs() -> None:
     inputs, expected = results(graph)
     for found, other in zip(evaluate_fused(fused, inputs), expected, strict=True):
         np.testing.assert_allclose(found, other, rtol=1e-6)
+
+
+def test_products_of_few_rows_read_what_is_float32() -> None:
+    graph, keys = extended_keys(rows=4)
+    inputs, (exact, _) = results(graph)
+    lower_precision(graph, Precision.F16)
+    verify(graph)
+    (product,) = (node for node in graph.nodes if not isinstance(node, Compute))
+    assert [value.type for value in product.inputs] == [Scalar.FLOAT16, Scalar.FLOAT32]
+    assert product.inputs[1] is keys
+    np.testing.assert_allclose(evaluate(graph, inputs)[0], exact, rtol=2e-3, atol=2e-3)
 
 
 @sweep("precision", FLOAT16_MODES)

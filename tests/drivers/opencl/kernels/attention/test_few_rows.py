@@ -1,0 +1,84 @@
+"""Attention of few rows, with shared and separate depths, long rows, and every alignment."""
+
+import numpy as np
+import pytest
+from support.compiler.attention import MASKS, Form, attention
+from support.compiler.graphs import random_array
+from support.opencl.sources import Bench, opencl_facts
+
+from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.passes.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.kernels.attention import few_rows
+from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.hal.records import replace
+
+FACTS = opencl_facts()
+pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
+
+#: Rows, columns, depth and features.
+SIZES = (
+    (1, 128, 64, 64),
+    (4, 65, 3, 9),
+    (3, 300, 256, 250),
+    (1, 2, 1, 1),
+    (2, 1100, 16, 6),
+    (1, 9, 100, 33),
+    (1, 5, 64, 256),
+)
+
+
+def gpu() -> DeviceFacts:
+    """Returns the device as a GPU."""
+    assert FACTS is not None
+    return replace(FACTS, kind=DeviceKind.GPU, compute_units=16, local_memory_bytes=48 << 10)
+
+
+def source_of(form: Form, facts: DeviceFacts) -> list[Source]:
+    fused = merge_attention(fuse(attention(form), is_row_wise=lambda _: True), lambda _: True)
+    view = attention_view(fused.kernels[-1])
+    assert view is not None
+    return list(few_rows.candidates(view, facts))
+
+
+@pytest.mark.parametrize("number", range(len(SIZES)))
+def test_results(number: int) -> None:
+    assert FACTS is not None
+    rows, columns, depth, features = SIZES[number]
+    form = Form(
+        mask=MASKS[number % len(MASKS)],
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        features=features,
+        is_split=number % 3 == 0,
+        has_columns_last=number in (1, 4),
+        scales="scores" if number % 3 else "nothing",
+    )
+    graph = attention(form, number)
+    fused = merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda _: True)
+    view = attention_view(fused.kernels[-1])
+    assert view is not None
+    (source,) = few_rows.candidates(view, gpu())
+    generator = np.random.default_rng(number)
+    given = [random_array(generator, value.shape, value.type) for value in graph.inputs]
+    given = [np.full_like(each, 4) if each.dtype == np.int32 else each for each in given]
+    known = dict(zip(graph.inputs, given, strict=True))
+    known.update(
+        (value, known[owner].reshape(value.shape)) for value, owner in fused.aliases.items() if owner in known
+    )
+    result, status = Bench(FACTS.handle).run(source, known)
+    (expected,) = evaluate(graph, given)
+    np.testing.assert_allclose(result, expected.reshape(result.shape), rtol=1e-4, atol=2e-5)
+    assert status == 0
+
+
+def test_what_does_not_fit_has_other_kernels() -> None:
+    assert source_of(Form(rows=4, columns=500, depth=8, features=8), gpu())
+    assert not source_of(Form(rows=5, columns=500, depth=8, features=8), gpu())
+    assert not source_of(Form(rows=4, columns=20000, depth=8, features=8), gpu())
+    assert not source_of(
+        Form(rows=1, columns=9, depth=8, features=8), replace(gpu(), max_work_group_size=128)
+    )
