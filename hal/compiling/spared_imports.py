@@ -18,6 +18,8 @@ _DOCUMENTATION: Final = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_s
 _ANNOTATIONS: Final = ("numpy._typing", "llvmlite.ir")
 #: Imported by llvmlite to find its library, with much that reads packages in archives.
 _RESOURCES: Final = "importlib.resources"
+#: Imported by NumPy to document its functions, with what reads Python's bytecode.
+_INSPECT: Final = "inspect"
 #: Replaced by the standard library where it is missing.
 _OPTIONAL: Final = "typing_extensions"
 
@@ -39,6 +41,10 @@ def spare_imports() -> None:
         resources = ModuleType(_RESOURCES)
         vars(resources).update(files=_folder_of, as_file=nullcontext)
         sys.modules[_RESOURCES] = resources
+    if _INSPECT not in sys.modules:
+        inspect = ModuleType(_INSPECT)
+        vars(inspect).update(cleandoc=str, signature=_no_signature, __getattr__=_inspected)
+        sys.modules[_INSPECT] = inspect
     # An import fails.
     sys.modules.setdefault(_OPTIONAL, None)  # type: ignore[arg-type]
 
@@ -50,6 +56,23 @@ def _folder_of(package: str) -> Any:
     if folder.is_dir():
         return folder
     return import_module(_RESOURCES).files(package)
+
+
+def _no_signature(function: Any) -> None:
+    """Stands for `inspect.signature`, whose results are only documentation."""
+
+
+def _inspected(name: str) -> Any:
+    """Returns anything else of `inspect`. Whatever imports that later gets the real one.
+
+    Raises:
+        AttributeError: the module is asked for what Python's imports look for.
+    """
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if not hasattr(sys.modules.get(_INSPECT), "__file__"):
+        sys.modules.pop(_INSPECT, None)
+    return getattr(import_module(_INSPECT), name)
 
 
 def _any_type(name: str) -> Any:

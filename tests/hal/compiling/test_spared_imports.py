@@ -38,9 +38,23 @@ assert np.linalg.norm(np.float32([3, 4])) == 5
 llvm.initialize_native_target()
 assert str(llvm.parse_assembly("define i32 @f() { ret i32 1 }").get_function("f").type)
 print(sorted(name for name in sys.modules if name.startswith("llvmlite.ir.")))
-print(sys.modules["typing_extensions"])
+print(sys.modules["typing_extensions"], "dis" in sys.modules)
 """
-    assert _run(program).split("\n") == ["[]", "None", ""]
+    assert _run(program).split("\n") == ["[]", "None False", ""]
+
+
+def test_functions_are_inspected_by_whoever_does_more_than_document_them() -> None:
+    program = """
+from neurald.hal.compiling.spared_imports import spare_imports
+spare_imports()
+import inspect
+assert inspect.signature(len) is None and not hasattr(inspect, "__path__")
+first = inspect
+from inspect import isfunction
+import inspect
+print(isfunction(spare_imports), first.ismodule(inspect), inspect.signature(spare_imports))
+"""
+    assert _run(program) == "True True () -> None\n"
 
 
 def test_what_is_imported_already_stays() -> None:
