@@ -6,7 +6,6 @@ by closing its own end.
 """
 
 import contextlib
-import json
 import logging
 import os
 import select
@@ -64,11 +63,12 @@ _FOREIGN_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 #: What the process imports lasts until it ends, so a search for garbage meanwhile finds nothing.
 _PROGRAM = (
-    "import gc; gc.disable(); import json, sys; about = json.loads(sys.argv[1]); "
-    "sys.path[:] = about['path']; sys.pycache_prefix = about['bytecode']; "
-    "from neurald.hal.compiling.spared_imports import spare_imports; about['spares'] and spare_imports(); "
+    "import gc; gc.disable(); import sys; "
+    "driver, niceness, lasts, spares, bytecode, *sys.path[:] = sys.argv[1:]; "
+    "sys.pycache_prefix = bytecode or None; "
+    "from neurald.hal.compiling.spared_imports import spare_imports; spares and spare_imports(); "
     "from neurald.hal.compiling.server import main; "
-    "main(0, about['driver'], niceness=about['niceness'], lasts=about['lasts'])"
+    "main(0, driver, niceness=int(niceness), lasts=bool(lasts))"
 )
 
 
@@ -412,23 +412,15 @@ class _ForkServerProcess:
     def __init__(self, driver: str, *, niceness: int, lasts: bool, spares: bool) -> None:
         if not sys.executable:
             raise OpFailed("no compiler process can be started: the path of this Python is not known")
-        about = json.dumps(
-            {
-                "path": sys.path,
-                "bytecode": sys.pycache_prefix,
-                "driver": driver,
-                "niceness": niceness,
-                "lasts": lasts,
-                "spares": spares,
-            }
-        )
+        # An empty text is false.
+        about = (driver, str(niceness), "yes" * lasts, "yes" * spares, sys.pycache_prefix or "")
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(EXCHANGE_S)
         with theirs:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of this package
                     # The path is that of this process, so nothing needs `site`.
-                    [sys.executable, "-I", "-S", "-c", _PROGRAM, about],
+                    [sys.executable, "-I", "-S", "-c", _PROGRAM, *about, *sys.path],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     # The process must have only one thread, since it forks.

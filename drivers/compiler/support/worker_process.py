@@ -1,7 +1,6 @@
 """Starts a worker process, an isolated Python that runs a script, and sends it requests."""
 
 import contextlib
-import json
 import struct
 import sys
 import threading
@@ -30,7 +29,9 @@ class WorkerProcess:
     def __init__(self, script: Path, about: Mapping[str, object], *, flags: Sequence[str] = ()) -> None:
         if not sys.executable:
             raise OSError("sys.executable is empty, so the worker cannot be started")
-        import subprocess  # not needed by those who fork workers
+        # Those who fork workers need neither.
+        import json
+        import subprocess
 
         self._is_closed = False
         self._process = subprocess.Popen(  # noqa: S603 - this Python, and a script of this package

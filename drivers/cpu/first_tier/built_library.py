@@ -7,10 +7,10 @@ since.
 """
 
 import logging
-import pkgutil
+import os
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -28,6 +28,8 @@ MACHINE: Final = "x86_64"
 #: Targets with a file of their own, and those that have the same library as another one.
 TARGETS: Final = ("avx512vnni", "avx512", "avx2", "generic")
 _SAME: Final[Mapping[str, str]] = {"amx": "avx512vnni"}
+#: Reads files of the package, which may be in a zip file.
+_LOADER: Final[Any] = __spec__.loader
 #: Limit of the size of a library; each has 0.2 MiB.
 _MAX_BYTES: Final = 4 << 20
 
@@ -65,6 +67,12 @@ def file_of(target: str) -> str:
     return f"library.{target}.image"
 
 
+def _content(file: str) -> bytes:
+    """Reads a file that lies beside this module, like `pkgutil.get_data`, which is slow to import."""
+    content: bytes = _LOADER.get_data(os.path.join(os.path.dirname(__file__), file))  # noqa: PTH118, PTH120
+    return content
+
+
 def text_digest(units: Sequence[Unit]) -> str:
     """Returns the digest of what is compiled."""
     return hex_digest_of("\0".join(text for unit in units for text in (unit.name, unit.text)).encode())
@@ -76,12 +84,12 @@ def built_library(target: Target) -> bytes | None:
     if target.machine != MACHINE or name not in TARGETS:
         return None
     try:
-        index = msgspec.json.decode(pkgutil.get_data(__name__, INDEX) or b"", type=Index)
+        index = msgspec.json.decode(_content(INDEX), type=Index)
         if sources_digest(*index.sources) != index.digest:
             _LOG.info("the kernels of the first tier are compiled, since their sources were changed")
             return None
         inflation = zlib.decompressobj()
-        image = inflation.decompress(pkgutil.get_data(__name__, file_of(name)) or b"", _MAX_BYTES)
+        image = inflation.decompress(_content(file_of(name)), _MAX_BYTES)
         if hex_digest_of(image) == index.files[name].content:
             return image
     except (KeyError, OSError, zlib.error, *DECODE_ERRORS) as error:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -24,7 +24,6 @@ from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_u
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.cache.store import CacheLocation
 from neurald.hal.cache.variants import SharedCache
-from neurald.hal.compiling.job import Keep
 from neurald.hal.compiling.leaving import call_at_exit
 from neurald.hal.device import Artifact, Variants
 from neurald.hal.digests import DIGEST_BYTES, digest_of
@@ -33,6 +32,10 @@ from neurald.hal.memory.pool import HostMemory
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.sync.cancellation import Cancellation
+
+if TYPE_CHECKING:
+    # Where the package has the library, nothing is sent to other processes.
+    from neurald.hal.compiling.job import Keep
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,7 +66,7 @@ class FirstTierLibrary:
         self,
         target: Target,
         compile_apart: Callable[[Cancellation], Artifact] | None = None,
-        leave: Callable[[Keep, CacheLocation], None] | None = None,
+        leave: "Callable[[Keep, CacheLocation], None] | None" = None,
     ) -> None:
         self.target = target
         self._leave = leave
@@ -141,9 +144,11 @@ class FirstTierLibrary:
             variants.store(_NAME, artifact, (time.perf_counter() - started) * 1e3)
         self._ready.set()
 
-    def _leave_unfinished(self, leave: Callable[[Keep, CacheLocation], None], shared: SharedCache) -> None:
+    def _leave_unfinished(self, leave: "Callable[[Keep, CacheLocation], None]", shared: SharedCache) -> None:
         """Leaves the library to another process, if this process exits before it is compiled."""
         if self._code is None:
+            from neurald.hal.compiling.job import Keep
+
             keep = Keep(parts=shared.parts_of(_NAME), model="kernels of the first tier")
             with contextlib.suppress(Error, OSError):
                 leave(keep, shared.location)

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
@@ -12,16 +13,17 @@ from neurald.drivers.cpu.first_tier.layout import tiles_of
 from neurald.drivers.cpu.first_tier.library import Code
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.segment import segments
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime
-from neurald.hal.execution.reference_graph import Step
-from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import Lifetime, Model, Subgraph
 from neurald.hal.operations.machinery.call import Array
+
+if TYPE_CHECKING:
+    # What executes operations without kernels is not needed if each has one.
+    from neurald.hal.execution.reference_graph import Step
+    from neurald.hal.execution.reference_model import ReferenceModel
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 _VARIABLES: Final = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
 
 
-def prepare(model: Model, target: Target, code: Code, team: Team) -> CpuPreparedModel | ReferenceModel:
+def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPreparedModel | ReferenceModel":
     """Prepares a model.
 
     Args:
@@ -42,12 +44,20 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> CpuPrepared
     if whole.is_complete:
         main = model.main
         native = whole.native(range(len(main.operations)), main.inputs, main.outputs)
-        return whole_model(native, lambda: ReferenceModel(model))
+        return whole_model(native, lambda: _on_references(model))
+    from neurald.hal.execution.reference_model import ReferenceModel
+
     # Graphs that control flow refers to.
     others = [_Bound(model, graph, target, code, team) for graph in model.referenced]
     if not any(each.has_kernels for each in (whole, *others)):
         return ReferenceModel(model)
     return ReferenceModel(model, [each.steps() for each in (whole, *others)])
+
+
+def _on_references(model: Model) -> "ReferenceModel":
+    from neurald.hal.execution.reference_model import ReferenceModel
+
+    return ReferenceModel(model)
 
 
 class _Bound:
@@ -97,8 +107,11 @@ class _Bound:
         executable, constants = assemble(part, self._target.name)
         return NativeModel(executable, self._code, constants, self._team)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> "list[Step]":
         """Returns the steps of the graph: on kernels where there are any, else on references."""
+        from neurald.drivers.cpu.native_segment import NativeSegment
+        from neurald.drivers.cpu.segment import segments
+
         graph, known, folded = self._graph, self._binder.known, set(self._binder.folded)
         is_native = [calls is not None for calls in self._calls]
         consumers = _consumers(graph)
@@ -125,8 +138,7 @@ def _constants(graph: Subgraph, binder: Binder) -> "_ConstantSegment":
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _ConstantSegment:
+class _ConstantSegment(Struct, frozen=True, kw_only=True, eq=False):
     """Implements `neurald.hal.execution.compiled_segment.CompiledSegment` for results that are known."""
 
     operations: tuple[int, ...]

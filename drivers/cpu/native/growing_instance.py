@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.cpu.native.growing_call import GrowingCall
-from neurald.drivers.cpu.native.instance import Instance
+from neurald.drivers.cpu.native.instance import Instance, LengthsRefused
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
@@ -39,10 +39,6 @@ _FIRST_BYTES: Final = 16 << 20
 _MAX_KNOWN_SHAPES: Final = 64
 #: Minimum capacity of a short call, which else is twice the length of the last execution.
 _SHORT_CAPACITY: Final = 8
-
-
-class LengthsRefused(Exception):
-    """The code of a step is not valid for the lengths that it has found."""
 
 
 class GrowingBinding(Struct, frozen=True, kw_only=True, eq=False):

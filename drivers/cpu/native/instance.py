@@ -74,6 +74,10 @@ _STATUS: Final = "i"
 _STATUS_BYTES: Final = 4
 
 
+class LengthsRefused(Exception):
+    """The code of a step is not valid for the lengths that it has found."""
+
+
 class ArgumentBinding:
     """Memory for the inputs and outputs of an execution. Compared by identity.
 

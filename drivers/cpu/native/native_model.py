@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
 from neurald.drivers.cpu.native.call_division import division
-from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
+from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, LengthsRefused
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.served_instances import ServedInstances
@@ -201,7 +201,7 @@ class NativeModel:
         # Other threads may replace the strings of an array, which the step still reads.
         sources = [each.copy() if each.dtype == object else np.asarray(each, order="C") for each in inputs]
         if self.opened is not None:
-            from neurald.drivers.cpu.native.growing_instance import ArraysBinding, LengthsRefused
+            from neurald.drivers.cpu.native.growing_instance import ArraysBinding
 
             if not self._kinds:
                 self._kinds = [stored_dtype(port.operand.type) for port in self.executable.outputs]

@@ -20,14 +20,12 @@ def expand_composites(
     """Returns the subgraph without composite operators.
 
     Args:
-        source: the subgraph.
+        source: the subgraph, which has some.
         decomposition: returns the expanded subgraph with that index.
 
     Raises:
         BadData: operator and decomposition do not match, or the result is too large.
     """
-    if not any(operator.code == BuiltinOperator.STABLEHLO_COMPOSITE for operator in source.operators):
-        return source
     caller = _Caller(source)
     for operator in source.operators:
         if operator.code == BuiltinOperator.STABLEHLO_COMPOSITE:

@@ -7,6 +7,7 @@ assigns are the initial values of the variables.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,13 +28,9 @@ from neurald.hal.model.types import (
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_OPERATIONS
-from neurald.runtime.tflite.conversion.composite import expand_composites
-from neurald.runtime.tflite.conversion.evaluation import evaluate
-from neurald.runtime.tflite.conversion.unpacking import Unpacking
 from neurald.runtime.tflite.file.schema import Operator, Tensor, TfliteFile, TfliteSubgraph
 from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, TensorType
 from neurald.runtime.tflite.graph.callees import CALLERS, called_subgraphs
-from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 from neurald.runtime.tflite.graph.hash_table import TABLE_OPERATORS, empty_table, table_effects
 from neurald.runtime.tflite.graph.operands import (
     UnsupportedFeature,
@@ -55,6 +52,11 @@ from neurald.runtime.tflite.graph.state import (
 )
 from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization import LEGALIZATIONS
+
+if TYPE_CHECKING:
+    # Most files need none of these.
+    from neurald.runtime.tflite.conversion.unpacking import Unpacking
+    from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 
 #: Maximum call depth of subgraphs.
 _MAX_DEPTH = 32
@@ -82,7 +84,7 @@ class Importer:
     """
 
     def __init__(
-        self, file: TfliteFile, memory: Memory, custom_operators: CustomOperators | None = None
+        self, file: TfliteFile, memory: Memory, custom_operators: "CustomOperators | None" = None
     ) -> None:
         self.referenced: list[Subgraph] = []
         self.problems: list[str] = []
@@ -90,7 +92,8 @@ class Importer:
         self._file = file
         self._custom_operators = custom_operators
         self._constants = Model(main=_EMPTY, pools=(memory,))
-        self._unpacking = Unpacking(memory.view())
+        self._memory = memory
+        self._unpacking: Unpacking | None = None
         self._unpacked: dict[tuple[object, ...], Location] = {}
         self._subgraphs: dict[int, TfliteSubgraph] = {}
         self._expanding: set[int] = set()
@@ -129,6 +132,10 @@ class Importer:
         meaning = tensor.quantization() if is_dequantized(tensor, operand.type) else None
         key = tensor.data, tensor.type, tensor.shape, meaning
         if key not in self._unpacked:
+            if self._unpacking is None:
+                from neurald.runtime.tflite.conversion.unpacking import Unpacking
+
+                self._unpacking = Unpacking(self._memory.view())
             self._unpacked[key] = self._add_pool(self._unpacking.unpack(tensor, operand.type))
         return replace(operand, location=self._unpacked[key])
 
@@ -161,7 +168,11 @@ class Importer:
                 raise BadData(f"subgraph {index} is part of its own decomposition, or lies too deep")
             self._expanding.add(index)
             scope = f"subgraph {index}, " if self._subgraphs or self._expanding - {index} else ""
-            source = expand_composites(self._file.subgraph(index, scope), self.subgraph)
+            source = self._file.subgraph(index, scope)
+            if any(operator.code == BuiltinOperator.STABLEHLO_COMPOSITE for operator in source.operators):
+                from neurald.runtime.tflite.conversion.composite import expand_composites
+
+                source = expand_composites(source, self.subgraph)
             self._expanding.remove(index)
             self._subgraphs[index] = source
         return self._subgraphs[index]
@@ -321,6 +332,8 @@ class Importer:
         try:
             graph = self._legalize(SubgraphBuilder(source, (), (), self), source)
             if leaving:
+                from neurald.runtime.tflite.conversion.evaluation import evaluate
+
                 model = Model(main=graph.finish(leaving), pools=self.pools)
                 values = (np.array(value, order="C") for value in evaluate(model))
                 self._initial.update(zip(leaving, values, strict=True))

@@ -1,18 +1,34 @@
 """The numbers of TFLite's schema, from the modules of the schema package.
 
 That package imports all of its hundreds of modules at once, so the few that are needed are loaded
-individually.
+individually, when they are first imported from here.
 """
 
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+_package = find_spec("tflite")
+_folders = [] if _package is None else _package.submodule_search_locations or []
+
+
+_NAMES = (
+    "ActivationFunctionType",
+    "BuiltinOperator",
+    "BuiltinOptions",
+    "BuiltinOptions2",
+    "DimensionType",
+    "FullyConnectedOptionsWeightsFormat",
+    "LSHProjectionType",
+    "LSTMKernelType",
+    "Padding",
+    "SparseIndexVector",
+    "TensorType",
+)
+
 
 def _enumeration(name: str) -> Any:
-    package = find_spec("tflite")
-    folders = [] if package is None else package.submodule_search_locations or []
-    for folder in folders:
+    for folder in _folders:
         spec = spec_from_file_location(f"{__name__}.{name}", Path(folder) / f"{name}.py")
         if spec is not None and spec.loader is not None:
             module = module_from_spec(spec)
@@ -36,14 +52,9 @@ if TYPE_CHECKING:
     from tflite.SparseIndexVector import SparseIndexVector as SparseIndexVector
     from tflite.TensorType import TensorType as TensorType
 else:
-    ActivationFunctionType = _enumeration("ActivationFunctionType")
-    BuiltinOperator = _enumeration("BuiltinOperator")
-    BuiltinOptions = _enumeration("BuiltinOptions")
-    BuiltinOptions2 = _enumeration("BuiltinOptions2")
-    DimensionType = _enumeration("DimensionType")
-    FullyConnectedOptionsWeightsFormat = _enumeration("FullyConnectedOptionsWeightsFormat")
-    LSHProjectionType = _enumeration("LSHProjectionType")
-    LSTMKernelType = _enumeration("LSTMKernelType")
-    Padding = _enumeration("Padding")
-    SparseIndexVector = _enumeration("SparseIndexVector")
-    TensorType = _enumeration("TensorType")
+
+    def __getattr__(name: str) -> Any:
+        if name not in _NAMES:
+            raise AttributeError(f"module {__name__} has no attribute {name}", name=name, obj=None)
+        found = globals()[name] = _enumeration(name)
+        return found

@@ -1,6 +1,5 @@
 """The libraries of the package: they are those of the sources, and nothing else is used."""
 
-import pkgutil
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,12 +36,12 @@ def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Returns the files that the package has from now on, by name."""
     found = {name: (FOLDER / name).read_bytes() for name in (INDEX, *map(file_of, subject.TARGETS))}
 
-    def read(package: str, name: str) -> bytes:
+    def read(name: str) -> bytes:
         if name not in found:
             raise FileNotFoundError(name)
         return found[name]
 
-    monkeypatch.setattr(pkgutil, "get_data", read)
+    monkeypatch.setattr(subject, "_content", read)
     return found
 
 
