@@ -22,7 +22,7 @@ _MAX_WEIGHT = 2.0**100
 
 def are_divisible(constant: np.ndarray) -> bool:
     """Returns True if parts of the weights represent them."""
-    return bool(np.isfinite(constant).all()) and bool(np.abs(constant).max(initial=0) < _MAX_WEIGHT)
+    return bool(np.isfinite(constant).all()) and float(np.abs(constant).max(initial=0)) < _MAX_WEIGHT
 
 
 def packed_parts(plan: SplitPlan, constant: np.ndarray) -> Value:

@@ -18,5 +18,6 @@ def test_parts() -> None:
 
 def test_weights_that_are_not_divided() -> None:
     assert are_divisible(np.array([1, 0, -3e20], np.float32))
+    assert are_divisible(np.array([1, -60000], np.float16))
     for wrong in (np.inf, -np.inf, np.nan, 2e38):
         assert not are_divisible(np.array([1, wrong], np.float32))
