@@ -1,7 +1,6 @@
 """Keeps the prepared variants of a model, one for each set of input shapes."""
 
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -69,6 +68,9 @@ class KeptVariants:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Shapes, _Kept] = OrderedDict()
+        #: How many of them share code for any lengths, and the memory of their values.
+        self._open = 0
+        self._open_bytes = 0
 
     def __contains__(self, shapes: Shapes) -> bool:
         return shapes in self._kept
@@ -104,12 +106,18 @@ class KeptVariants:
     ) -> None:
         """Keeps a variant, in place of the one for the same shapes, and drops others if necessary."""
         self.end_uses(shapes)
+        self._count(self._kept.get(shapes), -1)
         if isinstance(variant, OpenVariant):
-            self._kept[shapes] = _Kept(variant.prepared, variant.size_bytes, uses)
+            kept = _Kept(variant.prepared, variant.size_bytes, uses)
         else:
-            self._kept[shapes] = _Kept(variant, None, uses)
-        self._drop(lambda each: each.open_bytes is None, MAX_COMPILED)
-        self._drop(lambda each: each.open_bytes is not None, MAX_OPEN, MAX_OPEN_BYTES)
+            kept = _Kept(variant, None, uses)
+        # One in place of another is not used later for that.
+        self._kept[shapes] = kept
+        self._count(kept, 1)
+        while len(self._kept) - self._open > MAX_COMPILED:
+            self._drop_oldest(is_open=False)
+        while self._open > MAX_OPEN or (self._open_bytes > MAX_OPEN_BYTES and self._open > _ALWAYS_KEPT):
+            self._drop_oldest(is_open=True)
 
     def end_uses(self, shapes: Shapes) -> None:
         """Ends counting the uses of a variant, which is replaced or remains."""
@@ -120,17 +128,19 @@ class KeptVariants:
 
     def drop(self, shapes: Shapes) -> PreparedWithOperands | None:
         """Drops a variant, and returns it."""
+        self.end_uses(shapes)
         found = self._kept.pop(shapes, None)
+        self._count(found, -1)
         return None if found is None else found.prepared
 
-    def _drop(self, is_meant: Callable[[_Kept], bool], most: int, most_bytes: int | None = None) -> None:
-        """Drops the variants of a kind that were used least recently, until few enough are left."""
-        meant = [(shapes, each) for shapes, each in self._kept.items() if is_meant(each)]
-        count, size = len(meant), sum(each.open_bytes or 0 for _, each in meant)
-        for shapes, each in meant:
-            is_too_large = most_bytes is not None and size > most_bytes and count > _ALWAYS_KEPT
-            if count <= most and not is_too_large:
-                return
-            self.end_uses(shapes)
-            self._kept.pop(shapes)
-            count, size = count - 1, size - (each.open_bytes or 0)
+    def _count(self, variant: _Kept | None, number: int) -> None:
+        """Adds a variant to what is counted, or subtracts it, if it shares code for any lengths."""
+        if variant is not None and variant.open_bytes is not None:
+            self._open += number
+            self._open_bytes += number * variant.open_bytes
+
+    def _drop_oldest(self, *, is_open: bool) -> None:
+        """Drops the variant of a kind that was used least recently."""
+        self.drop(
+            next(shapes for shapes, each in self._kept.items() if (each.open_bytes is not None) is is_open)
+        )
