@@ -477,7 +477,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/cli/options/service.py": "tests/service/manager/test_service_configuration.py",
     "service/inference/models/batch.py": "tests/service/inference/models/test_immediate_run.py",
     "service/inference/models/job.py": "tests/service/inference/models/test_job_queue.py",
-    "service/inference/models/served_version.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/models/statistics.py": "tests/service/inference/server/test_grpc_service.py",
     "service/inference/models/worker_pool.py": "tests/service/inference/server/test_front_end.py",
     "service/inference/protocol/element_types.py": "tests/service/inference/protocol/test_grpc_encoding.py",

@@ -43,7 +43,7 @@ class ModelInstance:
         statistics: counts runs.
         output_bytes: how much room the outputs of a run probably take, by its number of rows.
         changed: is called when it has become ready or unready, and when a run has ended.
-        returned: receives the requests of a worker that died.
+        returned: receives the requests of a worker that died or was ended.
     """
 
     def __init__(
@@ -191,7 +191,10 @@ class ModelInstance:
     # In other threads.
 
     def lend_lane(self) -> ServedLane | None:
-        """Takes an idle lane for another thread; returns None if there is none. Any thread may call it."""
+        """Takes an idle lane for another thread; returns None if there is none.
+
+        Any thread may call it.
+        """
         with self._lanes:
             if not self._idle or not self.is_ready:
                 return None
@@ -209,7 +212,7 @@ class ModelInstance:
         lane.close()  # its worker has ended meanwhile
 
     def write(self, lane: ServedLane, job: InferenceJob) -> Batch:
-        """Writes the inputs of a request into the arena of a lane that was lent; see `written_batch`."""
+        """Writes the inputs of a request into the arena of a lent lane; see `written_batch`."""
         return written_batch([job], lane.arena, self._output_bytes)
 
     def note_run(self, batch: Batch, answer: RunAnswer) -> None:
@@ -248,11 +251,14 @@ class ModelInstance:
                 self._worker.cancel(lane.number, lane.run_number)
 
     async def close(self) -> None:
-        """Ends its worker."""
+        """Ends its worker, and returns the requests that it still runs."""
         self._is_closed = True
         if self._restarting is not None:
             self._restarting.cancel()
+        interrupted = list(self._busy.values())
         self._close_lanes()
+        for jobs in interrupted:
+            self._returned(jobs)
         if self._worker is not None and not self._worker.has_ended:
             ended = self._loop.create_future()
             self._worker.on_end = partial(ended.set_result, None)

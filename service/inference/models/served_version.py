@@ -55,7 +55,8 @@ _MAX_TIMEOUT_S: Final = 86_400.0
 _MAX_CLASSIFIED: Final = 1_000_000
 
 Encode = Callable[[InferenceAnswer], object]
-#: Is told how a request was run: the record, its outputs, and the names of all outputs of the model.
+#: Is told how a request was run: the record, its outputs, and the names of all outputs of the
+#: model.
 NoteRun = Callable[[RunRecord, Sequence[JobOutput], Sequence[str]], None]
 
 
@@ -112,6 +113,8 @@ class ServedVersion:
         self._reshapes: Reshapes | None = None
         self._outputs: dict[str, int] = {}
         self._is_closing = False
+        #: Whether requests that come back are not run again.
+        self._is_unloaded = False
         self._drained: asyncio.Future[None] | None = None
         self._instances = [
             ModelInstance(
@@ -216,6 +219,7 @@ class ServedVersion:
         for timer in (self._timer, self._patience):
             if timer is not None:
                 timer.cancel()
+        self._is_unloaded = True
         for job in self._queue.take_all():
             job.fail(self._unloaded())
         await asyncio.gather(*(each.close() for each in self._instances))
@@ -350,7 +354,12 @@ class ServedVersion:
         return ImmediateRun(instance, lane, job, self._dispatch_soon)
 
     def run_again(self, job: InferenceJob, again: Callable[[], None]) -> None:
-        """Has a request run again whose worker or driver died in `ImmediateRun.run`, which returned `again`."""
+        """Has a request run again whose worker or driver died.
+
+        Args:
+            job: the request.
+            again: what `ImmediateRun.run` has returned.
+        """
         if job.deadline_s is not None and not job.is_over:
             job.expiry = self._loop.call_at(job.deadline_s, self._expire, job)
         again()
@@ -542,7 +551,7 @@ class ServedVersion:
                 self._loop.call_soon_threadsafe(self._dispatch)
 
     def _returned(self, jobs: Sequence[InferenceJob]) -> None:
-        if self._model < 0:
+        if self._is_unloaded:
             for job in jobs:
                 job.fail(self._unloaded())
             return

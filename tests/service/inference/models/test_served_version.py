@@ -1,0 +1,69 @@
+"""A version of a model that is unloaded while it runs requests."""
+
+import asyncio
+import os
+from typing import Any
+
+import numpy as np
+from support.inference import zoo
+
+from neurald.service.inference.models.model_worker import WorkerOptions
+from neurald.service.inference.models.served_version import ServedVersion
+from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.tensors import Bytes, InferenceRequest, InputTensor
+from neurald.service.inference.repository.model_config import parse_config, settings_of
+from neurald.service.sandbox.mode import SandboxMode
+
+#: More repetitions than end by themselves within a test.
+_ENDLESS = 2**31 - 1
+
+
+def counting_to(count: int) -> InferenceRequest:
+    source = Bytes(memoryview(np.array(count, np.int32).tobytes()))
+    given = InputTensor(name="x", datatype="INT32", shape=(), source=source)
+    return InferenceRequest(model="m", version="", id="", parameters={}, inputs=(given,), outputs=())
+
+
+def test_requests_that_still_run_are_refused_when_their_model_is_unloaded() -> None:
+    """One of the loop, one of another thread, and one that waits."""
+
+    async def run() -> None:
+        file = os.memfd_create("model")
+        os.write(file, zoo.counting())
+        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+        config: Any = parse_config("m", "instance_group [ { count: 2 } ]")
+        version = ServedVersion(
+            "m", 1, config, settings_of("m", config), {}, file, pool, queue_size=8, load_s=60
+        )
+        try:
+            await version.start()
+            await version.infer(counting_to(1), bytes_of, None)
+            loop = asyncio.get_running_loop()
+            ends: list[asyncio.Future[object]] = [loop.create_future()]
+            immediate = version.begin_at_once(counting_to(_ENDLESS), bytes_of, None, ends[0])
+            assert immediate is not None
+            again = asyncio.create_task(asyncio.to_thread(immediate.run, lambda: None))
+            while not version.waiting:
+                ends.append(loop.create_future())
+                version.begin(counting_to(_ENDLESS), bytes_of, None, ends[-1])
+            assert version.running == len(ends) - 1 >= 2
+            async with asyncio.timeout(30):
+                await version.close(0.1)
+                rest = await again
+                assert rest is not None
+                version.run_again(immediate.job, rest)
+                results = await asyncio.gather(*ends, return_exceptions=True)
+            for each in results:
+                assert isinstance(each, ServiceError)
+                assert each.status is Status.UNAVAILABLE
+                assert "was unloaded" in str(each)
+        finally:
+            await version.close(0)
+            pool.close()
+
+    asyncio.run(run())
+
+
+def bytes_of(answer: Any) -> bytes:
+    return bytes(answer.outputs[0].data)
