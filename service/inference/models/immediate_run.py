@@ -6,6 +6,7 @@ whose thread would have to be woken first, and then the transport's again.
 
 import contextlib
 import math
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +25,9 @@ _SOON_S: Final = 1e-3
 
 
 class ImmediateRun:
-    """Runs a request in a lane that an instance has lent. Only `cancel` may be called by other threads.
+    """Runs a request in a lane that an instance has lent.
+
+    Only `cancel` may be called by other threads.
 
     Args:
         instance: of the model.
@@ -44,10 +47,15 @@ class ImmediateRun:
         self._instance = instance
         self._lane = lane
         self._lane_is_back = lane_is_back
+        #: Protects that the lane is not another run's when it is told to end.
+        self._lock = threading.Lock()
+        self._has_lane = True
 
     def cancel(self) -> None:
         """Ends the run, since nobody waits for its answer any more."""
-        self._instance.cancel_lent(self._lane)
+        with self._lock:
+            if self._has_lane:
+                self._instance.cancel_lent(self._lane)
 
     def run(self, will_wait: Callable[[], None]) -> Callable[[], None] | None:
         """Runs it; returns None if the request has ended.
@@ -109,6 +117,8 @@ class ImmediateRun:
         return lane.awaited(math.inf)
 
     def _give_back(self) -> None:
+        with self._lock:
+            self._has_lane = False
         self._instance.take_back(self._lane)
         self._lane_is_back()
 

@@ -183,6 +183,25 @@ def test_a_run_for_which_nobody_waits_is_ended() -> None:
     asyncio.run(run())
 
 
+def test_a_request_that_has_ended_does_not_end_the_next_run_of_its_lane() -> None:
+    async def run() -> None:
+        async with counting() as model:
+            first = model.begun(model.job(1))
+            assert await asyncio.to_thread(first.run, model.will_wait) is None
+            assert model.ended.pop() == (1, None)
+            second = model.begun(model.job(_ENDLESS))
+            running = asyncio.create_task(asyncio.to_thread(second.run, model.will_wait))
+            await model.reached(lambda: model.waits)
+            first.cancel()
+            await asyncio.sleep(0.2)
+            assert not running.done()
+            second.job.end.cancel()
+            second.cancel()
+            assert await running is None
+
+    asyncio.run(run())
+
+
 def test_a_request_whose_worker_dies_runs_again() -> None:
     async def run() -> None:
         async with counting() as model:
@@ -201,6 +220,19 @@ def test_a_request_whose_worker_dies_runs_again() -> None:
             await model.reached(lambda: model.instance.is_ready)
             assert model.instance.pid != first
             assert await model.run(7) == (7, None)
+
+    asyncio.run(run())
+
+
+def test_a_run_of_the_loop_whose_model_is_unloaded_is_returned() -> None:
+    async def run() -> None:
+        async with counting() as model:
+            job, lane = model.job(_ENDLESS), model.instance.take_lane()
+            assert lane is not None
+            model.instance.run(lane, [job])
+            await model.instance.close()
+            assert model.returned == [job]
+            assert model.instance.running == 0
 
     asyncio.run(run())
 
