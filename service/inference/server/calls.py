@@ -220,16 +220,16 @@ class Calls:
             ):
                 return run.run_at_once(will_wait)
         except Exception as error:
-            run.fail()
-            ended(None, error)
+            run.fail(error)
             return None
 
         def go_on() -> None:
+            if run.done():
+                return
             try:
                 run.begin(self.registry.find(request.model, request.version), encode, timeout_s)
             except Exception as error:
-                run.fail()
-                ended(None, error)
+                run.fail(error)
 
         return go_on
 

@@ -94,10 +94,11 @@ class DirectRun:
         self._release()
         return True
 
-    def fail(self) -> None:
-        """Notes that it could not be begun."""
-        self.cancel()
-        self._release()
+    def fail(self, error: Exception) -> None:
+        """Tells that it could not be begun, unless it has ended."""
+        if self.cancel():
+            self._release()
+            self._tell(None, error)
 
     # What `JobEnd` has.
 

@@ -2,9 +2,9 @@
 
 `grpc.aio` passes each event of a call to the event loop through another thread: a call comes, its
 message is there, its answer was sent. A thread that wakes another one costs more than most of
-our calls take otherwise. Here a few threads receive calls with their messages and pass both on at once;
-the loop's thread sends the answer itself. The core's interface, `grpc._cython.cygrpc`, is the one on
-which `grpc.server` and `grpc.aio` are built, and is not documented.
+our calls take otherwise. Here a few threads receive calls with their messages and pass both on at
+once; the loop's thread sends the answer itself. The core's interface, `grpc._cython.cygrpc`, is the
+one on which `grpc.server` and `grpc.aio` are built, and is not documented.
 
 Handlers are those of `grpc.aio`: coroutine functions, or asynchronous generators for streams, with
 a `ServerCall` as their context. A `DirectMethod` needs no task, and is begun by the thread that has
@@ -73,7 +73,7 @@ class DirectMethod:
         begin: is called in a thread of the server with the message, with the call, which it ends at
             once, or later, by `ServerCall.finish` or `refuse`, and with `will_wait`, which it calls
             before it waits for longer than a millisecond; None if it must not wait at all. Returns
-            what has to be called in the loop to go on, unless the client has left; None for
+            what has to be called in the loop to go on, also if the client has left; None for
             nothing.
     """
 
@@ -178,11 +178,6 @@ class ServerCall:
         self._task = task
         if self._is_gone:
             task.cancel()
-
-    def go_on(self, function: Callable[[], None]) -> None:
-        """Goes on with a call that a thread of the server has begun, unless its client has gone."""
-        if not self._is_gone:
-            function()
 
     async def read(self) -> bytes | None:
         """Returns the next message; None after the last one."""
@@ -291,7 +286,8 @@ class GrpcServer:
         ]
         #: Is held by the thread that waits for events. The others would be woken in vain.
         self._lead = threading.Lock()
-        #: Protects what several threads change: what is passed on, and how many of them wait for runs.
+        #: Protects what several threads change: what is passed on, and how many of them wait for
+        #: runs.
         self._lock = threading.Lock()
         self._leader: object | None = None
         self._waiting = 0
@@ -425,7 +421,10 @@ class GrpcServer:
                 may_wait = self._waiting < _THREADS - 1
                 rest = handler.unary_unary(message, call, will_wait if may_wait else None)
                 if rest is not None:
-                    self.pass_on(call.go_on, rest)
+                    self.pass_on(lambda _: rest(), None)
+        except Exception as error:
+            logger.exception("the call %s failed", call.method)
+            call.refuse(grpc.StatusCode.UNKNOWN, f"unexpected {type(error).__name__}")
         finally:
             if waits:
                 with self._lock:

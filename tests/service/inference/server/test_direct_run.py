@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
+from neurald.service.inference.server.calls import Calls
 from neurald.service.inference.server.direct_run import DirectRun
 from neurald.service.inference.server.grpc_server import ServerCall
 
@@ -74,6 +75,34 @@ def test_nothing_of_a_request_is_left_for_the_collector(error: Exception | None)
         assert left() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("will_wait", [None, lambda: None])
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_request_that_cannot_begin_ends_once(will_wait: Any, leaves: bool) -> None:
+    """Its client may have left meanwhile: what it has taken is given back once."""
+    told: list[Exception | None] = []
+    left: list[bool] = []
+
+    def find(model: str, version: str) -> Any:
+        raise KeyError(model)
+
+    calls: Any = SimpleNamespace(_traces=TRACES, registry=SimpleNamespace(find=find))
+    request: Any = SimpleNamespace(release=lambda: None, model="m", version="")
+    rest = Calls.begin(
+        calls,
+        request,
+        bytes,  # type: ignore[arg-type]
+        None,
+        lambda _, error: told.append(error),
+        lambda abandon: left.append(abandon()) if leaves else None,
+        will_wait,
+    )
+    assert (rest is None) is (will_wait is not None)
+    if rest is not None:
+        rest()
+    assert left == [True] * leaves
+    assert len(told) == (not leaves)
 
 
 def test_one_of_several_threads_ends_a_request() -> None:

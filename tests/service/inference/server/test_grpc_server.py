@@ -337,18 +337,17 @@ def test_calls_of_several_threads(served: Served, channel: Any) -> None:
     assert results == {n: f"-{n}-{n}".encode() for n in range(300)}
 
 
-def test_a_call_whose_client_has_gone_does_not_go_on() -> None:
+def test_a_call_whose_client_has_gone_is_abandoned() -> None:
     details = SimpleNamespace(method=b"/test.Echo/Direct", deadline=1e18)
     event: Any = SimpleNamespace(call=None, invocation_metadata=(), call_details=details)
     server: Any = SimpleNamespace(has_shut_down=False)
-    done: list[str] = []
+    done: list[bool] = []
     for is_gone in (False, True):
         call = ServerCall(server, event)
         if is_gone:
             call._left(None)
-        call.abandon_by(lambda: done.append("abandoned"))
-        call.go_on(lambda: done.append("went on"))
-    assert done == ["went on", "abandoned"]
+        call.abandon_by(lambda is_gone=is_gone: done.append(is_gone))  # type: ignore[misc]
+    assert done == [True]
 
 
 class Waiting(Echo):
@@ -360,6 +359,7 @@ class Waiting(Echo):
         self.waiting = 0
         self.refused = 0
         self.abandoned = 0
+        self.went_on = 0
 
     def wait(self, data: bytes, call: ServerCall, will_wait: WillWait) -> Callable[[], None] | None:
         if will_wait is None:
@@ -372,6 +372,15 @@ class Waiting(Echo):
         call.finish(data)
         return None
 
+    def rest(self, data: bytes, call: ServerCall, will_wait: WillWait) -> Callable[[], None] | None:
+        if data == b"fail":
+            raise ValueError("a secret")
+        self.wait(data, call, will_wait)
+        return self._go_on
+
+    def _go_on(self) -> None:
+        self.went_on += 1
+
     def _abandon(self) -> None:
         self.abandoned += 1
         self.released.set()
@@ -381,6 +390,7 @@ class Waiting(Echo):
             "test.Echo",
             {
                 "Wait": grpc.unary_unary_rpc_method_handler(DirectMethod(self.wait)),
+                "Rest": grpc.unary_unary_rpc_method_handler(DirectMethod(self.rest)),
                 "Say": grpc.unary_unary_rpc_method_handler(self.say),
             },
         )
@@ -415,6 +425,25 @@ def test_a_client_that_leaves_ends_what_a_thread_waits_for(waiting: tuple[Served
     held.cancel()
     wait_until(lambda: echo.abandoned == 1)
     wait_until(lambda: not served.server._waiting)
+
+
+def test_the_rest_of_a_call_is_done_also_if_its_client_has_gone(waiting: tuple[Served, Any, Any]) -> None:
+    """It may give back what the call has used."""
+    _, echo, channel = waiting
+    held = channel.unary_unary("/test.Echo/Rest").future(b"x")
+    wait_until(lambda: echo.waiting == 1)
+    held.cancel()
+    wait_until(lambda: echo.abandoned == 1)
+    wait_until(lambda: echo.went_on == 1)
+
+
+def test_a_direct_method_that_fails_answers(waiting: tuple[Served, Any, Any]) -> None:
+    _, _, channel = waiting
+    with pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary("/test.Echo/Rest")(b"fail", timeout=30)
+    assert isinstance(caught.value, grpc.Call)
+    assert caught.value.code() is grpc.StatusCode.UNKNOWN
+    assert "secret" not in (caught.value.details() or "")
 
 
 def test_a_server_that_stops_waits_for_its_threads(waiting: tuple[Served, Any, Any]) -> None:
