@@ -142,7 +142,8 @@ class SharedMemoryRegions:
     """
 
     def __init__(self) -> None:
-        #: Protects the uses of regions. A part that nobody refers to is released wherever that is.
+        #: Protects regions and their uses. A part that nobody refers to is released wherever that
+        #: is.
         self.lock = threading.RLock()
         self._root = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._regions: dict[str, _SharedFile] = {}
@@ -154,7 +155,8 @@ class SharedMemoryRegions:
 
     def status(self) -> dict[str, tuple[str, int, int]]:
         """See `Regions.status`."""
-        return {name: (each.key, each.offset, each.size) for name, each in self._regions.items()}
+        with self.lock:
+            return {name: (each.key, each.offset, each.size) for name, each in self._regions.items()}
 
     def register(self, name: str, key: str, offset: int, size: int) -> None:
         """See `Regions.register`."""
@@ -192,10 +194,10 @@ class SharedMemoryRegions:
 
     def unregister(self, name: str) -> None:
         """See `Regions.unregister`."""
-        if name and name not in self._regions:
-            return
-        for region in (self._regions[name],) if name else tuple(self._regions.values()):
-            with self.lock:
+        with self.lock:
+            if name and name not in self._regions:
+                return
+            for region in (self._regions[name],) if name else tuple(self._regions.values()):
                 region.is_leaving = True
                 self.leave(region)
 

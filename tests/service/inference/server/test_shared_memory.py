@@ -204,3 +204,29 @@ def test_threads_use_a_region_that_is_unregistered(key: str) -> None:
     held.release()
     assert not regions.status()
     regions.close()
+
+
+def test_a_region_leaves_while_all_are_listed(key: str) -> None:
+    """A thread that ends the last use of a region waits until the list of regions is made."""
+    Path(DIRECTORY, key.strip("/")).write_bytes(bytes(128))
+    regions = SharedMemoryRegions()
+    for name in ("a", "b"):
+        regions.register(name, key, 0, 128)
+    held = regions.part_of("x", {"shared_memory_region": "b", "shared_memory_byte_size": 16})
+    assert held is not None
+    regions.unregister("b")
+    ending = threading.Thread(target=held.release)
+
+    class Slow(dict[str, Any]):
+        def items(self) -> Any:
+            for each in super().items():
+                if not ending.ident:
+                    ending.start()
+                    ending.join(0.2)
+                yield each
+
+    regions._regions = Slow(regions._regions)
+    assert set(regions.status()) == {"a", "b"}
+    ending.join()
+    assert set(regions.status()) == {"a"}
+    regions.close()
