@@ -52,15 +52,20 @@ def end_other_manager(directory: Path, tell: Callable[[str], None]) -> None:
         tell: receives a line if there is one.
 
     Raises:
-        BadState: it does not stop.
+        BadState: it does not stop, or takes no connections.
     """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
+            connection.setblocking(False)  # it would wait where too many wait already
             connection.connect(str(directory / MANAGER_SOCKET))
             process = peer_of(connection).process
         if is_of_supervisor(process):
             return
         ended = os.pidfd_open(process)
+    except BlockingIOError:
+        raise BadState(
+            f"the service manager of {directory} does not answer; end its process, and try again"
+        ) from None
     except OSError:
         return
     try:

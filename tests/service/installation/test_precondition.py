@@ -61,3 +61,13 @@ def test_without_another_manager_nothing_happens(tmp_path: Path) -> None:
         listener.bind(str(tmp_path / "manager.sock"))
     end_other_manager(tmp_path, told.append)
     assert not told
+
+
+def test_a_manager_that_takes_no_connections_is_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "manager.sock")
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(path)
+        listener.listen(0)
+        client.connect(path)
+        with pytest.raises(BadState, match="does not answer"):
+            end_other_manager(tmp_path, lambda _: None)
