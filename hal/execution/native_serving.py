@@ -8,12 +8,12 @@ function of native code runs is bound by Python beforehand, so that the client's
 among calls.
 
 The executions of native code pass a *gate*, which lets as many run at the same time as the device
-runs efficiently. More are left to *runners*, threads of the gate, as many as executions may run. The
-next one is that of the user with the least time, divided by its weight, and among the rings of a
-user, that of the client with the least time. One that had nothing
-to do has no credit from that time. A *share* counts the time of a user or client. Since native code
-only serves executions that are short, they do not queue together with others, and the operating
-system divides the processors among both.
+runs efficiently. More are left to *runners*, threads of the gate, as many as executions may run.
+The next one is that of the user with the least time, divided by its weight, and among the rings of
+a user, that of the client with the least time. One that had nothing to do has no credit from that
+time. A *share* counts the time of a user or client. Since native code only serves executions that
+are short, they do not queue together with others, and the operating system divides the processors
+among both.
 
 Layouts, as offsets in bytes. Numbers have 64 bits, and 32 where (i32) is given:
 
@@ -27,14 +27,14 @@ Layouts, as offsets in bytes. Numbers have 64 bits, and 32 where (i32) is given:
               client of this user whose ring was started
     ring      memory; descriptor of the socket (i32); numbers of the last entries taken and put
               (i32), packets that were announced and read (i32), place in the gate's list (i32):
-              0, `WAITING`, `TAKEN` by a runner, or that and `AWAITED` by the ring's thread; gate, share of the user, share of the client; the next
-              ring that waits, and since when it waits; since when an execution runs, 0 if none
-              does; cancellation, slot of breadcrumbs; how long waits usually take, how long the
-              last execution took, what it is charged with; whether completions tell how long
-              executions took (i32), whether waits begin with polling (i32); the call that is left
-              to runners, and why it ended otherwise than by a completion; runners that use the ring
-              (i32), descriptor by which they wake its thread (i32); a call for each request, or
-              null
+              0, `WAITING`, `TAKEN` by a runner, or that and `AWAITED` by the ring's thread; gate,
+              share of the user, share of the client; the next ring that waits, and since when it
+              waits; since when an execution runs, 0 if none does; cancellation, slot of
+              breadcrumbs; how long waits usually take, how long the last execution took, what it is
+              charged with; whether completions tell how long executions took (i32), whether waits
+              begin with polling (i32); the call that is left to runners, and why it ended otherwise
+              than by a completion; runners that use the ring (i32), descriptor by which they wake
+              its thread (i32); a call for each request, or null
     call      state (i32); instances of the model, binding of the arguments; the submission that
               runs it; inputs to copy and their number, outputs to copy and their number; the
               breadcrumb
@@ -115,8 +115,8 @@ INSTANCE_BYTES: Final = 16
 WAITING, TAKEN, AWAITED = 1, 2, 3
 WITHDRAWN, ARMED, RUNS, LAST_RUN = range(4)
 #: Why native code returns: something unusual is in the ring, nothing was for a while, it is time to
-#: look at what it did, the model needs another instance, an execution was given up, or the gate needs
-#: runners.
+#: look at what it did, the model needs another instance, an execution was given up, or the gate
+#: needs runners.
 PYTHON, IDLE, REPORT, NEEDS_INSTANCE, GIVEN_UP, ARRIVED, NEEDS_RUNNERS = range(1, 8)
 
 #: The native functions: serves a ring, withdraws a call, gives up an execution, is a runner, counts

@@ -51,7 +51,7 @@ class JobQueue:
 
     @property
     def may_run_alone(self) -> bool:
-        """True if a request that comes now would be run at once, in a run of its own, if a lane is idle."""
+        """True if a request that comes now would run at once and alone if a lane is idle."""
         return not self._jobs and not self._delay_s and not self._preferred
 
     @property

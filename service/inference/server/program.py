@@ -38,7 +38,8 @@ def main(parent: int) -> int:
     start_log(settings.workers.log_format, settings.workers.log_level)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    # The thread that waits for events of gRPC also receives and sends, instead of being woken by one.
+    # The thread that waits for events of gRPC also receives and sends, instead of being woken by
+    # one.
     os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
     # Requests and answers take as much memory as those before.
     use_one_arena()
