@@ -371,7 +371,7 @@ class SupervisedDriver:
             if (before := self._process) is not None:
                 self._leave(before)
             self._process = process
-            self._end_reason = ""
+            self._end_reason = self._next_reason = ""
             self._end_is_over.set()
         self._is_unable = False
         self._sessions = 0
@@ -422,8 +422,8 @@ class SupervisedDriver:
             self._drop_spare()
         process, self._process = self._process, None
         successor, self._next = self._next, None
-        # If the process has begun to end meanwhile, that concerns nobody any more.
-        self._end_reason = ""
+        # If one of them has begun to end meanwhile, that concerns nobody any more.
+        self._end_reason = self._next_reason = ""
         self._end_is_over.set()
         for each in (process, successor):
             if each is not None:

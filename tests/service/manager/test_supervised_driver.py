@@ -172,3 +172,28 @@ def test_one_that_ends_while_it_is_retired_leaves_nothing_behind(
         os.close(successor.breadcrumbs)
 
     with_driver(folder, test)
+
+
+@pytest.mark.parametrize("becomes_ready", [True, False])
+def test_why_a_new_process_was_given_up_is_not_said_of_later_ones(
+    folder: Path, *, becomes_ready: bool
+) -> None:
+    """It may become ready, or be told to stop with the old one, before it has ended."""
+
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        late, later = _Process(1002), _Process(1003)
+        driver._next = late  # type: ignore[assignment]
+        late.abort = lambda: None  # type: ignore[attr-defined]
+        driver._start_took_too_long(late, 0.5)  # type: ignore[arg-type]
+        if becomes_ready:
+            driver._became_ready(late)  # type: ignore[arg-type]
+        else:
+            await driver._retire("it had no clients")
+        driver._next = later  # type: ignore[assignment]
+        driver._ended(later)  # type: ignore[arg-type]
+        assert driver.status().reason == "a new process ended before it was ready (signal SIGKILL)"
+        driver._timers.cancel_all()
+        for each in (late, later):
+            os.close(each.breadcrumbs)
+
+    with_driver(folder, test)
