@@ -156,7 +156,8 @@ class SharedMemoryRegions:
     def status(self) -> dict[str, tuple[str, int, int]]:
         """See `Regions.status`."""
         with self.lock:
-            return {name: (each.key, each.offset, each.size) for name, each in self._regions.items()}
+            regions = tuple(self._regions.items())  # collected garbage may be parts of some of them
+        return {name: (each.key, each.offset, each.size) for name, each in regions}
 
     def register(self, name: str, key: str, offset: int, size: int) -> None:
         """See `Regions.register`."""
