@@ -159,8 +159,8 @@ class Authority:
 
         Args:
             name: of the holder, by which it is revoked, and by which daemons know a client.
-            hosts: names and addresses at which the holder serves; empty for a client; None for those
-                of the last certificate of this name, or for a client if there was none.
+            hosts: names and addresses at which the holder serves; empty for a client; None for
+                those of the last certificate of this name, or for a client if there was none.
             days: how long the certificate is valid.
 
         Raises:

@@ -236,8 +236,8 @@ class Manager:
     def _end_when_idle(self) -> None:
         """Ends the manager once it has been idle for long enough; calls itself until then.
 
-        It also ends if its socket was removed or replaced, such as that of a user who has logged out,
-        or by systemd: nobody can find it any more, and applications start another.
+        It also ends if its socket was removed or replaced, such as that of a user who has logged
+        out, or by systemd: nobody can find it any more, and applications start another.
         """
         if self._exit_when_idle_s is None or self._stops.is_set():
             return

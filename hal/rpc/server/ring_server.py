@@ -249,8 +249,8 @@ class RingServer:
     def _read_packets(self) -> None:
         """Reads the packets that have arrived, up to one that wakes this end."""
         while True:
-            # Also before the last look: native code leaves the ring to Python while packets that were
-            # announced are not noted.
+            # Also before the last look: native code leaves the ring to Python while packets that
+            # were announced are not noted.
             self._ring.note_packets()
             try:
                 packet = receive_packet(self._connection, PACKET_BYTES, 1)
