@@ -47,7 +47,7 @@ _TOKEN_BYTES = 16
 #: How many arenas a prepared model keeps, and of how many bytes together.
 _ARENA_CACHE_SIZE = 2
 _MAX_CACHED_ARENA_BYTES = 32 << 20
-#: How many descriptors a ring keeps open: its socket and its memory.
+#: How many descriptors a ring keeps open: its socket, and what wakes its thread.
 _RING_DESCRIPTORS = 2
 #: How long a client may take from the start of its session until it watches it.
 _OPENING_S = 2.0
