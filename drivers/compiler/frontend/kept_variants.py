@@ -115,9 +115,9 @@ class KeptVariants:
         self._kept[shapes] = kept
         self._count(kept, 1)
         while len(self._kept) - self._open > MAX_COMPILED:
-            self._drop_oldest(is_open=False)
+            self._drop_oldest(shapes, is_open=False)
         while self._open > MAX_OPEN or (self._open_bytes > MAX_OPEN_BYTES and self._open > _ALWAYS_KEPT):
-            self._drop_oldest(is_open=True)
+            self._drop_oldest(shapes, is_open=True)
 
     def end_uses(self, shapes: Shapes) -> None:
         """Ends counting the uses of a variant, which is replaced or remains."""
@@ -139,8 +139,15 @@ class KeptVariants:
             self._open += number
             self._open_bytes += number * variant.open_bytes
 
-    def _drop_oldest(self, *, is_open: bool) -> None:
-        """Drops the variant of a kind that was used least recently."""
+    def _drop_oldest(self, newest: Shapes, *, is_open: bool) -> None:
+        """Drops the variant of a kind that was used least recently.
+
+        The newest one stays, even if it replaces one that was not used while it was compiled.
+        """
         self.drop(
-            next(shapes for shapes, each in self._kept.items() if (each.open_bytes is not None) is is_open)
+            next(
+                shapes
+                for shapes, each in self._kept.items()
+                if (each.open_bytes is not None) is is_open and shapes != newest
+            )
         )

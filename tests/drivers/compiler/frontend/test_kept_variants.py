@@ -36,6 +36,15 @@ def test_few_variants_have_code_of_their_own() -> None:
     assert kept(variants, range(20)) == [0, *range(21 - MAX_COMPILED, 20)]
 
 
+def test_a_variant_that_was_compiled_in_place_of_another_one_is_not_dropped_at_once() -> None:
+    variants = KeptVariants()
+    variants.keep(rows(0), OpenVariant(prepared(), 100))
+    for count in range(1, MAX_COMPILED + 1):
+        variants.keep(rows(count), prepared())
+    variants.keep(rows(0), prepared())
+    assert kept(variants, range(MAX_COMPILED + 1)) == [0, *range(2, MAX_COMPILED + 1)]
+
+
 def test_variants_that_share_code_are_dropped_by_number_and_apart_from_others() -> None:
     variants = KeptVariants()
     variants.keep(rows(0), prepared())
