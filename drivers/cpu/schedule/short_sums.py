@@ -94,6 +94,8 @@ def _replacement(expression: Expression) -> Expression | None:
     """Returns what computes a clamped byte with shorter numbers; None if nothing does."""
     if not isinstance(expression, Apply) or expression.op is not Op.CONVERT or expression.type not in _BYTES:
         return None
+    if not expression.arguments[0].type.is_integer:
+        return None
     inner, low, high = _unclamped(expression.arguments[0])
     inner, after = _without_constant(inner)
     rescalings = sum(map(_is_rescaled, _between(inner)))

@@ -6,7 +6,7 @@ import numpy as np
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
-from neurald.drivers.compiler.ir.expression import Apply, Expression, axis, clamp, load
+from neurald.drivers.compiler.ir.expression import Apply, Expression, axis, clamp, load, minimum
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -107,4 +107,14 @@ def test_sums_of_three_numbers_remain() -> None:
     loads = [load(Value((4,), Scalar.INT8), (at,)).to(Scalar.INT64) for at in axes]
     body = clamp(total(*loads), -128, 127).to(Scalar.INT8)
     kernel = Kernel(output=Value((4, 4, 4), Scalar.INT8), axes=axes, body=body)
+    assert use_short_sums(kernel) is kernel
+
+
+def test_bytes_from_floats_with_any_limit_remain() -> None:
+    """A limit that is no integer, in a kernel that has rescaled sums besides."""
+    at = axis(256)
+    source = load(Value((256,), Scalar.INT8), (at,))
+    rescaled = rescale(source.to(Scalar.INT64) << 16, 2.0**-16 * 0.3)
+    limited = minimum(rescaled.to(Scalar.FLOAT32), float("inf"))
+    kernel = Kernel(output=Value((256,), Scalar.INT8), axes=(at,), body=limited.to(Scalar.INT8))
     assert use_short_sums(kernel) is kernel
