@@ -39,7 +39,7 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
-from neurald.drivers.compiler.ir.extent import Extent, highest, larger, least, lowest, most, smaller
+from neurald.drivers.compiler.ir.extent import Extent, highest, larger, least, most, smaller, surely_lowest
 from neurald.drivers.compiler.ir.index_arithmetic import has_one_value, sum_of
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -161,9 +161,9 @@ def maximum(first: Expression, second: ExpressionLike) -> Expression:
     other = as_expression(second, first.type)
     if first.type is not Scalar.INDEX:
         return apply(Op.MAXIMUM, first, other)
-    if lowest(first.low - other.high) >= 0:
+    if surely_lowest(first.low - other.high) >= 0:
         return first
-    if lowest(other.low - first.high) >= 0:
+    if surely_lowest(other.low - first.high) >= 0:
         return other
     return apply(
         Op.MAXIMUM, first, other, low=larger(first.low, other.low), high=most(first.high, other.high)

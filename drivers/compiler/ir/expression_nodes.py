@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, highest, integer, lowest
+from neurald.drivers.compiler.ir.extent import Extent, highest, integer, surely_lowest
 from neurald.drivers.compiler.ir.op import COMPARISONS, Number, Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -323,12 +323,12 @@ def _decided(always: bool, never: bool) -> bool | None:
 #: Decides a comparison with 0 for all numbers from `low` to `high`; None if the result varies, or
 #: if that depends on lengths. It is then compared at run time.
 _COMPARED_WITH_ZERO: dict[Op, Callable[[int, int], bool | None]] = {
-    Op.LESS: lambda low, high: _decided(highest(high) < 0, lowest(low) >= 0),
-    Op.LESS_EQUAL: lambda low, high: _decided(highest(high) <= 0, lowest(low) > 0),
+    Op.LESS: lambda low, high: _decided(highest(high) < 0, surely_lowest(low) >= 0),
+    Op.LESS_EQUAL: lambda low, high: _decided(highest(high) <= 0, surely_lowest(low) > 0),
     Op.EQUAL: lambda low, high: _decided(
-        lowest(low) == highest(high) == 0, lowest(low) > 0 or highest(high) < 0
+        surely_lowest(low) == highest(high) == 0, surely_lowest(low) > 0 or highest(high) < 0
     ),
     Op.NOT_EQUAL: lambda low, high: _decided(
-        lowest(low) > 0 or highest(high) < 0, lowest(low) == highest(high) == 0
+        surely_lowest(low) > 0 or highest(high) < 0, surely_lowest(low) == highest(high) == 0
     ),
 }

@@ -298,13 +298,25 @@ def highest(number: _N) -> _N:
 def surely_lowest(number: _N) -> _N:
     """Returns a number that an extent is never less than, whatever is assumed. Guards nothing.
 
-    What keeps code from accessing elements that do not exist is decided by this number: lengths
-    that change while the model runs may be shorter than `ExtentScope.assuming` says.
+    What keeps code from accessing elements that do not exist, such as bounds of indices, is decided
+    by this number: lengths that change while the model runs may be shorter than
+    `ExtentScope.assuming` says.
     """
     if not isinstance(number, Extent):
         return number
     with number.scope.assuming(0):
         return lowest(number)
+
+
+def is_surely_at_least(number: int, least: int) -> bool:
+    """Returns True if a number is at least `least`, whatever is assumed; guarded if that varies.
+
+    See `surely_lowest`.
+    """
+    if not isinstance(number, Extent):
+        return number >= least
+    with number.scope.assuming(0):
+        return number >= least
 
 
 def may_be_zero(length: int) -> bool:
@@ -328,7 +340,7 @@ def least(one: _N, other: _N) -> _N:
     """Returns a number that neither of two numbers is less than. Guards nothing."""
     low, high = _range_of_difference(one, other)
     if low < 0 < high:
-        return min(lowest(one), lowest(other))
+        return min(surely_lowest(one), surely_lowest(other))
     return smaller(one, other)
 
 
@@ -343,7 +355,7 @@ def most(one: _N, other: _N) -> _N:
 def _range_of_difference(one: Any, other: Any) -> tuple[Any, Any]:
     if isinstance(one, Extent) or isinstance(other, Extent):
         difference = one - other
-        return lowest(difference), highest(difference)
+        return surely_lowest(difference), highest(difference)
     return (0, 0) if one == other else (1, 1) if one > other else (-1, -1)
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, apply, constant
-from neurald.drivers.compiler.ir.extent import highest, lowest
+from neurald.drivers.compiler.ir.extent import highest, surely_lowest
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
@@ -71,7 +71,7 @@ class _Narrowing:
             return None
         value, offset = total.arguments
         if not isinstance(offset, Constant) or any(
-            lowest(each.value) < -(2**31) or highest(each.value) > 2**31 for each in (offset, limit)
+            surely_lowest(each.value) < -(2**31) or highest(each.value) > 2**31 for each in (offset, limit)
         ):
             return None
         low, high = self.bounds(value)
@@ -89,7 +89,7 @@ class _Narrowing:
     def _found_bounds(self, expression: Expression) -> tuple[int, int]:
         low, high = _limits(expression.type)
         if isinstance(expression, Constant) and not expression.type.is_float:
-            return int(lowest(expression.value)), int(highest(expression.value))
+            return int(surely_lowest(expression.value)), int(highest(expression.value))
         if isinstance(expression, Load) and expression.guard is None:
             return self._known_bounds(expression)
         if not isinstance(expression, Apply):
@@ -199,7 +199,7 @@ class _Narrowing:
             if source.type.is_integer and source.type is not Scalar.INDEX:
                 return source.to(Scalar.INT32)
         if isinstance(expression, Constant):
-            if lowest(expression.value) >= _INT32[0] and highest(expression.value) <= _INT32[1]:
+            if surely_lowest(expression.value) >= _INT32[0] and highest(expression.value) <= _INT32[1]:
                 return constant(expression.value, Scalar.INT32)
             return constant((int(expression.value) + 2**31) % 2**32 - 2**31, Scalar.INT32)
         short = self._narrow(expression)

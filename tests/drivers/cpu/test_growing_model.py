@@ -399,3 +399,39 @@ def test_axes_that_are_data(kind: nd.OperationType, rank: int) -> None:
         given = np.full(() if kind is Op.TFLITE_CUMSUM else (1,), axis, np.int32)
         (found,), (wanted,) = (each.run(source, given) for each in (compiled, reference))
         np.testing.assert_array_equal(found, wanted)
+
+
+@sweep("is_depthwise", [False, True])
+@sweep("taps", [2, 3, 5])
+def test_windows_longer_than_what_they_move_over(taps: int, *, is_depthwise: bool) -> None:
+    """Of an image that is as short as its borders, positions before and after it are not read."""
+    channels, rng = 32, np.random.default_rng(taps)
+    graph = Graph()
+    source, count = graph.value(shape=(20, channels)), graph.value(INT, (1,))
+    doubled, part = graph.value(shape=(20, channels)), graph.value(shape=(0, channels))
+    size, image = graph.value(INT, (2,)), graph.value(shape=(1, 1, 0, channels))
+    graph.builder.add_operation(
+        Op.TFLITE_CONCATENATION, [count, graph.constant([channels], INT), number(graph, 0)], [size]
+    )
+    graph.binary(ADD, source, source, doubled)
+    graph.builder.add_operation(Op.TFLITE_SLICE, [doubled, graph.constant([4, 0], INT), size], [part])
+    graph.builder.add_operation(Op.TFLITE_RESHAPE, [part, graph.constant([1, 1, -1, channels], INT)], [image])
+    weights = rng.integers(-2, 3, (1 if is_depthwise else channels, 1, taps, channels))
+    filters = graph.builder.add_operand(FLOAT, weights.shape)
+    graph.builder.set_operand_value(filters, weights.astype(np.float32))
+    bias, result = graph.constant([1.0] * channels), graph.value(shape=(1, 1, 0, channels))
+    # Padding as for an output of the same length, strides of 1, and no activation.
+    numbers = [number(graph, each) for each in (1, 1, 1, *([1] if is_depthwise else []), 0)]
+    operation = Op.DEPTHWISE_CONV_2D if is_depthwise else Op.CONV_2D
+    graph.builder.add_operation(operation, [image, filters, bias, *numbers], [result])
+    model = graph.finish([source, count], [result, doubled])
+    compiled, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    for length in (16, 3, 2, 1):
+        array = np.full((20, channels), 1e6, np.float32)
+        array[4 : 4 + length] = rng.integers(-3, 4, (length, channels))
+        for found, wanted in zip(
+            compiled.run(array, turns(length)), reference.run(array, turns(length)), strict=True
+        ):
+            np.testing.assert_array_equal(found, wanted)

@@ -10,8 +10,9 @@ from neurald.drivers.compiler.ir.extent import (
     estimate,
     highest,
     is_equal,
+    is_surely_at_least,
     is_zero,
-    lowest,
+    surely_lowest,
 )
 from neurald.drivers.compiler.ir.graph import MAX_PADDINGS, Convolution, DepthwiseConvolution
 from neurald.hal.records import replace
@@ -57,7 +58,7 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
         if self.taps == 1 and is_zero(self.padding_before):
             return (self.positions - 1) * self.stride < self.length
         if isinstance(self.positions, Extent):
-            return highest(self.padding_before) == 0 and lowest(self._after_last) >= self._reach
+            return highest(self.padding_before) == 0 and surely_lowest(self._after_last) >= self._reach
         return all(len(self.taps_at(index)) == self.taps for index in {0, self.positions - 1})
 
     @property
@@ -70,7 +71,7 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
         """Distance from the first element of the last window to the end of the image."""
         distance = self.length - (self.positions - 1) * self.stride + self.padding_before
         seen = self._reach - self.padding_after
-        return seen if lowest(distance - seen) == highest(distance - seen) == 0 else distance
+        return seen if surely_lowest(distance - seen) == highest(distance - seen) == 0 else distance
 
     def borders(self) -> "tuple[list[Border], list[Border]]":
         """Returns the taps of the first and of the last positions, where some are missing.
@@ -121,7 +122,7 @@ def _cases(number: int, most: int | None = None) -> list[tuple[int, int]]:
     All values of at least `most` are one case. If there are too many cases, the value becomes part
     of the lengths for which the code is valid.
     """
-    low, high = lowest(number), highest(number)
+    low, high = surely_lowest(number), highest(number)
     if most is not None:
         low, high = min(low, most), min(high, most)
     if high - low >= MAX_PADDINGS:
@@ -206,15 +207,14 @@ def _open_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     If no taps are missing, most tiles have the longest length that is not too long, and the
     positions that are left have shorter ones, so that none is computed twice. Otherwise tiles
     overlap: those of one length have tiles, the longest one that the positions are enough for. The
-        first and the last
-    tile are runs of their own then, which include the borders.
+    first and the last tile are runs of their own then, which include the borders.
     """
     firsts, lasts = ([], []) if side.is_inside else side.borders()
     before, after = (len(each[0].taps) if each else 0 for each in (firsts, lasts))
     inner, edges = range(side.taps), before + after
     if not edges:
         return tuple(_exact_runs(side, longest))
-    if not side.positions >= edges:
+    if not is_surely_at_least(side.positions, edges):
         raise NotImplementedError("an image of open size that may be shorter than its borders")
     found: list[TileRun] = []
     is_left = 1

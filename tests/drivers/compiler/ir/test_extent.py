@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neurald.drivers.compiler.ir.expression import Apply, Linear, axis, maximum, minimum, sum_of
 from neurald.drivers.compiler.ir.extent import (
     Extent,
     at_least,
@@ -17,8 +18,11 @@ from neurald.drivers.compiler.ir.extent import (
     integer,
     is_equal,
     is_one,
+    is_surely_at_least,
     is_zero,
+    least,
     lowest,
+    most,
     surely_lowest,
 )
 from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, ExtentScope
@@ -309,3 +313,26 @@ def test_an_assumption_does_not_decide_which_elements_exist(least: int) -> None:
         count = 3 * (1 + length)
         assert value(fills, (length, 0)) == (count >= least)
         assert value(is_three, (length, 0)) == (count == 3)
+
+
+def test_bounds_hold_for_lengths_that_are_shorter_than_assumed() -> None:
+    """They decide which conditions around loads are left out."""
+    scope = ExtentScope([9])
+    length = scope.add_symbol(9, 0)
+    with scope.assuming(2):
+        assert surely_lowest(least(length, 2)) == 0
+        assert highest(most(length, 2) - length) >= 1
+        at = minimum(axis(8), length)
+        assert isinstance(at < 1, Apply)
+        assert not isinstance(maximum(sum_of({}, length), 2), Linear)
+
+
+def test_a_length_is_surely_enough_or_guarded() -> None:
+    scope = ExtentScope([9])
+    length = scope.add_symbol(9, 0)
+    with scope.assuming(2):
+        assert is_surely_at_least(length + 2, 2)
+        assert not scope.guards
+        assert is_surely_at_least(length, 2)
+        assert len(scope.guards) == 1
+        assert not is_surely_at_least(1, 2)
