@@ -40,7 +40,8 @@ _RUNNER_IDLE_S: Final = 2
 _NS_PER_S: Final = 1_000_000_000
 #: How often native code returns, so that Python sees what it did.
 _REPORT_NS: Final = 1_000_000_000
-#: What entering the gate has led to, apart from the reasons of `native_serving`, and how a call ended.
+#: What entering the gate has led to, apart from the reasons of `native_serving`, and how a call
+#: ended.
 _STARTED, _LEFT = -1, -2
 _DONE, _FAILED, _LOST = range(3)
 #: POLLERR, POLLHUP and POLLNVAL in the upper half of the events of a `struct pollfd`.

@@ -359,7 +359,8 @@ class GrpcServer:
                     self._handle(event)
                 except Exception:
                     logger.exception("an event of gRPC failed")
-                # An event that is kept while waiting for the next one would keep its call in memory.
+                # An event that is kept while waiting for the next one would keep its call in
+                # memory.
                 del event
 
     def _handle(self, event: Any) -> None:

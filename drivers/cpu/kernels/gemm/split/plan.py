@@ -39,9 +39,9 @@ _MIN_WORK_ITEMS = 96
 #: The products of parts that contribute to a result: the part of an input, and of a weight.
 #: Neighbours share operands.
 PRODUCTS = ((0, 0), (0, 1), (1, 0))
-#: Cycles of a multiplication of tiles, which takes 16 alone and over 50 while a thread on what seems
-#: to be the same core loads tiles, too; of a group of tiles besides; of storing a vector of results;
-#: and of dividing an element of the input into parts.
+#: Cycles of a multiplication of tiles, which takes 16 alone and over 50 while a thread on what
+#: seems to be the same core loads tiles, too; of a group of tiles besides; of storing a vector of
+#: results; and of dividing an element of the input into parts.
 _PRODUCT_CYCLES, _GROUP_CYCLES, _STORE_CYCLES, _PART_CYCLES = 24.0, 120.0, 4.0, 0.4
 #: Bytes per cycle of weights that do not stay in the second-level cache.
 _MAX_RESIDENT_BYTES, _WEIGHT_BYTES_PER_CYCLE = 1 << 20, 5.0
