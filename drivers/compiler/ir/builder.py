@@ -9,7 +9,7 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.algorithm import Algorithm, Scatter
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, load
-from neurald.drivers.compiler.ir.extent import has_extents, highest, lowest
+from neurald.drivers.compiler.ir.extent import has_extents, highest, surely_lowest
 from neurald.drivers.compiler.ir.graph import (
     MAX_PADDINGS,
     Compute,
@@ -60,7 +60,7 @@ class Limit(Struct, frozen=True, kw_only=True):
 
 def _is_various(pair: Pair) -> bool:
     """Returns True if a padding is one of more than `MAX_PADDINGS`."""
-    return any(highest(each) - lowest(each) >= MAX_PADDINGS for each in pair)
+    return any(highest(each) - surely_lowest(each) >= MAX_PADDINGS for each in pair)
 
 
 class Builder:
