@@ -1,6 +1,7 @@
 """Recognises the exponents of a softmax, which are at most 0."""
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Reduce
+from neurald.drivers.compiler.ir.extent import same_length
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute
 
@@ -27,7 +28,7 @@ def _is_difference(expression: Expression) -> bool:
     (along,) = largest.axes
     return any(
         isinstance(axis, Axis)
-        and axis.extent == along.extent
+        and same_length(axis.extent, along.extent)
         and substitute(largest.body, {along: axis}) is element
         for axis in free_axes(element)
     )

@@ -19,7 +19,7 @@ from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
+from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.records import replace
 
@@ -193,7 +193,8 @@ def _table(expression: Expression, sources: Sequence[Expression]) -> Array:
     axes = tuple(axis(256) for _ in sources)
     loads = {source: load(number, (at,)) for source, number, at in zip(sources, numbers, axes, strict=True)}
     shape = (256,) * len(sources)
-    body = substitute(expression, loads)
+    # A byte may be computed from another one, and is replaced as a whole.
+    body = rewrite(expression, lambda _: None, dict(loads))
     node = Compute(output=Value(shape, expression.type), axes=axes, body=body)
     arrays = {value: value.constant for value in node.inputs if value.constant is not None}
     return np.asarray(evaluate_node(node, arrays)).astype(np.int64)

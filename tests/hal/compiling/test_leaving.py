@@ -45,7 +45,7 @@ given = np.ones((40, 3), np.float32)
 (found,) = compilation.run(given, given)
 assert (found == 31).all()
 prepared = compilation.recovery.step(compilation.plan.steps[0]).usable()
-print(*[type(each).__name__ for each in prepared._variants.values()], bool(prepared._unfinished))
+print(type(prepared._variants.latest()).__name__, bool(prepared._unfinished))
 """
 
 #: A program that ends before its model is compiled; it may free the compilation before.

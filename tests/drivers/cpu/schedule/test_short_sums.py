@@ -118,3 +118,12 @@ def test_bytes_from_floats_with_any_limit_remain() -> None:
     limited = minimum(rescaled.to(Scalar.FLOAT32), float("inf"))
     kernel = Kernel(output=Value((256,), Scalar.INT8), axes=(at,), body=limited.to(Scalar.INT8))
     assert use_short_sums(kernel) is kernel
+
+
+def test_a_byte_that_is_computed_from_the_other_one_counts_as_a_number() -> None:
+    def total(a: Expression, b: Expression) -> Expression:
+        first = clamp(rescale((a + b) << 16, 2.0**-16 * 0.3), -128, 127).to(Scalar.INT8)
+        return rescale((first.to(Scalar.INT64) + a) << 16, 2.0**-16 * 0.3)
+
+    # Its result is checked, whether or not it is replaced.
+    _is_replaced(_kernel(total, Scalar.INT8, Scalar.INT8))
