@@ -532,7 +532,8 @@ def test_what_waits_ends_with_its_client(
         return
     wait_until(lambda: held.waiting == 0 and ring_count() == 0)
     thread.join(60)
-    assert isinstance(thread.error, DeadObject)
+    # A client that closes its connection may still get what runs in that moment.
+    assert isinstance(thread.error, DeadObject) or (gone == "client" and thread.error is None)
     gc.collect()
     assert not [each for each in gc.get_objects() if isinstance(each, NativeRing)]
 
@@ -556,6 +557,7 @@ def test_python_reports_what_is_wrong_with_what_has_waited(
     wait_until(lambda: server.handler.admission.calls == 0)
 
 
+@pytest.mark.timed
 def test_a_runner_that_hangs_is_replaced(server: DeviceServer, remote: RemoteDevice, held: HeldGate) -> None:
     """The client whose execution hangs is told; others go on meanwhile."""
     other = connect(str(server.address))
