@@ -1,4 +1,4 @@
-"""What must hold before systemd can run the service manager."""
+"""Checks what must hold before systemd can run the service manager."""
 
 import os
 import select

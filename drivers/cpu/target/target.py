@@ -52,7 +52,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
     @property
     def crosses_lines(self) -> bool:
-        """Whether every vector of an array that begins in a cache line ends in the next one."""
+        """True if every vector of an array that begins in a cache line ends in the next one."""
         return self.vector_bytes == _CACHE_LINE_BYTES
 
 

@@ -1,4 +1,4 @@
-"""What reflection describes of gRPC's own services, in both of its versions.
+"""Describes gRPC's own services for reflection, in both of its versions.
 
 Tools such as grpcurl ask by reflection for calls and messages, in version v1 first. The package for
 Python has only v1alpha, whose messages are the same.

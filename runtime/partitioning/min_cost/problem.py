@@ -108,7 +108,7 @@ class PlacementProblem:
 
     @cached_property
     def per_byte_between(self) -> Array:
-        """What a byte takes from one device to another one; nothing within a device."""
+        """Returns what a byte takes from one device to another one; nothing within a device."""
         found: Array = self.per_byte_out[:, None] + self.per_byte_in
         np.fill_diagonal(found, 0.0)
         return found

@@ -56,7 +56,7 @@ class RequestTimes:
 
 @dataclass(slots=True)
 class Statistics:
-    """What a version of a model has done. Several threads may count.
+    """Counts what a version of a model has done. Several threads may count.
 
     Attributes:
         last_ms: when the last request ended, in milliseconds since 1970.

@@ -4,7 +4,7 @@ A number is the sum of its parts: the nearest bfloat16 number, that of the diffe
 left. Infinities, NaN and numbers that would be rounded to infinity have only the first part.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -147,7 +147,6 @@ class PartWriter:
         code = Instructions(name for _, name in parameters)
         v = Vector(code, self._target, LANES)
         kind = v.type("float")
-        whole = code.value(f"and i64 %count, {-TILE_TERMS}")
 
         def write(first: str, masks: Sequence[str] | None) -> None:
             at = [
@@ -174,19 +173,13 @@ class PartWriter:
                 place = address(code, to, str(number * self._plan.part_bytes))
                 self._store(code, self._joined(v, low, high), place, masks)
 
-        with code.loop("0", whole, step=TILE_TERMS, may_be_empty=True) as loop:
-            write(loop.index, None)
-        if not self._plan.is_paired:
-            left = code.value(f"sub i64 %count, {whole}")
-            with code.when(code.value(f"icmp ne i64 {left}, 0")):
-                write(whole, [self._below(code, left, each * LANES, LANES) for each in range(2)])
+        self._write_all(code, write)
         return self._function(_PARTS_FUNCTION, parameters, code)
 
     def _zeros_function(self) -> str:
         """Returns the function that fills contiguous elements of all parts with zeros."""
         parameters = (("ptr", "%to"), ("i64", "%count"))
         code = Instructions(name for _, name in parameters)
-        whole = code.value(f"and i64 %count, {-TILE_TERMS}")
 
         def write(first: str, masks: Sequence[str] | None) -> None:
             to = address(code, "%to", multiple(code, first, HALF_BYTES))
@@ -194,13 +187,24 @@ class PartWriter:
                 place = address(code, to, str(number * self._plan.part_bytes))
                 self._store(code, "zeroinitializer", place, masks)
 
+        self._write_all(code, write)
+        return self._function(_ZEROS_FUNCTION, parameters, code)
+
+    def _write_all(self, code: Instructions, write: Callable[[str, Sequence[str] | None], None]) -> None:
+        """Writes the code for `%count` elements.
+
+        Args:
+            code: receives it.
+            write: writes the code for as many elements as a tile's row has, from one on; the masks
+                say which of them exist, None stands for all.
+        """
+        whole = code.value(f"and i64 %count, {-TILE_TERMS}")
         with code.loop("0", whole, step=TILE_TERMS, may_be_empty=True) as loop:
             write(loop.index, None)
         if not self._plan.is_paired:
             left = code.value(f"sub i64 %count, {whole}")
             with code.when(code.value(f"icmp ne i64 {left}, 0")):
                 write(whole, [self._below(code, left, each * LANES, LANES) for each in range(2)])
-        return self._function(_ZEROS_FUNCTION, parameters, code)
 
     def _below(self, code: Instructions, count: str, first: int, lanes: int) -> str:
         """Returns an i1 for each lane that is true if its number is less than a count."""
