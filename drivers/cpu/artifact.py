@@ -49,7 +49,8 @@ class ArtifactContents(Struct, frozen=True, kw_only=True):
 
     Attributes:
         codes: object code of the kernels, for `neurald.drivers.cpu.native.llvm.LoadedCode`.
-        step_program: the step program, see `neurald.drivers.cpu.native.thread_pool.StepProgram.stored`.
+        step_program: the step program, see
+            `neurald.drivers.cpu.native.thread_pool.StepProgram.stored`.
         opened: describes the step if lengths change while it runs; else None.
     """
 

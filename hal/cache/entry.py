@@ -3,8 +3,8 @@
     head                the installation's authentication code, the manifest, and the memories of
                         the artifact and its seal, except for large data
     data0, data1, …     `Artifact.data` of at least 64 KiB, in files of their own
-    witness             attestations of large data files (`neurald.hal.cache.file_attestation`), once
-                        those in the manifest no longer hold
+    witness             attestations of large data files (`neurald.hal.cache.file_attestation`),
+                        once those in the manifest no longer hold
 
 The manifest holds digests of all other content, the sizes of the memories, and the key of the
 entry. So any change, exchange, truncation or relocation is detected before use. It also attests

@@ -36,8 +36,8 @@ class CallsDirectly(Protocol):
         Returns:
             A function that runs the request; all outputs fit if it succeeds. Native code keeps the
                 GIL, so that no other thread of Python runs in the meantime, nor can cancel it. The
-                function keeps the request alive. Strings are stored in the array of their `StringMemory`. None if
-                executions take too long for that.
+                function keeps the request alive. Strings are stored in the array of their
+                `StringMemory`. None if executions take too long for that.
         """
         ...
 

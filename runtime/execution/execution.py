@@ -343,8 +343,8 @@ class Execution:
     def create_native_call(self) -> NativeCall | None:
         """Returns what native code runs to repeat the last computation, for processes that serve others.
 
-        The computation has succeeded, with the default settings. The arguments stay bound as long as
-        the result lives. None if only `compute` can repeat it.
+        The computation has succeeded, with the default settings. The arguments stay bound as long
+        as the result lives. None if only `compute` can repeat it.
         """
         computation = self._computation
         if computation is None or not self._reusable or not self._settings.are_default:

@@ -1,9 +1,9 @@
 """A client's end of a lane: runs a served model through shared memory.
 
 Inputs are copied to the lane's arena, where the model's process writes the outputs behind them.
-Large outputs are not copied: their arrays are on the arena's memory, in a region of their own, which
-is used again once no array of the application refers to it. If all regions are in use, outputs are
-copied out of one that is never lent.
+Large outputs are not copied: their arrays are on the arena's memory, in a region of their own,
+which is used again once no array of the application refers to it. If all regions are in use,
+outputs are copied out of one that is never lent.
 """
 
 import contextlib

@@ -5,8 +5,8 @@ service manager asks for each over a socket, and passes what will be its standar
 standard error and its breadcrumbs.
 
 The server itself runs no code of drivers, except of those that are part of neurald, and no threads
-of Python: each process enters its sandbox after it was forked. It is forked twice, so that it becomes
-a child of the nearest ancestor that takes orphans, which is the service manager.
+of Python: each process enters its sandbox after it was forked. It is forked twice, so that it
+becomes a child of the nearest ancestor that takes orphans, which is the service manager.
 """
 
 import contextlib

@@ -36,7 +36,8 @@ class _HealthWatch:
         self.send = send
         self.lock = threading.Lock()
         self.sent_state: int | None = None
-        # Whether a notifier will report the state that it finds then. Guarded by the lock of `Health`.
+        # Whether a notifier will report the state that it finds then. Guarded by the lock of
+        # `Health`.
         self.is_queued = False
 
 
@@ -56,7 +57,8 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         with self._lock:
             self._states[service] = state
             for watch in self._watches.values():
-                # Otherwise changes that come faster than notifications would queue up without limit.
+                # Otherwise changes that come faster than notifications would queue up without
+                # limit.
                 if watch.service == service and not watch.is_queued:
                     watch.is_queued = True
                     self._notifiers.submit(self._notify, watch)

@@ -106,8 +106,8 @@ def enter(
             restricted.
 
     Raises:
-        BadState: a part is missing and `mode` is FULL, the kernel refuses, or what the driver may write
-            to contains what it must not change.
+        BadState: a part is missing and `mode` is FULL, the kernel refuses, or what the driver may
+            write to contains what it must not change.
     """
     if mode is SandboxMode.OFF:
         return Sandbox(mode=mode)

@@ -1,8 +1,8 @@
 """Lookups of bytes in a table of 256 that is held in registers.
 
 Registers of 64 bytes are permuted by words of 16 bits. Those of 32 bytes are permuted in halves of
-16 bytes, each of which holds a sixteenth of the table: the lower four bits of an index choose a byte
-of each part, and the upper four bits choose among these bytes.
+16 bytes, each of which holds a sixteenth of the table: the lower four bits of an index choose a
+byte of each part, and the upper four bits choose among these bytes.
 """
 
 from collections.abc import Callable, Sequence

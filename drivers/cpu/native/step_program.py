@@ -17,9 +17,9 @@ Each chunk of a part is smaller than the one before. Its own thread claims the l
 the others claim the smallest one first. Threads of different speed thus finish together.
 
 If an execution has as many threads as there are cores, a worker stays on each core, since systems
-that wake many threads at once put some on the same core, and leave others idle for milliseconds. The
-worker of the owner's core does not help. If another program uses one of the cores again and again,
-workers may run on all of them from then on.
+that wake many threads at once put some on the same core, and leave others idle for milliseconds.
+The worker of the owner's core does not help. If another program uses one of the cores again and
+again, workers may run on all of them from then on.
 
 Workers poll the slots for a while, then each sleeps on its own futex. The owner of a shared call
 wakes the workers that may help.

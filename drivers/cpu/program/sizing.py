@@ -2,8 +2,8 @@
 
 A step's program calls such a function before the kernels and copies whose sizes depend on such
 lengths. It computes what they need from the current lengths and writes it to the memory of the
-step: the extents that kernels read, the numbers of work items, the addresses of parts of values, and
-the numbers of bytes that copies move. It may then set new lengths.
+step: the extents that kernels read, the numbers of work items, the addresses of parts of values,
+and the numbers of bytes that copies move. It may then set new lengths.
 
 Kernels are generated as if no length were 0 or 1. They are right for 1. Of an empty output nothing
 is computed, and where a kernel would read or divide by what is empty, the function refuses. A sum

@@ -17,7 +17,8 @@ the instruction cache, and the code of each phase is kept minimal.
 
 A function may contain the wait itself (`Source.waits`): it first requests constants, which never
 change, so that they are loaded while it waits. If constants do not stay in caches, phases may also
-fetch those of later ones, so that memory is busy while they compute; whether they do is an argument.
+fetch those of later ones, so that memory is busy while they compute; whether they do is an
+argument.
 
 The kernel's last two arguments are its synchronisation memory and the number of phases, to which
 `FETCHES` may be added. With no phases it only runs the barrier.

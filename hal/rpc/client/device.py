@@ -71,8 +71,8 @@ _T = TypeVar("_T")
 _LINK_S = 2.0
 _LINK_AGE_S = 60.0
 #: A daemon that did not answer for so long counts as silent. Further calls fail at once for
-#: `_RETRY_AFTER_S`, so that the following calls of the same task need not wait again, unless another
-#: process has taken its place.
+#: `_RETRY_AFTER_S`, so that the following calls of the same task need not wait again, unless
+#: another process has taken its place.
 _SILENCE_S = 0.5
 _RETRY_AFTER_S = 1.0
 #: How many daemons one call may be given to, each of which withdraws and is replaced by the next.

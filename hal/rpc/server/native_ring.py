@@ -216,7 +216,8 @@ class NativeRing:
         """Drops what a call needs; if it runs, its thread does that after it. Any thread may call.
 
         Args:
-            number: of the request. If another call of it is the present one, that is withdrawn, too.
+            number: of the request. If another call of it is the present one, that is withdrawn,
+                too.
             serial: of the call.
         """
         if self._withdraw_call(self._address + _call_offset(number)):

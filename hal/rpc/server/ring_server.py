@@ -70,8 +70,8 @@ from neurald.hal.validation.request_rules import validate_request
 
 logger = logging.getLogger(__name__)
 
-#: Native code only runs executions that use a processor for less. With longer ones, Python takes a small
-#: part of the time, and they wait in the same queue as all others.
+#: Native code only runs executions that use a processor for less. With longer ones, Python takes a
+#: small part of the time, and they wait in the same queue as all others.
 _MAX_NATIVE_S: Final = 0.01
 
 

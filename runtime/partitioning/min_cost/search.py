@@ -1,9 +1,9 @@
 """Finds the plan of least predicted cost for a graph.
 
 Plans of other policies and simple ones are predicted as well, so that what is found is never worse
-than any of them. Small graphs are searched by branch and bound. In larger ones all operations settle
-on devices at once (`relaxation`), which gives steps; the frontier search places these steps as
-wholes, and what it finds is improved by moving single steps to other devices while that helps.
+than any of them. Small graphs are searched by branch and bound. In larger ones all operations
+settle on devices at once (`relaxation`), which gives steps; the frontier search places these steps
+as wholes, and what it finds is improved by moving single steps to other devices while that helps.
 """
 
 import math

@@ -86,7 +86,8 @@ class RowWiseKernel(Struct, frozen=True, kw_only=True):
         return self.kernel.axes[-1].extent
 
 
-#: Results of a softmax with smaller exponents, below 1e-33, would be denormal if their sum is large.
+#: Results of a softmax with smaller exponents, below 1e-33, would be denormal if their sum is
+#: large.
 _MIN_EXPONENT = -76.0
 
 

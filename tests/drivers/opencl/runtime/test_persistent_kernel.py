@@ -95,8 +95,8 @@ def test_unsupported_devices() -> None:
 def test_the_kernel_computes_the_same_as_its_phases(times: int) -> None:
     """With a single work-group, which is resident on every device. It changes outputs only.
 
-    The second time, phases write what earlier ones of the same functions have written, and that of the
-    product waits by itself.
+    The second time, phases write what earlier ones of the same functions have written, and that of
+    the product waits by itself.
     """
     assert FACTS is not None
     bench = Bench(FACTS.handle)
