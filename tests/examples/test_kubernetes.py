@@ -13,9 +13,9 @@ from typer.main import get_command
 
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.cli import app
-from neurald.service.inference.server.metrics import metrics_text
-from neurald.service.inference.server.openapi import openapi_document
-from neurald.service.inference.server.request_budget import RequestBudget
+from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.http.metrics import metrics_text
+from neurald.service.inference.server.http.openapi import openapi_document
 
 yaml = pytest.importorskip("yaml", reason="reading YAML needs PyYAML, which mkdocs brings")
 

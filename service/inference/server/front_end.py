@@ -24,24 +24,24 @@ from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.repository.folders import Repository
-from neurald.service.inference.server.calls import Calls
-from neurald.service.inference.server.grpc_server import GrpcServer
-from neurald.service.inference.server.grpc_service import GRPC_HEADER_PREFIX, V2Service
-from neurald.service.inference.server.health import ReadinessHealth
+from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.admission.restrictions import Restrictions
+from neurald.service.inference.server.calls.calls import Calls
+from neurald.service.inference.server.calls.log_settings import LogSettings
+from neurald.service.inference.server.grpc.grpc_server import GrpcServer
+from neurald.service.inference.server.grpc.grpc_service import GRPC_HEADER_PREFIX, V2Service
+from neurald.service.inference.server.grpc.health import ReadinessHealth
+from neurald.service.inference.server.grpc.reflection import reflection_handlers
 from neurald.service.inference.server.lane_listener import LaneListener
-from neurald.service.inference.server.log_settings import LogSettings
-from neurald.service.inference.server.reflection import reflection_handlers
-from neurald.service.inference.server.region_calls import RegionCalls
-from neurald.service.inference.server.request_budget import RequestBudget
-from neurald.service.inference.server.restrictions import Restrictions
+from neurald.service.inference.server.regions.region_calls import RegionCalls
+from neurald.service.inference.server.regions.shared_memory import SharedMemoryRegions
 from neurald.service.inference.server.settings import ServiceSettings
-from neurald.service.inference.server.shared_memory import SharedMemoryRegions
-from neurald.service.inference.server.traces import RequestTraces
+from neurald.service.inference.server.tracing.traces import RequestTraces
 from neurald.service.manager.state import ServiceStatus
 from neurald.service.sandbox.temporary_directory import remove_abandoned
 
 if TYPE_CHECKING:
-    from neurald.service.inference.server.http_server import HttpServer
+    from neurald.service.inference.server.http.http_server import HttpServer
 
 logger = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ class FrontEnd:
         budget: RequestBudget,
         cleanup: contextlib.AsyncExitStack,
     ) -> None:
-        from neurald.service.inference.server.http_app import HttpApp
+        from neurald.service.inference.server.http.http_app import HttpApp
 
         settings = self._settings
         address = checked_address(settings.http, settings)
@@ -227,8 +227,8 @@ class FrontEnd:
     async def _serve_web(
         self, registry: Registry, budget: RequestBudget, cleanup: contextlib.AsyncExitStack
     ) -> None:
-        from neurald.service.inference.server.live_state import LiveState
-        from neurald.service.inference.server.web_app import WebApp
+        from neurald.service.inference.server.web.live_state import LiveState
+        from neurald.service.inference.server.web.web_app import WebApp
 
         settings = self._settings
         address = checked_address(settings.web, settings)
@@ -266,7 +266,7 @@ def _http_server(
     app: Any, listener: socket.socket, settings: ServiceSettings, connections: int
 ) -> "HttpServer":
     try:
-        from neurald.service.inference.server.http_server import HttpServer
+        from neurald.service.inference.server.http.http_server import HttpServer
     except ModuleNotFoundError as error:
         listener.close()
         raise UnavailableDevice(

@@ -11,7 +11,7 @@ from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.known_requests import KnownRequests
 from neurald.service.inference.protocol.messages import message_type
 from neurald.service.inference.protocol.tensors import InferenceRequest
-from neurald.service.inference.server.shared_memory import DIRECTORY, SharedMemoryRegions
+from neurald.service.inference.server.regions.shared_memory import DIRECTORY, SharedMemoryRegions
 
 KEY = f"neurald-known-{os.getpid()}"
 

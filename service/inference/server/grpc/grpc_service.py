@@ -22,11 +22,11 @@ from neurald.service.inference.protocol.grpc_encoding import (
 from neurald.service.inference.protocol.known_requests import KnownRequests
 from neurald.service.inference.protocol.messages import SERVICE, message_type
 from neurald.service.inference.protocol.tensors import InferenceRequest
-from neurald.service.inference.server.calls import Calls, model_parameters
-from neurald.service.inference.server.grpc_server import DirectMethod, ServerCall, WillWait
-from neurald.service.inference.server.region_calls import RegionCalls
-from neurald.service.inference.server.request_budget import RequestBudget
-from neurald.service.inference.server.restrictions import Restrictions
+from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.admission.restrictions import Restrictions
+from neurald.service.inference.server.calls.calls import Calls, model_parameters
+from neurald.service.inference.server.grpc.grpc_server import DirectMethod, ServerCall, WillWait
+from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from support.inference.serving import Serving
 
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.tensors import Parameter
-from neurald.service.inference.server.shared_memory import DIRECTORY, SharedMemoryRegions
+from neurald.service.inference.server.regions.shared_memory import DIRECTORY, SharedMemoryRegions
 
 grpc = pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
 http = pytest.importorskip("tritonclient.http")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.server.request_budget import RequestBudget
+from neurald.service.inference.server.admission.request_budget import RequestBudget
 
 _COUNTERS: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = (
     (

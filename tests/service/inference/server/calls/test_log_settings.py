@@ -8,7 +8,7 @@ from support.inference import zoo
 from support.inference.serving import Serving
 
 from neurald.service.inference.protocol.errors import ServiceError
-from neurald.service.inference.server.log_settings import LogSettings
+from neurald.service.inference.server.calls.log_settings import LogSettings
 from neurald.service.logs.formatters import TextFormatter
 
 DEFAULTS = {

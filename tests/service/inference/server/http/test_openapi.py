@@ -13,7 +13,7 @@ import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
 
-from neurald.service.inference.server.openapi import openapi_document
+from neurald.service.inference.server.http.openapi import openapi_document
 
 #: With the names of models, most requests reach one; without, names are made up.
 _NAMES = """

@@ -10,7 +10,7 @@ from support.inference.serving import Serving
 
 from neurald.hal.errors import BadData, BadState
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.server.restrictions import Restrictions
+from neurald.service.inference.server.admission.restrictions import Restrictions
 
 pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 import tritonclient.grpc as triton_grpc

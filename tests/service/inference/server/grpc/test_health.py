@@ -11,8 +11,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from support.inference.silent_client import begin_call
 
 from neurald.service.inference.protocol.messages import SERVICE
-from neurald.service.inference.server.grpc_server import GrpcServer
-from neurald.service.inference.server.health import ReadinessHealth
+from neurald.service.inference.server.grpc.grpc_server import GrpcServer
+from neurald.service.inference.server.grpc.health import ReadinessHealth
 
 Status = health_pb2.HealthCheckResponse
 Request = health_pb2.HealthCheckRequest

@@ -3,7 +3,7 @@
 import pytest
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.server.trace_settings import TraceSettings
+from neurald.service.inference.server.tracing.trace_settings import TraceSettings
 from neurald.service.manager.service_configuration import TraceConfiguration
 
 

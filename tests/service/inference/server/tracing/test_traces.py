@@ -12,8 +12,8 @@ from support.inference.serving import Serving
 from support.waiting import wait_until
 
 from neurald.service.inference.protocol.tensors import Bytes, InferenceRequest, InputTensor
-from neurald.service.inference.server import traces
-from neurald.service.inference.server.traces import RequestTraces
+from neurald.service.inference.server.tracing import traces
+from neurald.service.inference.server.tracing.traces import RequestTraces
 from neurald.service.manager.service_configuration import TraceConfiguration
 
 pytest.importorskip("tritonclient.http", reason="the group test is not installed")

@@ -27,7 +27,7 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.explain.html import page_policy, render_page
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.protocol.errors import ServiceError
-from neurald.service.inference.server.live_state import LiveState
+from neurald.service.inference.server.web.live_state import LiveState
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ def _is_numeric(host: str) -> bool:
 
 
 def _file(name: str) -> str:
-    return files("neurald.service.inference.server").joinpath("web", name).read_text(encoding="utf-8")
+    return files("neurald.service.inference.server.web").joinpath(name).read_text(encoding="utf-8")
 
 
 def _html(content: bytes, policy: str) -> Answer:

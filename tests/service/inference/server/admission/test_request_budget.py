@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.server.request_budget import RequestBudget
+from neurald.service.inference.server.admission.request_budget import RequestBudget
 
 
 def test_requests_beyond_the_limit_are_refused() -> None:

@@ -27,13 +27,13 @@ from neurald.service.inference.protocol.json_encoding import (
 )
 from neurald.service.inference.protocol.messages import as_json
 from neurald.service.inference.protocol.tensors import quoted
-from neurald.service.inference.server.calls import Calls, parse_json_parameters
-from neurald.service.inference.server.compression import chosen_encoding, compressed
-from neurald.service.inference.server.metrics import metrics_text
-from neurald.service.inference.server.openapi import openapi_document
-from neurald.service.inference.server.region_calls import RegionCalls
-from neurald.service.inference.server.request_budget import RequestBudget
-from neurald.service.inference.server.restrictions import Restrictions
+from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.admission.restrictions import Restrictions
+from neurald.service.inference.server.calls.calls import Calls, parse_json_parameters
+from neurald.service.inference.server.http.compression import chosen_encoding, compressed
+from neurald.service.inference.server.http.metrics import metrics_text
+from neurald.service.inference.server.http.openapi import openapi_document
+from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from neurald.service.inference.server.calls import Calls
-from neurald.service.inference.server.direct_run import DirectRun
-from neurald.service.inference.server.grpc_server import ServerCall
+from neurald.service.inference.server.calls.calls import Calls
+from neurald.service.inference.server.calls.direct_run import DirectRun
+from neurald.service.inference.server.grpc.grpc_server import ServerCall
 
 REQUEST: Any = SimpleNamespace(release=lambda: None)
 TRACES: Any = SimpleNamespace(settings=SimpleNamespace(is_on=False))

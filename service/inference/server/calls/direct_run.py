@@ -8,7 +8,7 @@ from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.job import InferenceJob
 from neurald.service.inference.models.served_version import Encode, ServedVersion
 from neurald.service.inference.protocol.tensors import InferenceRequest
-from neurald.service.inference.server.traces import RequestTrace, RequestTraces
+from neurald.service.inference.server.tracing.traces import RequestTrace, RequestTraces
 
 
 class DirectRun:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from neurald.service.inference.server.http_app import CHUNKS
+from neurald.service.inference.server.http.http_app import CHUNKS
 
 #: The largest head of a request, and how long it may take to arrive.
 MAX_HEAD_BYTES: Final = 16 << 10

@@ -11,7 +11,7 @@ import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
 
-from neurald.service.inference.server.compression import chosen_encoding, compressed
+from neurald.service.inference.server.http.compression import chosen_encoding, compressed
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 PROGRAM = Path(__file__).with_name("client.mjs")
 #: The packages are installed once for all runs on this machine.
 _PACKAGES = ("@grpc/grpc-js@1.14", "@grpc/proto-loader@0.8")

@@ -15,10 +15,10 @@ from neurald.service.inference.protocol.messages import message_type
 from neurald.service.inference.protocol.regions import NoRegions, RegionTable
 from neurald.service.inference.protocol.tensors import InferenceRequest, Parameter, quoted
 from neurald.service.inference.repository.model_config import PLATFORM
-from neurald.service.inference.server.direct_run import DirectRun
-from neurald.service.inference.server.log_settings import LogSettings
-from neurald.service.inference.server.trace_settings import Changes
-from neurald.service.inference.server.traces import RequestTraces
+from neurald.service.inference.server.calls.direct_run import DirectRun
+from neurald.service.inference.server.calls.log_settings import LogSettings
+from neurald.service.inference.server.tracing.trace_settings import Changes
+from neurald.service.inference.server.tracing.traces import RequestTraces
 
 NAME: Final = "neurald"
 EXTENSIONS: Final = (

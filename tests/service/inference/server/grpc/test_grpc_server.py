@@ -13,7 +13,7 @@ import pytest
 from support.inference.silent_client import begin_call
 from support.waiting import wait_until
 
-from neurald.service.inference.server.grpc_server import DirectMethod, GrpcServer, ServerCall, WillWait
+from neurald.service.inference.server.grpc.grpc_server import DirectMethod, GrpcServer, ServerCall, WillWait
 
 
 class Echo:

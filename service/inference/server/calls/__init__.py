@@ -1,0 +1,1 @@
+"""What clients may call, whichever transport they use."""

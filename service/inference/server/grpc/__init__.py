@@ -1,0 +1,1 @@
+"""The V2 protocol over gRPC: the server, its service, health and reflection."""
