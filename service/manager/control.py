@@ -1,11 +1,15 @@
 """The conversation of operators' commands with the service manager.
 
 The manager listens at `manager.sock` beside its drivers' sockets. A client sends one request as a
-line of JSON, gets one reply in the same form, and the connection ends.
+line of JSON, gets its reply in the same form, and the connection ends. Only the request for a restart
+may have two replies.
 """
 
+import contextlib
+import errno
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -32,7 +36,10 @@ class StatusRequest(msgspec.Struct, frozen=True, tag="status"):
 
 
 class RestartRequest(msgspec.Struct, frozen=True, tag="restart"):
-    """Asks for the restart of a driver; the reply is a `Done`."""
+    """Asks for the restart of a driver.
+
+    The reply is a `Done`. If it has a `within_s`, another `Done` follows when the restart has ended.
+    """
 
     driver: str
 
@@ -65,10 +72,14 @@ class Done(msgspec.Struct, frozen=True):
     """The reply to a request.
 
     Attributes:
-        refusal: why it was refused; empty if it was not.
+        refusal: why it was refused, or failed; empty if it was not.
+        text: what came of it, for people.
+        within_s: another reply follows within so many seconds; 0 if this is the last one.
     """
 
     refusal: str = ""
+    text: str = ""
+    within_s: float = 0.0
 
 
 Request = StatusRequest | RestartRequest | ForgiveRequest
@@ -92,20 +103,26 @@ def manager_status(*, system: bool = False) -> ManagerStatus:
     return _ask(StatusRequest(), ManagerStatus, system=system)
 
 
-def restart_driver(name: str, *, system: bool = False) -> None:
-    """Asks a service manager to restart a driver.
+def restart_driver(name: str, *, system: bool = False, waits: bool = True) -> str:
+    """Asks a service manager to restart a driver; returns what came of it, for people.
 
     Args:
         name: of the driver.
         system: see `control_path`.
+        waits: whether to wait until the new process serves.
 
     Raises:
         UnavailableDevice: no service manager runs.
-        BadState: the manager refuses; the message says why.
+        BadState: the manager refuses, or the new process does not become ready; the message says
+            why.
     """
-    refusal = _ask(RestartRequest(name), Done, system=system).refusal
-    if refusal:
-        raise BadState(refusal)
+    with _asked(RestartRequest(name), system=system) as replies:
+        done = replies.next(Done)
+        if done.within_s and waits and not done.refusal:
+            done = replies.next(Done, within_s=done.within_s + _TIMEOUT_S)
+    if done.refusal:
+        raise BadState(done.refusal)
+    return done.text
 
 
 def forgive_patterns(driver: str, pattern: str, *, system: bool = False) -> tuple[str, ...]:
@@ -148,7 +165,47 @@ def _remedy(path: Path) -> str:
     return "`neurald serve --system` starts one, and `systemctl status neurald` shows the state of its unit"
 
 
-def _ask(request: Request, kind: type[_Reply], *, system: bool) -> _Reply:
+class _Replies:
+    """The replies of a service manager to one request.
+
+    Args:
+        connection: to the manager.
+        path: of its socket.
+    """
+
+    def __init__(self, connection: socket.socket, path: Path) -> None:
+        self._connection = connection
+        self._file = connection.makefile("rb")
+        self._path = path
+
+    def next(self, kind: type[_Reply], *, within_s: float = _TIMEOUT_S) -> _Reply:
+        """Returns the next reply.
+
+        Raises:
+            OSError: there is none.
+            BadState: it is not understood.
+        """
+        self._connection.settimeout(within_s)
+        reply = self._file.readline(_MAX_REPLY_BYTES)
+        if not reply:
+            raise ConnectionResetError(errno.ECONNRESET, "it has ended the connection")
+        try:
+            return msgspec.json.decode(reply, type=kind)
+        except DECODE_ERRORS as error:
+            raise BadState(f"the service manager at {self._path} is of another version: {error}") from None
+
+    def close(self) -> None:
+        """Ends the conversation."""
+        self._file.close()
+
+
+@contextlib.contextmanager
+def _asked(request: Request, *, system: bool) -> Iterator[_Replies]:
+    """Sends a request to a service manager, and reads its replies during the block.
+
+    Raises:
+        UnavailableDevice: none runs, or it does not answer.
+    """
     path = control_path(system=system)
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -157,17 +214,18 @@ def _ask(request: Request, kind: type[_Reply], *, system: bool) -> _Reply:
             require_trusted(connection, path)
             require_running(peer_of(connection).process, f"the service manager at {path}")
             connection.sendall(msgspec.json.encode(request) + b"\n")
-            with connection.makefile("rb") as file:
-                reply = file.readline(_MAX_REPLY_BYTES)
+            with contextlib.closing(_Replies(connection, path)) as replies:
+                yield replies
     except TimeoutError:
         raise UnavailableDevice(
-            f"the service manager at {path} does not answer within {_TIMEOUT_S:g} s; its log may say why"
+            f"the service manager at {path} does not answer in time; its log may say why"
         ) from None
     except OSError as error:
         raise UnavailableDevice(
             f"no service manager answers at {path} ({error.strerror or error}); {_remedy(path)}"
         ) from None
-    try:
-        return msgspec.json.decode(reply, type=kind)
-    except DECODE_ERRORS as error:
-        raise BadState(f"the service manager at {path} is of another version: {error}") from None
+
+
+def _ask(request: Request, kind: type[_Reply], *, system: bool) -> _Reply:
+    with _asked(request, system=system) as replies:
+        return replies.next(kind)

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -385,10 +385,10 @@ class Manager:
             connection = writer.get_extra_info("socket")
             async with asyncio.timeout(_REQUEST_S):
                 line = await reader.readline()
-            answer = self._answer(line, may_control=may_control(connection))
-            writer.write(msgspec.json.encode(answer) + b"\n")
-            async with asyncio.timeout(_REQUEST_S):
-                await writer.drain()
+            async for answer in self._answers(line, may_control=may_control(connection)):
+                writer.write(msgspec.json.encode(answer) + b"\n")
+                async with asyncio.timeout(_REQUEST_S):
+                    await writer.drain()
 
     def _forgive(self, request: ForgiveRequest) -> Forgiven:
         known = self._configuration.drivers.get(request.driver)
@@ -398,30 +398,38 @@ class Manager:
         except BadState as error:
             return Forgiven(refusal=str(error))
 
-    def _answer(self, line: bytes, *, may_control: bool) -> msgspec.Struct:
+    async def _answers(self, line: bytes, *, may_control: bool) -> AsyncIterator[msgspec.Struct]:
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
         except DECODE_ERRORS as error:
-            return Done(f"the request is not understood: {error}")
+            yield Done(f"the request is not understood: {error}")
+            return
         if isinstance(request, StatusRequest):
-            return self.status() if may_control else _for_clients(self.status())
-        if not may_control:
+            yield self.status() if may_control else _for_clients(self.status())
+        elif not may_control:
             # `Forgiven` has the same field.
-            return Done(
+            yield Done(
                 f"permission denied: only {described_user(os.geteuid())} and root may control the service manager"
             )
-        if isinstance(request, ForgiveRequest):
-            return self._forgive(request)
-        driver = self._drivers.get(request.driver)
-        if driver is None:
-            return Done(
+        elif isinstance(request, ForgiveRequest):
+            yield self._forgive(request)
+        elif (driver := self._drivers.get(request.driver)) is None:
+            yield Done(
                 f"there is no driver {request.driver!r}; there are {', '.join(self._drivers) or 'none'}"
             )
-        try:
-            driver.restart()
-        except OSError as error:
-            return Done(f"{request.driver}: its process could not be started: {error.strerror or error}")
-        return Done()
+        else:
+            outcome = driver.restart()
+            if not outcome.done():
+                within_s = driver.restart_s
+                yield Done(within_s=within_s)
+                await asyncio.wait((outcome,), timeout=within_s)
+            yield (
+                outcome.result()
+                if outcome.done()
+                else Done(
+                    f"{driver.name}: its new process has neither become ready nor ended; `neurald status` shows its state"
+                )
+            )
 
 
 def _for_clients(status: ManagerStatus) -> ManagerStatus:

@@ -20,7 +20,9 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
+from neurald.service.manager.awaited_restart import AwaitedRestart
 from neurald.service.manager.configuration import DriverSettings
+from neurald.service.manager.control import Done
 from neurald.service.manager.driver_launcher import DriverLauncher
 from neurald.service.manager.driver_process import DriverProcess
 from neurald.service.manager.restart_policy import RestartPolicy
@@ -105,6 +107,9 @@ class SupervisedDriver:
         self._starts = self._deaths = self._quarantines = self._refusals = 0
         self._metrics: DriverMetrics | None = None
         self._end_reason = ""
+        self._restart = AwaitedRestart(name)
+        #: Whether the process that starts just now has settings or a version of before.
+        self._is_outdated = False
         #: Why the successor is ended.
         self._next_reason = ""
         #: Whether no process is about to end, by itself or because it hangs.
@@ -169,6 +174,7 @@ class SupervisedDriver:
         self._is_closing = True
         self._closing_reason = reason
         self._timers.cancel_all()
+        self._restart.failed(reason)
         self._refuse(reason)
         self._drop_spare()
         if self._process is not None or self._next is not None:
@@ -186,15 +192,21 @@ class SupervisedDriver:
         self._spare.kill()
         self._launcher.drop()
 
-    def restart(self, settings: DriverSettings | None = None, sharing: Sharing | None = None) -> None:
+    def restart(
+        self, settings: DriverSettings | None = None, sharing: Sharing | None = None
+    ) -> "asyncio.Future[Done]":
         """Replaces its process by a new one without a gap, and forgets its deaths.
 
         The process that runs stays until the new one is ready, and for good if that does not
-        become ready. A driver that does not run only leaves quarantine or its pause.
+        become ready. A process that starts just now is replaced once it is ready. A driver that does
+        not run only leaves quarantine or its pause.
 
         Args:
             settings: new settings; None for no change.
             sharing: whom it serves from now on; None for no change.
+
+        Returns:
+            What comes of it.
         """
         if settings is not None:
             self.settings = settings
@@ -205,17 +217,47 @@ class SupervisedDriver:
         # It has the settings and the modules of before.
         self._spare.drop()
         self._launcher.configure(self.settings, self.sharing)
+        outcome = self._restart.outcome()
         if self._end_reason:
-            return  # its end follows at once
-        if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
+            self._restart.succeeded("its process ends just now, and the next one is a new one")
+        elif self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._timers.cancel("pause")
             self._is_unable = False
             self._enter(DriverState.STOPPED, "an operator restarted it")
             self._start_for_other_hosts()
         elif self._state is DriverState.STOPPED:
             self._start_for_other_hosts()
-        elif self._state is DriverState.READY and self._next is None:
+        elif self._state is DriverState.STARTING or self._next is not None:
+            self._is_outdated = True
+        elif self._state is DriverState.READY:
+            self._replace()
+        if self._process is None:
+            self._restart.succeeded("it does not run, and starts at its next connection")
+        return outcome
+
+    @property
+    def restart_s(self) -> float:
+        """How long a restart may take that was begun just now."""
+        first_s = self.settings.start_s if self._state is DriverState.STARTING else self.settings.update_s
+        return first_s + self.settings.update_s + _STOP_SLACK_S
+
+    def _replace(self) -> None:
+        """Starts the successor of its process."""
+        self._is_outdated = False
+        try:
             self._next = self._begun(self._create_process(), self.settings.update_s)
+        except OSError as error:
+            self._stays(f"its process could not be started: {error.strerror or error}")
+
+    def _stays(self, reason: str) -> None:
+        """Says why its process was not replaced."""
+        consequence = "; the old one stays" if self._process is not None else ""
+        self._log(f"{reason}{consequence}", logging.WARNING)
+        self._reason = reason
+        if self._is_outdated and self._state is DriverState.READY:
+            self._replace()
+        else:
+            self._restart.failed(f"{reason}{consequence}")
 
     def _start_for_other_hosts(self) -> None:
         if self.settings.listen:
@@ -322,6 +364,7 @@ class SupervisedDriver:
 
     def _start(self) -> None:
         self._timers.cancel("pause")
+        self._is_outdated = False
         self._answer = self._loop.create_future()
         self._enter(DriverState.STARTING)
         if not self._launcher.is_current:
@@ -381,6 +424,10 @@ class SupervisedDriver:
         if self.settings.spare:
             self._timers.arm("spare", _SPARE_AFTER_S, self._prepare_spare)
         self._give(READY_LINE)
+        if self._is_outdated:
+            self._replace()
+        else:
+            self._restart.succeeded(f"process {process.pid} serves")
 
     def _prepare_spare(self) -> None:
         try:
@@ -431,6 +478,7 @@ class SupervisedDriver:
                 self._leave(each)
         self._refuse(reason)
         self._enter(DriverState.DRAINING, reason)
+        self._restart.succeeded(f"it stops, since {reason}")
 
     async def _follow(self, process: DriverProcess) -> None:
         """Takes the place of a process that somebody else has told to stop."""
@@ -509,10 +557,7 @@ class SupervisedDriver:
             self._next = None
             end = self._next_reason or process.exit_text or process.failure
             self._next_reason = ""
-            self._log(
-                f"the new process ended before it was ready ({end}); the old one stays", logging.WARNING
-            )
-            self._reason = f"a new process ended before it was ready ({end})"
+            self._stays(f"a new process ended before it was ready ({end})")
         else:
             self._process = None
             self._end_is_over.set()
@@ -573,6 +618,8 @@ class SupervisedDriver:
             has_clients = self._sessions > 0 or bool(self.settings.listen)
             self._timers.arm("pause", pause_s, lambda: self._run(self._resume(reason, starts=has_clients)))
         self._sessions = 0
+        if self._next is None:
+            self._restart.failed(self._reason)
         self._give(self._refusal_of_death(self._reason))
         self._run(self._stand_in())
 

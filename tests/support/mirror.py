@@ -512,6 +512,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/cli/restart.py": "tests/service/manager/test_manager.py",
     "service/cli/serve.py": "tests/service/manager/test_manager.py",
     "service/cli/status.py": "tests/service/manager/test_manager.py",
+    "service/manager/awaited_restart.py": "tests/service/manager/test_supervised_driver.py",
     "service/daemon/socket_files.py": "tests/service/daemon/test_daemon.py",
     "service/manager/control.py": "tests/service/manager/test_manager.py",
     "service/manager/standby_socket.py": "tests/service/manager/test_manager.py",

@@ -213,7 +213,9 @@ def test_a_driver_that_cannot_start_is_quarantined_until_an_operator_restarts_it
         connected(managed)
     assert managed.status().starts == 5
     managed.behaviour.write_text("")
-    assert managed.command("restart", "adder").returncode == 0
+    assert managed.command("restart", "adder").stdout == (
+        "adder: it does not run, and starts at its next connection\n"
+    )
     assert managed.status().state is DriverState.STOPPED
     assert not managed.status().is_unable
     assert add(connected(managed), 1) == 2
@@ -283,8 +285,10 @@ def test_a_restart_leaves_no_gap(managed: Managed) -> None:
     user.start()
     wait_until(lambda: calls > 3)
     for number in (2, 3):
-        assert managed.command("restart", "adder").returncode == 0
-        _wait_for_process(managed, number)
+        said = managed.command("restart", "adder").stdout
+        assert len(managed.starts) == number
+        assert said == f"adder: process {managed.starts[-1]} serves\n"
+        assert managed.status().process == managed.starts[-1]
         _wait_for_calls(lambda: calls)
     done.set()
     user.join()
@@ -307,8 +311,12 @@ def test_a_new_process_that_does_not_become_ready_changes_nothing(managed: Manag
     device = connected(managed)
     assert add(device, 1) == 2
     managed.behaviour.write_text("fail")
-    assert managed.command("restart", "adder").returncode == 0
+    begun = managed.command("restart", "adder", "--no-wait")
+    assert (begun.returncode, begun.stdout) == (0, "")
     wait_until(lambda: "the old one stays" in managed.log)
+    failed = managed.command("restart", "adder")
+    assert failed.returncode == 1
+    assert "adder: a new process ended before it was ready (status 1); the old one stays" in failed.stderr
     status = managed.status()
     assert (status.state, status.process) == (DriverState.READY, managed.starts[0])
     assert add(device, 1) == 2

@@ -38,6 +38,9 @@ class _Process:
         self.end = DriverEnd(status=-9)
         self.deeds: list[str] = []
 
+    def begin(self) -> None:
+        self.ready_s = None
+
     def kill_later(self, within_s: float) -> None:
         self.deeds.append(f"kill after {within_s:g} s")
 
@@ -194,6 +197,81 @@ def test_why_a_new_process_was_given_up_is_not_said_of_later_ones(
         assert driver.status().reason == "a new process ended before it was ready (signal SIGKILL)"
         driver._timers.cancel_all()
         for each in (late, later):
+            os.close(each.breadcrumbs)
+
+    with_driver(folder, test)
+
+
+def successors(driver: SupervisedDriver, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The processes that a driver creates from now on."""
+    created: list[Any] = []
+
+    def create() -> Any:
+        created.append(_Process(2000 + len(created)))
+        return created[-1]
+
+    monkeypatch.setattr(driver, "_create_process", create)
+    return created
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_restart_meanwhile_replaces_what_is_about_to_serve(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, ends: bool
+) -> None:
+    """What starts already has the settings, and perhaps the version, of before."""
+
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        created = successors(driver, monkeypatch)
+        both = driver.restart(), driver.restart(DriverSettings(driver="adder", drain_s=2.0, spare=False))
+        assert len(created) == 1
+        if ends:
+            driver._ended(created[0])
+        else:
+            driver._became_ready(created[0])
+        assert len(created) == 2
+        assert not any(each.done() for each in both)
+        driver._became_ready(created[1])
+        assert [each.result().text for each in both] == ["adder: process 2001 serves"] * 2
+        assert len(created) == 2
+        driver._timers.cancel_all()
+        for each in created:
+            os.close(each.breadcrumbs)
+
+    with_driver(folder, test)
+
+
+def test_one_that_starts_is_replaced_when_it_is_ready(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        created = successors(driver, monkeypatch)
+        process.ready_s = None
+        driver._state = DriverState.STARTING
+        outcome = driver.restart(DriverSettings(driver="adder", drain_s=2.0, spare=False))
+        assert not created
+        driver._became_ready(process)
+        driver._ended(created[0])
+        assert outcome.result().refusal == (
+            "adder: a new process ended before it was ready (signal SIGKILL); the old one stays"
+        )
+        driver._timers.cancel_all()
+        os.close(created[0].breadcrumbs)
+
+    with_driver(folder, test)
+
+
+def test_what_comes_of_a_restart_is_told_in_each_state(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        created = successors(driver, monkeypatch)
+        outcome = driver.restart()
+        await driver._retire("it had no clients")
+        assert outcome.result().text == "adder: it stops, since it had no clients"
+        assert driver.restart().result().text == "adder: it does not run, and starts at its next connection"
+        driver._process, driver._state = driver._create_process(), DriverState.STARTING
+        created[1].begin()
+        outcome = driver.restart()
+        driver._ended(created[1])
+        assert outcome.result().refusal.startswith("adder: it did not become ready (signal SIGKILL)")
+        driver._timers.cancel_all()
+        for each in created:
             os.close(each.breadcrumbs)
 
     with_driver(folder, test)
