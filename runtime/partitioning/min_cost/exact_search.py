@@ -1,23 +1,44 @@
-"""Finds the choice of least predicted cost of a small graph: branch and bound.
+"""Finds the choice of least predicted cost of a small graph.
 
-Operations are placed one after another. A part of a choice is given up when no completion can be
-better than the best choice so far, for either of two reasons. The path: an operation is finished no
-sooner than the launch of a step, the operations before it and the transfers between them take, and
-what follows it takes at least the shortest way to the end. The load: a device takes at least the
-sum of what it has to run, and all devices together at least the sum over all operations, each where
-it is cheapest. Neither bound ever exceeds the prediction, so what is found is optimal, unless the
-search is ended by its limit.
+A plan is built as it would run: one step after another, in the order in which the queues of devices
+are drained (`PlacementProblem.drained`). An operation gets a device as soon as all that it reads is
+written. What is known between two steps is a *state*: which operations are done, the devices of
+those that are ready, when each device is free, and when the inputs of the others are there. Nothing
+else matters for what follows. So of two states that differ in times only, the one that is nowhere
+earlier is given up.
+
+A part of a plan is given up, too, if no completion can be better than the best choice so far, for
+one of three reasons. The load: for any weights of the devices, which add up to 1, the end of a plan
+is no earlier than the weighted mean of the times at which its devices are free, and what is left
+adds to it at least its weighted cost where that is least. The queue: the next step of a device
+takes all operations that are ready for it. The path: what is left of a path takes at least the
+shortest way to its end. None of these bounds exceeds the prediction, so what is found is optimal,
+unless the search is ended by its limit.
+
+What moving a value out of its device costs depends on who reads it later. So it is decided when its
+writer is placed: either it is moved, or its readers have to run on the same device.
 """
 
 import math
-from typing import Final
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import count
+from operator import le
+from typing import Final, TypeAlias
 
+from msgspec import Struct
+
+from neurald.runtime.partitioning.min_cost.lower_bounds import LowerBounds, bits
 from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem
 
-#: How many parts of choices are looked at before the best one so far is taken.
-MAX_NODES: Final = 10_000
+#: How many devices of operations are tried before the best choice so far is taken.
+MAX_NODES: Final = 60_000
 #: Choices must be better by more than rounding.
 _TOLERANCE: Final = 1e-12
+
+#: What makes two states differ in times only.
+_Key: TypeAlias = tuple[object, ...]
+_Times: TypeAlias = tuple[float, ...]
 
 
 def search(
@@ -31,149 +52,376 @@ def search(
         best_cost: its predicted cost, or that of a better plan of the same choice.
         max_nodes: when to give up.
     """
-    return _BranchAndBound(problem, best, best_cost, max_nodes).run()
+    return _Search(problem, best, best_cost, max_nodes).run()
 
 
-class _BranchAndBound:
-    """One search."""
+class _State(Struct, frozen=True):
+    """What is known between two steps; sets of operations are bits.
+
+    Attributes:
+        bound: what a plan that contains these steps takes at least.
+        key, times: see `_Search._is_dominated`.
+        done: the operations of the steps so far.
+        queues: by device, the ready operations.
+        free: by device, when its steps end.
+        ready: by operation, when what it reads is written.
+        choice: the device of each operation that is done or ready.
+        allowed: by operation, its possible devices.
+        total: what all steps take.
+        left: see `_Search`.
+    """
+
+    bound: float
+    key: _Key
+    times: _Times
+    done: int
+    queues: list[int]
+    free: list[float]
+    ready: list[float]
+    choice: Choice
+    allowed: list[int]
+    total: float
+    left: list[float]
+
+
+class _Step(Struct, frozen=True):
+    """A step that is being formed.
+
+    Attributes:
+        device: that runs it.
+        start: when it begins.
+        overhead: its launch and its transfers.
+        own: what its operations take.
+        operations: that are in it so far.
+        moved: the values that are moved to its device.
+    """
+
+    device: int
+    start: float
+    overhead: float
+    own: float
+    operations: int
+    moved: int
+
+
+class _Search:
+    """One search.
+
+    The attributes that are not explained here are those of the state that is being continued.
+
+    Attributes:
+        _left: by weights of the bound, the weighted cost of all operations that are in no finished
+            step, on their devices, or where it is least.
+    """
 
     def __init__(self, problem: PlacementProblem, best: Choice, best_cost: float, max_nodes: int) -> None:
         self._problem = problem
         self._best = best
         self._best_cost = best_cost
-        self._left = max_nodes
-        self._indexes = range(problem.device_count + 1)
-        self._options = [[d for d in self._indexes if costs[d] < math.inf] for costs in problem.costs]
-        self._width = len({device for options in self._options for device in options})
-        self._cheapest = [0.0] * (problem.count + 1)
-        for position in reversed(range(problem.count)):
-            self._cheapest[position] = self._cheapest[position + 1] + min(problem.costs[position])
-        self._tails = self._shortest_tails()
+        self._nodes_left = max_nodes
+        self._is_sequential = problem.is_sequential
+        self._bounds = bounds = LowerBounds(problem)
+        self._launches = problem.launches
+        self._interpreter = problem.device_count
+        self._written, self._readers = bounds.written, bounds.readers
+        self._all = (1 << problem.count) - 1
+        self._into: list[list[tuple[int, int, list[float]]]] = [[] for _ in range(problem.count)]
+        self._out: list[list[tuple[list[int], list[float]]]] = [[] for _ in range(problem.count)]
+        #: The operations whose devices matter to their readers.
+        self._known = 0
+        if problem.has_transfers:
+            self._collect_transfers()
+        self._order = [-min(costs) for costs in problem.costs].__getitem__
+        #: The states to continue, those first that are nearly complete for their bounds.
+        self._open: list[tuple[float, int, _State]] = []
+        self._number = count()
+        self._times_of: dict[_Key, list[_Times]] = {}
+        self._done = 0
+        self._queues = [0] * (problem.device_count + 1)
+        self._free = [0.0] * (problem.device_count + 1)
+        self._ready = [0.0] * problem.count
+        self._choice: Choice = [0] * problem.count
+        self._allowed = list(bounds.options)
+        self._total = 0.0
+        self._left = list(bounds.all_left)
 
-    def _shortest_tails(self) -> list[list[float]]:
-        """Returns for each operation and device what at least follows its end."""
-        problem = self._problem
-        tails = [[0.0] * len(self._indexes) for _ in range(problem.count)]
-        for position in reversed(range(problem.count)):
-            for device in self._options[position]:
-                longest = 0.0
-                for number in problem.writes[position]:
-                    value = problem.values[number]
-                    if value.is_output:
-                        longest = max(longest, value.out[device])
-                    for reader in value.readers:
-                        longest = max(
-                            longest,
-                            min(
-                                problem.costs[reader][target]
-                                + tails[reader][target]
-                                + (
-                                    0.0
-                                    if target == device
-                                    else value.out[device] + value.into[target] + problem.launches[target]
-                                )
-                                for target in self._options[reader]
-                            ),
-                        )
-                tails[position][device] = longest
-        return tails
+    def _collect_transfers(self) -> None:
+        """Collects which values cost something when an operation reads or writes them."""
+        for position in range(self._problem.count):
+            for number in self._problem.reads[position]:
+                value = self._problem.values[number]
+                if any(value.into):
+                    self._into[position].append((number, value.writer, value.into))
+                    self._known |= 1 << value.writer if value.writer >= 0 else 0
+            for number in self._problem.writes[position]:
+                value = self._problem.values[number]
+                # What outputs of the graph cost is a part of the cost of their operation.
+                if any(value.out) and not value.is_output:
+                    self._out[position].append((value.readers, value.out))
 
     def run(self) -> tuple[Choice, float, bool]:
-        problem = self._problem
-        choice: Choice = [0] * problem.count
-        finished = [0.0] * problem.count
-        loads = [0.0] * len(self._indexes)
-        is_complete = self._extend(0, choice, finished, loads, 0.0)
-        return self._best, self._best_cost, is_complete
+        first = [n for n, written in enumerate(self._written) if not written]
+        self._place(sorted(first, key=self._order), 0, None)
+        while self._open and self._nodes_left >= 0:
+            _, _, state = heappop(self._open)
+            if not self._is_hopeless(state.bound) and state.times in self._times_of[state.key]:
+                self._continue(state)
+        return self._best, self._best_cost, self._nodes_left >= 0
 
-    def _extend(
-        self, position: int, choice: Choice, finished: list[float], loads: list[float], path: float
-    ) -> bool:
-        """Tries all devices for an operation, the most promising first. False if the limit is reached.
+    def _is_hopeless(self, bound: float) -> bool:
+        return bound >= self._best_cost * (1 - _TOLERANCE)
 
-        The depth of the recursion is the number of operations of a small graph.
-        """
-        problem = self._problem
-        if position == problem.count:
-            cost = problem.predicted_of(choice)
-            if cost < self._best_cost - _TOLERANCE * cost:
-                self._best, self._best_cost = choice.copy(), cost
-            return True
-        found = []
-        for device in self._options[position]:
-            end, load, others = self._cost_of(position, device, choice, finished, loads)
-            bound = self._bound(position, device, end, load, others, loads, path)
-            found.append((bound, device, end, load, others))
-        found.sort(key=lambda each: each[0])
-        for bound, device, end, load, others in found:
-            if bound >= self._best_cost * (1 - _TOLERANCE):
-                break
-            self._left -= 1
-            if self._left < 0:
-                return False
-            choice[position] = device
-            finished[position] = end
-            before = loads.copy()
-            loads[device] += load
-            for other, cost in others:
-                loads[other] += cost
-            longest = max(path, end + self._tails[position][device])
-            is_complete = self._extend(position + 1, choice, finished, loads, longest)
-            loads[:] = before
-            if not is_complete:
-                return False
-        return True
+    def _continue(self, state: _State) -> None:
+        """Forms the next step of a state in all possible ways."""
+        self._done, self._total = state.done, state.total
+        self._queues, self._free, self._ready = state.queues.copy(), state.free.copy(), state.ready.copy()
+        self._choice, self._allowed, self._left = (
+            state.choice.copy(),
+            state.allowed.copy(),
+            state.left.copy(),
+        )
+        device = max(device for device, queue in enumerate(self._queues) if queue)
+        start = 0.0 if self._is_sequential else self._free[device]
+        self._grow(_Step(device, start, self._launches[device], 0.0, 0, 0))
 
-    def _cost_of(
-        self, position: int, device: int, choice: Choice, finished: list[float], loads: list[float]
-    ) -> tuple[float, float, list[tuple[int, float]]]:
-        """Returns the earliest end of an operation, its load, and what it adds to other devices.
+    def _grow(self, step: _Step) -> None:
+        """Adds the next ready operation to a step. The recursion is as deep as a small graph is large."""
+        device = step.device
+        queue = self._queues[device]
+        if not queue or (device == self._interpreter and step.operations):
+            self._finish(step)
+            return
+        added = queue & -queue
+        position = added.bit_length() - 1
+        overhead, moved = step.overhead, step.moved
+        for number, writer, into in self._into[position]:
+            if (writer < 0 or self._choice[writer] != device) and not moved >> number & 1:
+                moved |= 1 << number
+                overhead += into[device]
+        grown = _Step(
+            device,
+            max(step.start, self._ready[position]),
+            overhead,
+            step.own + self._bounds.own[position][device],
+            step.operations | added,
+            moved,
+        )
+        if self._is_hopeless(grown.start + grown.overhead + grown.own):
+            return
+        done = self._done
+        self._queues[device] = queue ^ added
+        self._done = done | added
+        following = [n for n in self._readers[position] if not self._written[n] & ~self._done]
+        following.sort(key=self._order)
+        self._move_out(position, 0, following, grown)
+        self._done = done
+        self._queues[device] = queue
 
-        A step pays once for a value that several of its operations read, and a device once for one
-        that several others read, so such costs count as a load at their first reader only.
-        """
-        problem = self._problem
-        launch = problem.launches[device]
-        start = launch
-        load = problem.costs[position][device]
-        others: list[tuple[int, float]] = []
-        if not loads[device]:
-            load += launch
-        for number in problem.reads[position]:
-            value = problem.values[number]
-            writer = value.writer
-            if writer < 0:
-                start = max(start, launch + value.into[device])
-            elif choice[writer] == device:
-                start = max(start, finished[writer])
-                continue
+    def _move_out(self, position: int, number: int, following: Sequence[int], step: _Step) -> None:
+        """Decides which of the values that an operation writes are moved out of its device."""
+        device = step.device
+        out = self._out[position]
+        while number < len(out) and not out[number][1][device]:
+            number += 1
+        if number == len(out):
+            self._place(following, 0, step)
+            return
+        readers, costs = out[number]
+        here = 1 << device
+        before = [self._allowed[reader] for reader in readers]
+        if any(allowed != here for allowed in before):
+            overhead = step.overhead + costs[device]
+            moving = _Step(device, step.start, overhead, step.own, step.operations, step.moved)
+            self._move_out(position, number + 1, following, moving)
+        if all(allowed & here for allowed in before):
+            for reader in readers:
+                self._allowed[reader] = here
+            self._move_out(position, number + 1, following, step)
+            for reader, allowed in zip(readers, before, strict=True):
+                self._allowed[reader] = allowed
+
+    def _place(self, operations: Sequence[int], index: int, step: _Step | None) -> None:
+        """Tries all devices for operations that have become ready, and goes on with the step."""
+        if index == len(operations):
+            if step is None:
+                self._add_state()
             else:
-                out = value.out[choice[writer]]
-                start = max(start, finished[writer] + out + value.into[device] + launch)
-            earlier = [choice[reader] for reader in value.readers if reader < position]
-            if device not in earlier:
-                load += value.into[device]
-            if writer >= 0 and not value.is_output and not any(each != choice[writer] for each in earlier):
-                others.append((choice[writer], value.out[choice[writer]]))
-        for number in problem.writes[position]:
-            if problem.values[number].is_output:
-                load += problem.values[number].out[device]
-        return start + problem.costs[position][device], load, others
+                self._grow(step)
+            return
+        position = operations[index]
+        own = 1 << position
+        left, queues = self._left, self._queues
+        for device, changes in self._bounds.changes[position]:
+            if not self._allowed[position] >> device & 1:
+                continue
+            self._nodes_left -= 1
+            if self._nodes_left < 0:
+                return
+            self._choice[position] = device
+            queues[device] |= own
+            before = left.copy()
+            for number, change in enumerate(changes):
+                left[number] += change
+            if not self._is_hopeless(self._load(step)) and not (
+                not self._is_sequential and self._is_hopeless(self._longest_queue(step))
+            ):
+                self._place(operations, index + 1, step)
+            left[:] = before
+            queues[device] ^= own
 
-    def _bound(
-        self,
-        position: int,
-        device: int,
-        end: float,
-        load: float,
-        others: list[tuple[int, float]],
-        loads: list[float],
-        path: float,
-    ) -> float:
-        left = self._cheapest[position + 1]
-        added = load + sum(cost for _, cost in others)
-        total = sum(loads) + added
-        if self._problem.is_sequential:
-            return total + left
-        longest = max(path, end + self._tails[position][device], loads[device] + load, max(loads))
-        return max(longest, (total + left) / self._width)
+    def _load(self, step: _Step | None) -> float:
+        """Returns what a plan takes at least, because of the work that is left."""
+        launches, queues = self._launches, self._queues
+        opened = -1 if step is None else step.device
+        least: float
+        if self._is_sequential:
+            least = self._total + self._left[0] + (0.0 if step is None else step.overhead)
+            for device, queue in enumerate(queues):
+                if queue and device != opened:
+                    least += launches[device]
+            return least
+        least = 0.0
+        begins = self._free.copy()
+        for device in self._bounds.used:
+            if device == opened:
+                assert step is not None  # noqa: S101 - it has a device
+                begins[device] = step.start + step.overhead
+            elif queues[device]:
+                begins[device] += launches[device]
+        for weights, left in zip(self._bounds.weights, self._left, strict=True):
+            for weight, begin in zip(weights, begins, strict=True):
+                left += weight * begin
+            if left > least:
+                least = left
+        return least
+
+    def _longest_queue(self, step: _Step | None) -> float:
+        """Returns what a plan takes at least, because steps take all operations that are ready for them."""
+        end, formed, opened = 0.0, 0, -1
+        longest = 0.0
+        if step is not None:
+            formed, opened = step.operations, step.device
+            start, seconds, tail = self._queued(opened, step.start, 0, 0.0)
+            end = start + seconds + step.overhead + step.own
+            longest = end + tail
+        for device in self._bounds.used:
+            if self._queues[device] and device != opened:
+                start, seconds, tail = self._queued(device, self._free[device], formed, end)
+                longest = max(longest, start + seconds + self._launches[device] + tail)
+        return longest
+
+    def _queued(
+        self, device: int, start: float, formed: int, formed_end: float
+    ) -> tuple[float, float, float]:
+        """Returns when a step of a queue begins, what its operations take, and what follows at least.
+
+        Args:
+            device: of the queue.
+            start: when the device is free.
+            formed, formed_end: the operations of a step that is not finished, and when it ends.
+        """
+        seconds = tail = 0.0
+        own, tails, ready, written = self._bounds.own, self._bounds.tails, self._ready, self._written
+        queue = self._queues[device]
+        while queue:
+            low = queue & -queue
+            queue ^= low
+            position = low.bit_length() - 1
+            seconds += own[position][device]
+            following = tails[position][device]
+            if following > tail:
+                tail = following
+            begin = formed_end if written[position] & formed else ready[position]
+            if begin > start:
+                start = begin
+        return start, seconds, tail
+
+    def _finish(self, step: _Step) -> None:
+        """Ends a step, which gives a complete choice or another state."""
+        device = step.device
+        seconds = step.overhead + step.own
+        end = step.start + seconds
+        total, free, ready, left = self._total, self._free[device], self._ready.copy(), self._left.copy()
+        self._total += seconds
+        self._free[device] = end
+        for position in bits(step.operations):
+            for number, weighted in enumerate(self._bounds.weighted[position][device]):
+                self._left[number] -= weighted
+            for reader in self._readers[position]:
+                self._ready[reader] = max(self._ready[reader], end)
+        if self._done != self._all:
+            self._add_state()
+        elif not self._is_hopeless(self._total if self._is_sequential else max(self._free)):
+            self._best = self._choice.copy()
+            self._best_cost = self._problem.predicted_of(self._best)
+        self._total, self._free[device] = total, free
+        self._ready[:], self._left[:] = ready, left
+
+    def _add_state(self) -> None:
+        bound = self._load(None)
+        if not self._is_sequential:
+            bound = max(bound, self._longest_path())
+        if self._is_hopeless(bound):
+            return
+        key, times = self._compared()
+        if self._is_dominated(key, times):
+            return
+        state = _State(
+            bound,
+            key,
+            times,
+            self._done,
+            self._queues.copy(),
+            self._free.copy(),
+            self._ready.copy(),
+            self._choice.copy(),
+            self._allowed.copy(),
+            self._total,
+            self._left.copy(),
+        )
+        share_left = 1 - self._done.bit_count() / self._problem.count
+        heappush(self._open, (bound * share_left, next(self._number), state))
+
+    def _longest_path(self) -> float:
+        """Returns what a plan takes at least, because of the paths that are left."""
+        longest = 0.0
+        free, launches, bounds = self._free, self._launches, self._bounds
+        for position in bits(self._all & ~self._done):
+            ready = self._ready[position]
+            alone = bounds.alone[position]
+            devices = bounds.devices[self._allowed[position]]
+            for device in devices:
+                if self._queues[device] >> position & 1:
+                    devices = [device]
+            end = min(
+                [max(ready, free[device]) + launches[device] + alone[device] for device in devices],
+                default=math.inf,
+            )
+            longest = max(longest, end)
+        return longest
+
+    def _compared(self) -> tuple[_Key, _Times]:
+        """Returns what states are compared by."""
+        remaining = bits(self._all & ~self._done)
+        live = 0
+        for position in remaining:
+            live |= self._written[position]
+        known = [self._choice[position] for position in bits(live & self._done & self._known)]
+        allowed = [self._allowed[position] for position in remaining]
+        key = (self._done, *self._queues, *known, *allowed)
+        if self._is_sequential:
+            return key, (self._total,)
+        free = [self._free[device] for device in self._bounds.used]
+        earliest = min(free)
+        # No step begins before a device is free.
+        ready = [max(self._ready[position], earliest) for position in remaining]
+        return key, (*free, *ready)
+
+    def _is_dominated(self, key: _Key, times: _Times) -> bool:
+        """Returns True if a known state is nowhere later; otherwise remembers the times of this one."""
+        known = self._times_of.setdefault(key, [])
+        if any(all(map(le, other, times)) for other in known):
+            return True
+        known[:] = [other for other in known if not all(map(le, times, other))]
+        known.append(times)
+        return False

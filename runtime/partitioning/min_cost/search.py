@@ -21,7 +21,6 @@ from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProbl
 MAX_EXACT: Final = 14
 #: How many operations are visited by predictions of improvements: more would take milliseconds.
 _IMPROVEMENT_VISITS: Final = 300
-_EXACT_IMPROVEMENT_VISITS: Final = 2_000
 _TOLERANCE: Final = 1e-9
 
 
@@ -122,11 +121,9 @@ def _exact(
     predicted: dict[str, float],
     max_nodes: int,
 ) -> FoundPlan:
-    if not plans:
-        choice = frontier_search.search(problem)
-        steps: Steps = problem.drained(choice)
-        plans = [(problem.predicted(steps), choice, steps)]
-    seconds, choice, steps = _improved(problem, *min(plans, key=_seconds), visits=_EXACT_IMPROVEMENT_VISITS)
+    plans.append(_plan_of(problem, relaxation.search(problem).tolist()))
+    plans.append(_plan_of(problem, frontier_search.search(problem)))
+    seconds, choice, steps = _improved(problem, *min(plans, key=_seconds), visits=_IMPROVEMENT_VISITS)
     found, cost, is_optimal = exact_search.search(problem, choice, seconds, max_nodes)
     if cost < seconds:
         seconds, choice, steps = cost, found, problem.drained(found)

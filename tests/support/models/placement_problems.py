@@ -1,6 +1,5 @@
-"""Random placement problems, and their optimum by trying every choice."""
+"""Random placement problems."""
 
-import itertools
 import random
 from collections.abc import Sequence
 
@@ -104,12 +103,3 @@ def problem_of(
     """
     values = ValueGraph.of(GraphArrays.of(model.main))
     return PlacementProblem(values, np.array(costs), devices, is_sequential=is_sequential)
-
-
-def optimum(problem: PlacementProblem) -> float:
-    """Returns the least predicted cost over all choices."""
-    options = [
-        [device for device in range(problem.device_count) if costs[device] < float("inf")]
-        for costs in problem.costs
-    ]
-    return min(problem.predicted_of(list(choice)) for choice in itertools.product(*options))

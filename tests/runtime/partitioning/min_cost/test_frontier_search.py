@@ -5,8 +5,9 @@ import math
 import random
 
 import pytest
+from support.models.every_choice import optimum
 from support.models.graphs import model
-from support.models.placement_problems import CAPABILITIES, optimum, problem_of, random_problem
+from support.models.placement_problems import CAPABILITIES, problem_of, random_problem
 
 import neurald as nd
 from neurald.runtime.costs.estimate import DeviceCosts

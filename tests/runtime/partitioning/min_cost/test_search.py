@@ -5,7 +5,8 @@ import time
 
 import numpy as np
 import pytest
-from support.models.placement_problems import optimum, random_problem
+from support.models.every_choice import optimum
+from support.models.placement_problems import random_problem
 from support.sweeps import sweep
 
 from neurald.runtime.partitioning.min_cost.search import find_plan
