@@ -3,16 +3,16 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from neurald.hal.lanes.packets import Receipt
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InputBytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobInput:
+class JobInput(Struct, frozen=True, kw_only=True):
     """An input of a model with its bytes, which fit its type and shape."""
 
     kind: str
@@ -20,8 +20,7 @@ class JobInput:
     source: InputBytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOutput:
+class JobOutput(Struct, frozen=True, kw_only=True):
     """An output of a model, whose bytes are valid only until the callback of the job returns."""
 
     position: int
@@ -30,8 +29,7 @@ class JobOutput:
     data: memoryview
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True, kw_only=True):
     """How a request was run.
 
     Attributes:
@@ -69,8 +67,7 @@ class JobEnd(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class InferenceJob:
+class InferenceJob(Struct, kw_only=True, eq=False):
     """One request.
 
     Attributes:

@@ -116,7 +116,7 @@ class Registry:
     # Lookup.
 
     def find(self, name: str, version: str = "") -> ServedVersion:
-        """Returns a version of a model; the newest if the version is empty.
+        """Returns a version of a model; the newest if the version is empty. Any thread may call it.
 
         Raises:
             ServiceError: it is not served.
@@ -155,8 +155,10 @@ class Registry:
         return tuple(sorted(self._models.get(name, ())))
 
     def served(self) -> list[ServedVersion]:
-        """Returns all versions that are served."""
-        return [found for versions in self._models.values() for _, found in sorted(versions.items())]
+        """Returns all versions that are served. Any thread may call it."""
+        # A tuple is made at once, while a loop could find that the loop's thread adds a model.
+        models = tuple(self._models.values())
+        return [found for versions in models for _, found in sorted(versions.items())]
 
     def statuses(self) -> tuple[ModelStatus, ...]:
         """Describes for operators the versions that are served, and models that could not be loaded."""
@@ -178,10 +180,10 @@ class Registry:
 
     @property
     def is_ready(self) -> bool:
-        """True if all models that must be there are ready."""
+        """True if all models that must be there are ready. Any thread may ask."""
         return all(
-            (versions := self._models.get(name)) and any(each.is_ready for each in versions.values())
-            for name in self._demanded
+            (versions := self._models.get(name)) and any(each.is_ready for each in tuple(versions.values()))
+            for name in tuple(self._demanded)
         ) and all(each.is_ready for each in self.served())
 
     def index(self) -> list[IndexEntry]:

@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct
+
 #: How many requests of a version are remembered.
 _KEPT: Final = 256
 
@@ -32,8 +34,7 @@ class BatchStatistics:
     compute_output: Total = field(default_factory=Total)
 
 
-@dataclass(slots=True, kw_only=True)
-class RequestTimes:
+class RequestTimes(Struct, frozen=True, kw_only=True):
     """When a request ended, and how long its parts took.
 
     Attributes:
@@ -125,8 +126,7 @@ class Statistics:
             of_size.compute_output.add(parts.output_ns)
 
 
-@dataclass(slots=True, kw_only=True)
-class Durations:
+class Durations(Struct, frozen=True, kw_only=True):
     """How long the parts of a run took, in nanoseconds."""
 
     queue_ns: int = 0

@@ -2,8 +2,9 @@
 
 import math
 import os
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
 
@@ -38,8 +39,7 @@ class InputBytes(Protocol):
         """Says that the request has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
+class Bytes(Struct, frozen=True):
     """Bytes that came with the request."""
 
     data: memoryview
@@ -89,8 +89,7 @@ class RegionPart(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputTensor:
+class InputTensor(Struct, frozen=True, kw_only=True):
     """One input of a request. The numbers of the shape are not negative."""
 
     name: str
@@ -99,8 +98,7 @@ class InputTensor:
     source: InputBytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedOutput:
+class WantedOutput(Struct, frozen=True, kw_only=True):
     """One output that a request asks for.
 
     Attributes:
@@ -116,8 +114,7 @@ class WantedOutput:
     classes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InferenceRequest:
+class InferenceRequest(Struct, frozen=True, kw_only=True):
     """Asks to run a model.
 
     Attributes:
@@ -144,8 +141,7 @@ class InferenceRequest:
                 wanted.region.release()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputTensor:
+class OutputTensor(Struct, frozen=True, kw_only=True):
     """One output of an answer.
 
     Attributes:
@@ -172,8 +168,7 @@ class OutputTensor:
         return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InferenceAnswer:
+class InferenceAnswer(Struct, frozen=True, kw_only=True):
     """The answer to an `InferenceRequest`."""
 
     model: str

@@ -72,7 +72,8 @@ class Serving:
 
     def wait_for(self, condition: Callable[[ServiceStatus], object]) -> None:
         """Waits until the status of the service fulfils a condition."""
-        wait_until(lambda: self.process.poll() is not None or condition(self.status))
+        # On a busy machine, a dozen workers take their time to start.
+        wait_until(lambda: self.process.poll() is not None or condition(self.status), 180.0)
         assert self.process.poll() is None
 
     def model(self, name: str) -> ModelStatus:

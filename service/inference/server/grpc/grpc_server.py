@@ -106,6 +106,8 @@ class ServerCall:
         self._reading: asyncio.Future[bytes | None] | None = None
         self._sending: asyncio.Future[None] | None = None
         self._has_begun_answer = False
+        #: Whether the core says when the client has gone, before the answer is sent.
+        self._awaits_end = False
         self._is_over = False
         self._is_gone = False
 
@@ -149,12 +151,20 @@ class ServerCall:
         self._call.start_server_batch((cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._message_arrived)
 
     def await_end(self) -> None:
-        """Has the server find out when the client has gone."""
-        self._call.start_server_batch((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._has_ended)
+        """Has the server find out when the client has gone, also before the call has ended.
+
+        Each event costs as much as the rest of a short call, so the end of one that is answered at
+        once comes with the event that its answer was sent.
+        """
+        if not self._awaits_end and not self._server.has_shut_down:
+            self._awaits_end = True
+            end = cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS)
+            self._call.start_server_batch((end,), self._has_ended)
 
     def _message_arrived(self, event: Any) -> None:
         message = event.batch_operations[0].message()
         if message is None or not self._server.begin_directly(self, message):
+            self.await_end()
             self._server.pass_on(self._received, message)
 
     def _has_ended(self, event: Any) -> None:
@@ -165,6 +175,9 @@ class ServerCall:
     def _was_sent(self, event: Any) -> None:
         if self._sending is not None:
             self._server.pass_on(self._sent, None)
+
+    def _was_ended(self, _: Any) -> None:
+        self._server.forget(self)
 
     # In the thread of the loop.
 
@@ -193,7 +206,7 @@ class ServerCall:
             return
         self._is_over = True
         self._abandon = None  # which refers to the call
-        self._start(
+        self._start_last(
             (
                 cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS),
                 cygrpc.SendMessageOperation(answer, _NO_FLAGS),
@@ -214,7 +227,7 @@ class ServerCall:
         if not self._has_begun_answer:
             self._has_begun_answer = True
             operations = (cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS), *operations)
-        self._start(operations)
+        self._call.start_server_batch(operations, self._was_sent)
         try:
             await self._sending
         finally:
@@ -232,10 +245,16 @@ class ServerCall:
         )
         if not self._has_begun_answer:
             operations = (cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS), *operations)
-        self._start(operations)
+        self._start_last(operations)
 
-    def _start(self, operations: tuple[Any, ...]) -> None:
-        self._call.start_server_batch(operations, self._was_sent)
+    def _start_last(self, operations: tuple[Any, ...]) -> None:
+        """Sends the rest of a call."""
+        if self._awaits_end:
+            self._call.start_server_batch(operations, self._was_sent)
+        else:
+            self._awaits_end = True
+            end = cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS)
+            self._call.start_server_batch((*operations, end), self._was_ended)
 
     def _received(self, message: bytes | None) -> None:
         if self._task is None:
@@ -380,13 +399,13 @@ class GrpcServer:
         """Has the message of a new call received, or refuses the call."""
         call = ServerCall(self, event)
         self._calls.add(call)
-        call.await_end()
         handler = self._handler(call)
         if len(self._calls) > self._limit:
             call.refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         elif handler is None:
             call.refuse(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         elif handler.request_streaming:
+            call.await_end()
             self.pass_on(lambda _: self.answer(call, None), None)
         else:
             call.await_message()
@@ -411,6 +430,7 @@ class GrpcServer:
             nonlocal waits
             if not waits:
                 waits = True
+                call.await_end()
                 with self._lock:
                     self._waiting += 1
                 self._leader = None
@@ -422,6 +442,7 @@ class GrpcServer:
                 may_wait = self._waiting < _THREADS - 1
                 rest = handler.unary_unary(message, call, will_wait if may_wait else None)
                 if rest is not None:
+                    call.await_end()
                     self.pass_on(lambda _: rest(), None)
         except Exception as error:
             logger.exception("the call %s failed", call.method)

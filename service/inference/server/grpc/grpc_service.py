@@ -25,7 +25,12 @@ from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, model_parameters
-from neurald.service.inference.server.grpc.grpc_server import DirectMethod, ServerCall, WillWait
+from neurald.service.inference.server.grpc.grpc_server import (
+    BeginCall,
+    DirectMethod,
+    ServerCall,
+    WillWait,
+)
 from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 logger = logging.getLogger(__name__)
@@ -71,6 +76,9 @@ _GROUPS: Final = {
     "LogSettings": "logging",
 }
 
+#: Calls that the thread answers that has received them: waking the loop's takes longer than they do.
+_AT_ONCE: Final = ("ServerLive", "ServerReady", "ModelReady")
+
 Call = Callable[[Any], Any]
 
 
@@ -103,7 +111,9 @@ class V2Service:
     def handlers(self) -> grpc.GenericRpcHandler:
         """Returns the handlers of all calls of the service."""
         handlers: dict[str, Any] = {
-            name: grpc.unary_unary_rpc_method_handler(self._unary(name, call))
+            name: grpc.unary_unary_rpc_method_handler(
+                DirectMethod(self._at_once(name, call)) if name in _AT_ONCE else self._unary(name, call)
+            )
             for name, call in self._table().items()
         }
         handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(DirectMethod(self._begin_infer))
@@ -182,6 +192,19 @@ class V2Service:
             raise AssertionError("unreachable")
 
         return handle
+
+    def _at_once(self, name: str, call: Call) -> BeginCall:
+        """Returns what answers a call in a thread of the server."""
+        kind, group = message_type(f"{name}Request"), _GROUPS[name]
+
+        def begin(message: bytes, context: ServerCall, _: WillWait) -> None:
+            try:
+                self._admit(context, group)
+                context.finish(call(decode(kind, message)).SerializeToString())
+            except Exception as error:
+                _refuse(context, error)
+
+        return begin
 
     def _begin_infer(
         self, message: bytes, call: ServerCall, will_wait: WillWait

@@ -378,6 +378,9 @@ class Waiting(Echo):
         self.wait(data, call, will_wait)
         return self._go_on
 
+    def short(self, data: bytes, call: ServerCall, will_wait: WillWait) -> None:
+        call.finish(data) if data else call.refuse(grpc.StatusCode.NOT_FOUND, "there is nothing")
+
     def _go_on(self) -> None:
         self.went_on += 1
 
@@ -391,6 +394,7 @@ class Waiting(Echo):
             {
                 "Wait": grpc.unary_unary_rpc_method_handler(DirectMethod(self.wait)),
                 "Rest": grpc.unary_unary_rpc_method_handler(DirectMethod(self.rest)),
+                "Short": grpc.unary_unary_rpc_method_handler(DirectMethod(self.short)),
                 "Say": grpc.unary_unary_rpc_method_handler(self.say),
             },
         )
@@ -403,6 +407,19 @@ def waiting() -> Iterator[tuple[Served, Any, Any]]:
         yield served, served.echo, channel
         served.stop()
         assert served.join()
+
+
+def test_short_calls_need_no_loop(waiting: tuple[Served, Any, Any]) -> None:
+    served, echo, channel = waiting
+    short: Any = channel.unary_unary("/test.Echo/Short")
+    served.do(lambda: echo.released.wait(60))
+    try:
+        assert [short(b"%d" % n, timeout=30) for n in range(20)] == [b"%d" % n for n in range(20)]
+        with pytest.raises(grpc.RpcError, match="there is nothing"):
+            short(b"", timeout=30)
+        wait_until(lambda: not served.server._calls)
+    finally:
+        echo.released.set()
 
 
 def test_threads_that_wait_leave_one_for_other_calls(waiting: tuple[Served, Any, Any]) -> None:
