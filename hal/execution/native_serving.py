@@ -11,9 +11,10 @@ The executions of native code pass a *gate*, which lets as many run at the same 
 runs efficiently. More are left to *runners*, threads of the gate, as many as executions may run.
 The next one is that of the user with the least time, divided by its weight, and among the rings of
 a user, that of the client with the least time. One that had nothing to do has no credit from that
-time. A *share* counts the time of a user or client. Since native code only serves executions that
-are short, they do not queue together with others, and the operating system divides the processors
-among both.
+time. A *share* counts the time of a user or client. It is that of the processor: where other
+programs interrupt an execution, its client is not charged for that. Since native code only serves
+executions that are short, they do not queue together with others, and the operating system divides
+the processors among both.
 
 Layouts, as offsets in bytes. Numbers have 64 bits, and 32 where (i32) is given:
 

@@ -7,6 +7,19 @@ declare i32 @sched_yield()
 declare i64 @read(i32, ptr, i64)
 declare i64 @write(i32, ptr, i64)
 
+; Returns the processor time of this thread, in nanoseconds.
+define internal i64 @used(ptr %time) {
+  store i64 0, ptr %time
+  %p.rest = getelementptr i8, ptr %time, i64 8
+  store i64 0, ptr %p.rest
+  %failed = call i32 @clock_gettime(i32 3, ptr %time)
+  %seconds = load i64, ptr %time
+  %whole = mul i64 %seconds, 1000000000
+  %rest = load i64, ptr %p.rest
+  %total = add i64 %whole, %rest
+  ret i64 %total
+}
+
 ; Locks a gate, whose first word is 0 if nobody holds it, 1 if somebody does, and 2 if others wait.
 define internal void @gate.lock(ptr %gate) {
 entry:
@@ -110,7 +123,7 @@ define internal void @ring.charge(ptr %state, i64 %time) {
   ret void
 }
 
-; Lets a ring run. It is charged with the time of its last execution until that of this one is known.
+; Lets a ring run. It is charged like for its last execution until the time of this one is known.
 define internal void @gate.start(ptr %gate, ptr %state) {
   %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
   %running = call i32 @add32(ptr %p.running, i32 1)
@@ -126,11 +139,9 @@ define internal void @gate.start(ptr %gate, ptr %state) {
   %client.used = load i64, ptr %p.client.used
   %p.user.level = getelementptr i8, ptr %user, i64 $SHARE_LEVEL
   call void @raise(ptr %p.user.level, i64 %client.used)
-  %p.last = getelementptr i8, ptr %state, i64 $STATE_LAST
-  %last = load i64, ptr %p.last
   %p.charged = getelementptr i8, ptr %state, i64 $STATE_CHARGED
-  store i64 %last, ptr %p.charged
-  call void @ring.charge(ptr %state, i64 %last)
+  %charged = load i64, ptr %p.charged
+  call void @ring.charge(ptr %state, i64 %charged)
   ret void
 }
 
@@ -268,9 +279,10 @@ refuse:
   ret i64 $PYTHON
 }
 
-; Ends the run of a ring that took %elapsed. With %counts 0 nothing was executed. With %room 1 it gives
-; up its room, for which a thread is woken if a call waits.
-define internal void @gate.leave(ptr %state, i64 %elapsed, i64 %waited, i64 %counts, i32 %room) {
+; Ends the run of a ring that took %elapsed, and %used of a processor, with which it is charged. With
+; %counts 0 nothing was executed. With %room 1 it gives up its room, for which a thread is woken if a
+; call waits.
+define internal void @gate.leave(ptr %state, i64 %elapsed, i64 %used, i64 %waited, i64 %counts, i32 %room) {
 entry:
   %p.gate = getelementptr i8, ptr %state, i64 $STATE_GATE
   %gate = load ptr, ptr %p.gate
@@ -286,8 +298,9 @@ entry:
   call void @add64(ptr %p.waited, i64 %waited)
   %p.charged = getelementptr i8, ptr %state, i64 $STATE_CHARGED
   %charged = load i64, ptr %p.charged
-  %more = sub i64 %elapsed, %charged
+  %more = sub i64 %used, %charged
   call void @ring.charge(ptr %state, i64 %more)
+  store i64 %used, ptr %p.charged
   call void @ring.part(ptr %state)
   %p.waiting = getelementptr i8, ptr %gate, i64 $GATE_WAITING
   %waiting = load atomic i32, ptr %p.waiting monotonic, align 4
@@ -720,8 +733,8 @@ define internal void @ring.wake(i32 %fd, i32 %put) {
   ret void
 }
 
-; Runs a call on an instance of its model, and stores the beginning and the duration. Returns $DONE,
-; $FAILED, or $LOST if it was given up meanwhile.
+; Runs a call on an instance of its model, and stores the beginning, the duration and the processor
+; time of this thread. Returns $DONE, $FAILED, or $LOST if it was given up meanwhile.
 define internal i64 @call.run(ptr %state, ptr %call, ptr %instance, ptr %span) {
 entry:
   %time = alloca [2 x i64]
@@ -731,6 +744,7 @@ entry:
   %activity = load ptr, ptr %p.activity
   %p.cancellation = getelementptr i8, ptr %state, i64 $STATE_CANCELLATION
   %cancellation = load ptr, ptr %p.cancellation
+  %used.before = call i64 @used(ptr %time)
   %begin = call i64 @now(ptr %time)
   store atomic i64 %begin, ptr %p.started seq_cst, align 8
   %p.input.copies = getelementptr i8, ptr %call, i64 $CALL_INPUT_COPIES
@@ -772,6 +786,10 @@ ended:
   store i64 %begin, ptr %span
   %p.elapsed = getelementptr i8, ptr %span, i64 8
   store i64 %elapsed, ptr %p.elapsed
+  %used.after = call i64 @used(ptr %time)
+  %used = sub i64 %used.after, %used.before
+  %p.used = getelementptr i8, ptr %span, i64 16
+  store i64 %used, ptr %p.used
   ; An execution that was given up no longer counts, and its client was told.
   %running = cmpxchg ptr %p.started, i64 %begin, i64 0 seq_cst seq_cst
   %is.valid = extractvalue { i64, i1 } %running, 1
@@ -788,8 +806,9 @@ given.up:
 define i64 @neurald_serve_ring(ptr %state) {
 entry:
   %time = alloca [2 x i64]
-  %span = alloca [2 x i64]
+  %span = alloca [3 x i64]
   %p.elapsed = getelementptr i8, ptr %span, i64 8
+  %p.used = getelementptr i8, ptr %span, i64 16
   %p.ring = getelementptr i8, ptr %state, i64 $STATE_RING
   %ring = load ptr, ptr %p.ring
   %p.taken = getelementptr i8, ptr %state, i64 $STATE_TAKEN
@@ -881,12 +900,13 @@ take:
   %lacks.instance = icmp eq ptr %instance, null
   br i1 %lacks.instance, label %lack, label %run
 lack:
-  call void @gate.leave(ptr %state, i64 0, i64 0, i64 0, i32 1)
+  call void @gate.leave(ptr %state, i64 0, i64 0, i64 0, i64 0, i32 1)
   br label %release
 run:
   %status = call i64 @call.run(ptr %state, ptr %call, ptr %instance, ptr %span)
   %begin = load i64, ptr %span
   %elapsed = load i64, ptr %p.elapsed
+  %used = load i64, ptr %p.used
   %queued = load i64, ptr %p.queued
   %in.queue = sub i64 %begin, %queued
   switch i64 %status, label %failed [ i64 $DONE, label %complete
@@ -901,7 +921,7 @@ wake:
   call void @ring.wake(i32 %fd, i32 %put)
   br label %leave
 leave:
-  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 1, i32 1)
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 %used, i64 %in.queue, i64 1, i32 1)
   %kept = call i1 @call.end(ptr %call)
   br i1 %kept, label %report, label %python
 report:
@@ -914,7 +934,7 @@ due:
   ret i64 %why.due
 failed:
   ; Python executes it again, and reports what is wrong.
-  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 0, i32 1)
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 %used, i64 %in.queue, i64 0, i32 1)
   br label %release
 release:
   %cause = phi i64 [ %entry.result, %unadmitted ], [ $NEEDS_INSTANCE, %lack ], [ $PYTHON, %failed ], [ $GIVEN_UP, %run ]
@@ -931,8 +951,9 @@ python:
 define void @neurald_run_waiting(ptr %gate) {
 entry:
   %time = alloca [2 x i64]
-  %span = alloca [2 x i64]
+  %span = alloca [3 x i64]
   %p.elapsed = getelementptr i8, ptr %span, i64 8
+  %p.used = getelementptr i8, ptr %span, i64 16
   %patience = alloca [2 x i64]
   store i64 $RUNNER_IDLE_S, ptr %patience
   %p.patience.rest = getelementptr i8, ptr %patience, i64 8
@@ -998,12 +1019,13 @@ take:
   br i1 %lacks.instance, label %lack, label %run
 lack:
   %now.lacking = call i64 @now(ptr %time)
-  call void @gate.leave(ptr %state, i64 0, i64 0, i64 0, i32 0)
+  call void @gate.leave(ptr %state, i64 0, i64 0, i64 0, i64 0, i32 0)
   br label %refuse
 run:
   %status = call i64 @call.run(ptr %state, ptr %call, ptr %instance, ptr %span)
   %begin = load i64, ptr %span
   %elapsed = load i64, ptr %p.elapsed
+  %used = load i64, ptr %p.used
   %end = add i64 %begin, %elapsed
   %p.queued = getelementptr i8, ptr %state, i64 $STATE_QUEUED
   %queued = load i64, ptr %p.queued
@@ -1011,7 +1033,7 @@ run:
   switch i64 %status, label %failed [ i64 $DONE, label %complete
                                       i64 $LOST, label %lost ]
 complete:
-  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 1, i32 0)
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 %used, i64 %in.queue, i64 1, i32 0)
   %kept = call i1 @call.end(ptr %call)
   %told = select i1 %kept, i64 0, i64 $PYTHON
   store atomic i64 %told, ptr %p.outcome monotonic, align 8
@@ -1028,7 +1050,7 @@ wake.client:
 tell:
   br i1 %kept, label %handed, label %wake.thread
 failed:
-  call void @gate.leave(ptr %state, i64 %elapsed, i64 %in.queue, i64 0, i32 0)
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 %used, i64 %in.queue, i64 0, i32 0)
   br label %refuse
 refuse:
   %cause = phi i64 [ $NEEDS_INSTANCE, %lack ], [ $PYTHON, %failed ]
@@ -1121,7 +1143,7 @@ define i64 @neurald_give_up_ring(ptr %state, i64 %started) {
 leave:
   %now = call i64 @now(ptr %time)
   %elapsed = sub i64 %now, %started
-  call void @gate.leave(ptr %state, i64 %elapsed, i64 0, i64 0, i32 1)
+  call void @gate.leave(ptr %state, i64 %elapsed, i64 %elapsed, i64 0, i64 0, i32 1)
   %is.own = icmp eq i32 %place, 0
   br i1 %is.own, label %own, label %other
 own:

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import platform
 import threading
 import time
@@ -424,6 +425,21 @@ def test_the_client_with_the_least_time_is_next(
         other.close()
     ended = sorted(threads, key=lambda name: threads[name].ended_s)
     assert ended.index("honest") < ended.index("third")
+
+
+def test_clients_are_charged_with_the_time_of_processors(server: DeviceServer, remote: RemoteDevice) -> None:
+    """More executions at once than there are processors wait for each other, for which nobody pays."""
+    gate, count = server.handler.admission.gate, 3 * (os.cpu_count() or 1)
+    gate._number("LIMIT").value = count
+    prepared = remote.prepare_model(slow(256, 10), PrepareOptions())
+    wanted = [slow_request(256) for _ in range(count)]
+    for _ in range(4):
+        threads = [Run(prepared, each) for each in wanted]
+        for thread in threads:
+            thread.join(60)
+            assert thread.error is None
+    charged_s = sum(share.used_s for share in gate._users.values())
+    assert 0 < charged_s < 0.9 * gate.busy_s
 
 
 # Executions that are left to runners
