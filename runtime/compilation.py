@@ -110,6 +110,7 @@ class Compilation:
         self._split = split
         self._explicit_devices = explicit_devices
         self._strict = strict
+        self._input_types = tuple([model.main.operands[index].type for index in model.inputs])
         self._output_shapes = OutputShapes(model)
         self._array_runs = ArrayRuns()
         #: Shapes of inputs of earlier runs, if shapes may vary; else None.
@@ -402,12 +403,12 @@ class Compilation:
             return self._run_arrays(arrays)
 
     def _run_arrays(self, arrays: Sequence[Any]) -> list[Array]:
-        graph = self.model.main
-        if len(arrays) != len(self.model.inputs):
-            raise BadData(f"{len(arrays)} inputs are given; the model has {len(self.model.inputs)}")
+        types = self._input_types
+        if len(arrays) != len(types):
+            raise BadData(f"{len(arrays)} inputs are given; the model has {len(types)}")
         inputs = [
-            None if array is None else contiguous(array, graph.operands[index].type, position)
-            for position, (array, index) in enumerate(zip(arrays, self.model.inputs, strict=True))
+            None if array is None else contiguous(array, types[position], position)
+            for position, array in enumerate(arrays)
         ]
         outputs = self._array_runs.run(self, inputs)
         if outputs is not None:
@@ -430,11 +431,12 @@ class Compilation:
             found if found is not None and may_have_shape(shape, found) else shape
             for shape, found in zip(shapes, self._latest_shapes, strict=True)
         ]
+        operands = self.model.main.operands
         for _ in range(_MAX_OUTPUT_GROWTHS):
             outputs = [
                 np.empty([d or 1 for d in shape or ()] if shape is None or 0 in shape else shape, dtype)
                 for shape, dtype in zip(
-                    shapes, (graph.operands[i].type.dtype for i in self.model.outputs), strict=True
+                    shapes, (operands[i].type.dtype for i in self.model.outputs), strict=True
                 )
             ]
             execution = Execution(self)

@@ -50,6 +50,8 @@ class QuickRuns:
 
     def __init__(self) -> None:
         self._local = threading.local()
+        #: Whether any thread has kept one: asking a thread's own memory takes longer.
+        self._is_used = False
 
     def run(self, arrays: Sequence[Any]) -> list[Array] | None:
         """Runs the model on inputs of the same signature as in an earlier run of this thread.
@@ -60,6 +62,8 @@ class QuickRuns:
         Raises:
             Error: the execution failed.
         """
+        if not self._is_used:
+            return None
         by_signature: dict[_InputSignature, _QuickRun] | None = getattr(self._local, "by_signature", None)
         if not by_signature:
             return None
@@ -124,6 +128,7 @@ class QuickRuns:
         return results
 
     def _keep(self, signature: _InputSignature, quick_run: _QuickRun) -> None:
+        self._is_used = True
         by_signature = self._local.__dict__.setdefault("by_signature", {})
         by_signature[signature] = quick_run
         if len(by_signature) > SIGNATURE_CACHE_SIZE:

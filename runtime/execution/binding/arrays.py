@@ -74,7 +74,8 @@ def contiguous(value: Any, operand_type: OperandType, position: int) -> Array:
     """
     dtype = operand_type.dtype
     try:
-        array = np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else dtype)
+        # Unlike `ascontiguousarray`, this keeps rank 0.
+        array = np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else dtype, order="C")
     except (TypeError, ValueError, OverflowError) as error:
         raise BadData(f"input {position} cannot be stored as {dtype}: {error}") from None
-    return as_elements(np.ascontiguousarray(array).reshape(array.shape), operand_type)
+    return array if array.dtype is dtype else as_elements(array, operand_type)
