@@ -20,6 +20,7 @@ from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.configuration_file import configuration_path, listed_drivers, read_configuration
 from neurald.hal.process.file_lock import ProcessLock
+from neurald.hal.process.own_program import own_program
 from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
 
 #: Whether applications start a service manager: 0 or 1. It precedes the configuration file.
@@ -200,7 +201,7 @@ def _launch(directory: Path, deadline_s: float) -> None:
 
 
 def _command(log: Path) -> list[str]:
-    return [sys.executable, "-m", "neurald", "serve", "--exit-when-idle", f"{IDLE_S:g}", "--log", str(log)]
+    return own_program("neurald", "serve", "--exit-when-idle", f"{IDLE_S:g}", "--log", str(log))
 
 
 def _spawn(command: list[str], kept: int, variables: dict[str, str], log: Path) -> None:

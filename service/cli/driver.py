@@ -181,8 +181,6 @@ def driver(
     """
     import contextlib
     import faulthandler
-    import os
-    import sys
 
     if fork:
         import neurald.service.logs.setup  # noqa: F401 - for the processes that are forked
@@ -210,10 +208,11 @@ def driver(
         sandbox,
         [address_of(name, listen), *([] if remote is None else [remote])],
         [path.absolute() for path in writable or ()],
-        [*(path.absolute() for path in readable or ()), *_own_files(name, files)],
+        [*(path.absolute() for path in readable or ()), *_own_files(files)],
         driver=name,
         is_own_process=context.obj is OWN_PROCESS,
     )
+    from neurald.hal.process.own_program import find_modules_here
     from neurald.hal.registry import get_ready
     from neurald.service.daemon.daemon import serve
     from neurald.service.daemon.start_signal import is_to_begin
@@ -221,9 +220,9 @@ def driver(
 
     start_log(log_format or LogFormat.AUTO, log_level or (LogLevel.INFO if verbose else LogLevel.NOTICE))
     if ":" in name:
-        # The folder comes last, so that its modules do not shadow those of neurald.
-        sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
+        find_modules_here()
     if await_start:
+        entered.close()
         with contextlib.suppress(Exception):  # creating the device reports it
             get_ready(name)
         if not is_to_begin():
@@ -253,21 +252,9 @@ def driver(
     raise typer.Exit(status)
 
 
-def _own_files(driver: str, tls: "TlsFiles | None") -> list[Path]:
+def _own_files(tls: "TlsFiles | None") -> list[Path]:
     """Returns the directories that a daemon with these options reads."""
-    found = [path.parent for path in (tls.certificate, tls.key, tls.authority)] if tls is not None else []
-    # The module of a factory may be in the current folder, but not everything at home is the
-    # driver's.
-    if ":" in driver and not _home().is_relative_to(here := Path.cwd()):
-        found.append(here)
-    return found
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path("/nonexistent")
+    return [path.parent for path in (tls.certificate, tls.key, tls.authority)] if tls is not None else []
 
 
 def _tls_files(

@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from neurald.hal.errors import MissedDeadlineTransient, UnavailableDevice
+from neurald.hal.process.own_program import own_program
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class DriverActor:
             self._address = f"{host}:{free.getsockname()[1]}"
         listen = ("--listen", self._address) if tls is None else ("--listen-tls", self._address, "--tls", tls)
         self._command = [
-            *(sys.executable, "-m", "neurald", "driver", driver, *listen),
+            *own_program("neurald", "driver", driver, *listen),
             # The daemon must also end if this process is killed.
             *("--until-exit-of", str(os.getpid())),
         ]

@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from neurald.hal.crashes.records import CrashEntry, CrashRecords, CrashSuspect
 from neurald.hal.crashes.trail import HelperDeath, read_trail, read_version
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.orphans import ORPHANS
+from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.autopsy import DriverEnd, describe_end, suspects
 from neurald.service.crashes.trial import TrialJob, TrialReport
@@ -44,7 +44,7 @@ class CrashedDriver:
         name: of the driver, for the log.
         driver: an installed driver, or `module:factory`.
         address: that it served.
-        sandbox, writable, environment: of its process.
+        sandbox, writable, readable, environment: of its process.
     """
 
     name: str
@@ -52,6 +52,7 @@ class CrashedDriver:
     address: str
     sandbox: SandboxMode
     writable: tuple[str, ...]
+    readable: tuple[str, ...]
     environment: Mapping[str, str]
 
 
@@ -255,13 +256,12 @@ class CrashInvestigator:
             address=case.driver.address,
             sandbox=case.driver.sandbox,
             writable=case.driver.writable,
+            readable=case.driver.readable,
             hangs=case.hangs,
         )
         with ORPHANS.starting():
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "neurald.service.crashes.trial",
+                *own_program("neurald.service.crashes.trial"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -42,13 +42,14 @@ from neurald.hal.model.types import (
     byte_size,
 )
 from neurald.hal.process.address import Address
+from neurald.hal.process.own_program import find_modules_here
 from neurald.hal.process.parent import die_with
 from neurald.hal.records import DECODE_ERRORS, replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.wire.model import decode_model
 from neurald.hal.validation.model_rules import validate_model
 from neurald.service.sandbox.mode import SandboxMode
-from neurald.service.sandbox.sandbox import Sandbox, enter
+from neurald.service.sandbox.sandbox import enter
 
 #: Sizes of open dimensions.
 _OPEN_SIZE: Final = 2
@@ -75,7 +76,7 @@ class TrialJob(msgspec.Struct, frozen=True, kw_only=True):
         version: of it; another one is not tried.
         outline: of the model, see `neurald.hal.crashes.outline`.
         address: of the driver, whose sandbox the process enters.
-        sandbox, writable: as for the driver.
+        sandbox, writable, readable: as for the driver.
         hangs: it did not die by itself, but hung: a part that takes too long counts as one that
             kills.
         trial_s: how long a part may take.
@@ -89,6 +90,7 @@ class TrialJob(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     sandbox: SandboxMode
     writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
     hangs: bool = False
     trial_s: float = 15.0
     total_s: float = 120.0
@@ -255,9 +257,8 @@ def _request(model: Model, fill: int) -> Request:
 class _Trials:
     """Runs trials in child processes."""
 
-    def __init__(self, job: TrialJob, sandbox: Sandbox) -> None:
+    def __init__(self, job: TrialJob) -> None:
         self._job = job
-        self._sandbox = sandbox
         self._process = os.getpid()
         self._end_s = time.monotonic() + job.total_s
         self.count = 0
@@ -309,7 +310,6 @@ class _Trials:
                 os.dup2(nothing, number)
             device = create_device(self._job.driver)
             if recorded_version(device.version) == self._job.version:
-                self._sandbox.close()
                 model = model_of(self._job.outline, declared_extensions(device))
                 tried = model if positions is None else part_of(model, positions)
                 if tried.main.operations:
@@ -330,11 +330,15 @@ def run(job: TrialJob) -> TrialReport:
         job.sandbox,
         [Address.parse(job.address)],
         [Path(path) for path in job.writable],
+        [Path(path) for path in job.readable],
         driver=job.driver,
         is_own_process=True,
     )
     try:
-        return _search(_Trials(job, sandbox), job)
+        sandbox.close()
+        if ":" in job.driver:
+            find_modules_here()
+        return _search(_Trials(job), job)
     except (Error, OSError) as error:
         return TrialReport(problem=str(error))
     finally:

@@ -165,6 +165,7 @@ class Daemon:
                     cleanup.callback(release_socket, lock_socket(path))
                     remove_stale(path)
                     remove_stale(self._address.memory_path)
+            self._sandbox.close()
             device = self._device = self._create_device()
             # Some devices measure themselves at the first call, which must not make clients wait.
             device.capabilities()
@@ -195,7 +196,6 @@ class Daemon:
                 # Last comes the socket that clients of this host find.
                 self._servers.insert(0, remote)
             self._health = [_add_health(each, cleanup) for each in self._servers]
-            self._sandbox.close()
             # Threads are restricted only if they start after that.
             _open_ahead(device)
             self._server.handler.sandbox = self._sandbox.parts

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from types import FrameType
 
 import neurald as nd
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.process.own_program import own_program
 
 _MAX_START_S = 30.0
 _MAX_STOP_S = 10.0
@@ -35,7 +35,7 @@ def driver_daemon(driver: str) -> Iterator[str]:
         termination_as_interrupt(),
     ):
         address = f"unix://{Path(folder) / 'driver.sock'}"
-        command = [sys.executable, "-m", "neurald", "driver", driver, "--listen", address]
+        command = own_program("neurald", "driver", driver, "--listen", address)
         # The daemon must also end if this process is killed.
         command += ["--until-exit-of", str(os.getpid())]
         # The daemon has a session of its own, so that Ctrl-C reaches only this process, which then

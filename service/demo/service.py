@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.process.own_program import own_program
 from neurald.service.demo.daemon import stopped_after, termination_as_interrupt
 from neurald.service.demo.digits import MODEL
 
@@ -56,7 +56,7 @@ def served_model() -> Iterator[ServiceAddresses]:
         models.mkdir()
         shutil.copy(MODEL, models)
         environment = {**os.environ, "XDG_RUNTIME_DIR": folder}
-        command = [sys.executable, "-m", "neurald", "serve", "--http", _ANYWHERE, "--grpc", _ANYWHERE]
+        command = own_program("neurald", "serve", "--http", _ANYWHERE, "--grpc", _ANYWHERE)
         command += ["--repository", str(models), "--until-exit-of", str(os.getpid())]
         # In a session of its own, so that Ctrl-C reaches only this process.
         process = subprocess.Popen(  # noqa: S603 - this Python, and a module of this package
@@ -89,8 +89,8 @@ def _ready(
 
 def _addresses(environment: dict[str, str]) -> ServiceAddresses | None:
     """Returns what `neurald status` says of the service; None if it says nothing yet."""
-    done = subprocess.run(
-        [sys.executable, "-m", "neurald", "status", "--json"],
+    done = subprocess.run(  # noqa: S603 - this Python, and a module of this package
+        own_program("neurald", "status", "--json"),
         capture_output=True,
         check=False,
         env=environment,

@@ -1,7 +1,6 @@
 """Installs the unit files, and tells systemd."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.own_program import own_program
 from neurald.hal.process.runtime_directory import MACHINE_DIRECTORY, runtime_directory
 from neurald.service.installation.precondition import end_other_manager, require_public
 from neurald.service.installation.units import USER, Units
@@ -200,4 +200,4 @@ def _neurald() -> list[str]:
     script = Path(sys.executable).with_name("neurald")
     if script.is_file() and os.access(script, os.X_OK):
         return [str(script)]
-    return [shutil.which(sys.executable) or sys.executable, "-m", "neurald"]
+    return own_program("neurald")

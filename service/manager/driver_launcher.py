@@ -13,6 +13,7 @@ from neurald.hal.admission.sharing import Sharing
 from neurald.hal.crashes.breadcrumbs import VARIABLE as BREADCRUMBS_VARIABLE
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.orphans import ORPHANS
+from neurald.hal.process.own_program import own_program
 from neurald.service.daemon.notifications import SOCKET_VARIABLE
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.logs.formatters import DRIVER
@@ -164,7 +165,7 @@ def _inheritable() -> list[int]:
 
 
 def _command(settings: DriverSettings, address: str, sharing: Sharing) -> list[str]:
-    command = [sys.executable, "-m", "neurald", "driver", settings.driver, "--listen", address]
+    command = own_program("neurald", "driver", settings.driver, "--listen", address)
     command += ["--await-start", "--take-over", "--until-exit-of", str(os.getpid())]
     command += ["--drain", f"{settings.drain_s:g}"]
     command += ["--sandbox", settings.sandbox.value]

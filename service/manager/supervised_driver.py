@@ -594,6 +594,7 @@ class SupervisedDriver:
             address=self.address,
             sandbox=settings.sandbox,
             writable=settings.writable,
+            readable=settings.readable,
             environment=settings.environment,
         )
 

@@ -3,14 +3,15 @@
 They are the system's programs, libraries and public settings, Python and the packages that it can
 import, and what the process may write to. Files of users, such as keys and documents, are not among
 them, also if the process could read them otherwise: drivers get models and data from their clients,
-never from files.
+never from files. So a folder in which modules are looked for is left out if the user's home is in
+it, or if it is only the folder that a process was started in.
 """
 
 import contextlib
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -52,14 +53,20 @@ _VARIABLES: Final = (
 )
 
 
-def readable_paths() -> list[Path]:
-    """Returns all paths that a driver must be able to read, besides those that it may write to."""
+def readable_paths(driver: str = "") -> list[Path]:
+    """Returns all paths that a driver must be able to read, besides those that it may write to.
+
+    Args:
+        driver: its name, or its factory, whose module may be in the current folder.
+    """
     found = [Path(name) for name in _SYSTEM]
     found += (_ETC / name for name in _SETTINGS)
     found += _public_files(_ETC)
     found += _of_python()
-    for variable in _VARIABLES:
-        found += (Path(name) for name in os.environ.get(variable, "").split(":") if name.startswith("/"))
+    named = [name for variable in _VARIABLES for name in os.environ.get(variable, "").split(":")]
+    found += _without_home(Path(name) for name in named if name.startswith("/"))
+    if ":" in driver:
+        found += _without_home(_current_folder())
     # A user without a home directory has neither.
     with contextlib.suppress(Error):
         found += [secret_path(), crash_directory()]
@@ -89,7 +96,11 @@ def _public_files(directory: Path) -> Iterator[Path]:
 def _of_python() -> Iterator[Path]:
     """Yields where Python is, and the packages that it can import."""
     yield from (Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix))
-    yield from (Path(name).absolute() for name in sys.path if name)
+    # Where `python -m` starts is the first place in which it looks for modules.
+    named = {Path(name).absolute() for name in os.environ.get("PYTHONPATH", "").split(":") if name}
+    started_in = {*_current_folder()} - named
+    places = (Path(name).absolute() for name in sys.path if name)
+    yield from _without_home(place for place in places if place not in started_in)
     # The packages of neurald may be links to other directories.
     package = Path(__file__).parents[2]
     yield package.resolve()
@@ -97,4 +108,22 @@ def _of_python() -> Iterator[Path]:
     # Packages that are developed, which their finders know.
     for module in tuple(sys.modules.values()):
         if getattr(module, "__name__", "").startswith("__editable__"):
-            yield from (Path(place).parent for place in getattr(module, "MAPPING", {}).values())
+            packages = [Path(place) for place in getattr(module, "MAPPING", {}).values()]
+            yield from packages
+            yield from _without_home(package.parent for package in packages)
+
+
+def _current_folder() -> Iterator[Path]:
+    with contextlib.suppress(OSError):  # it was removed
+        yield Path.cwd()
+
+
+def _without_home(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yields the paths that do not contain all files of the user; the root of the system does."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path("/nonexistent")
+    for path in paths:
+        if not home.is_relative_to(path) and not home.resolve().is_relative_to(path.resolve()):
+            yield path

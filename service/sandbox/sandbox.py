@@ -1,8 +1,8 @@
 """Restricts a driver process to what a driver needs.
 
 A process enters the sandbox before it loads anything else, since Landlock applies only to the
-calling thread and to threads that are started later. It closes the sandbox before it serves
-clients; from then on it cannot connect to anything.
+calling thread and to threads that are started later. It closes the sandbox before it runs any code
+of the driver; from then on it cannot connect to anything.
 """
 
 import contextlib
@@ -47,11 +47,13 @@ class Sandbox:
         mode: the requested mode.
         parts: the members of `ALL_PARTS` that are in force.
         temporary: the process's own directory for temporary files; None if it uses the shared one.
+        is_closed: whether it can connect to nothing any more.
     """
 
     mode: SandboxMode
     parts: tuple[str, ...] = ()
     temporary: TemporaryDirectory | None = None
+    is_closed: bool = False
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -66,11 +68,14 @@ class Sandbox:
         return "partial" if self.missing else "full"
 
     def close(self) -> None:
-        """Forbids connections. Call this after devices are opened and before clients are served.
+        """Forbids connections. Call this before code of the driver runs, and before clients are served.
 
         Raises:
             BadState: the kernel refuses.
         """
+        if self.is_closed:
+            return
+        self.is_closed = True
         if _SECCOMP in self.parts:
             try:
                 seccomp.forbid_connecting()
@@ -149,7 +154,7 @@ def enter(
             landlock.restrict(
                 version,
                 [*writable, own, *caches],
-                [*readable_paths(), *readable],
+                [*readable_paths(driver), *readable],
                 ports,
                 listable=listable_paths(),
                 emptied=[own.parent],

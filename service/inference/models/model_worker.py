@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +14,7 @@ import msgspec
 from neurald.hal.errors import DeadObject, Error, OpFailed, ResultCode, error_for
 from neurald.hal.lanes import socket_end
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
+from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.autopsy import describe_end
 from neurald.service.inference.worker.orders import (
@@ -92,7 +92,7 @@ class ModelWorker:
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this very program
                 [
-                    *(sys.executable, "-m", "neurald.service.inference.worker.program"),
+                    *own_program("neurald.service.inference.worker.program"),
                     *(str(theirs.fileno()), str(os.getpid()), options.sandbox.value),
                     *(options.log_format.value, options.log_level.value),
                 ],

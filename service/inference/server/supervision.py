@@ -5,7 +5,6 @@ import contextlib
 import logging
 import os
 import signal
-import sys
 from asyncio.subprocess import PIPE, Process
 from typing import Final
 
@@ -15,6 +14,7 @@ from neurald.hal.errors import BadState
 from neurald.hal.model.types import counted
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.orphans import ORPHANS
+from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import notice
@@ -90,7 +90,7 @@ class SupervisedFrontEnd:
             began_s = loop.time()
             with ORPHANS.starting():
                 process = self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "neurald.service.inference.server.program", str(os.getpid())),
+                    *own_program("neurald.service.inference.server.program", str(os.getpid())),
                     stdin=PIPE,
                     stdout=PIPE,
                     stderr=None,

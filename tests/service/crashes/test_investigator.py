@@ -36,6 +36,7 @@ DRIVER = CrashedDriver(
     address="unix:///tmp/nowhere.sock",
     sandbox=SandboxMode.OFF,
     writable=(),
+    readable=(),
     environment={"PYTHONPATH": python_path()},
 )
 ABORTED = DriverEnd(status=-signal.SIGABRT)

@@ -182,7 +182,7 @@ def test_the_command_is_that_of_this_installation(home: Path, monkeypatch: pytes
         )
         return line
 
-    assert command() == f'ExecStart={home}/python -m neurald serve --system --config "{file}"'
+    assert command() == f'ExecStart={home}/python -P -m neurald serve --system --config "{file}"'
     (home / "neurald").write_text("")
     (home / "neurald").chmod(0o755)
     assert command().startswith(f"ExecStart={home}/neurald serve")

@@ -41,7 +41,12 @@ class Sandboxed(Managed):
     targets: dict[str, object]
 
     def configure(self, **settings: object) -> None:
-        targets = {"report": str(self.directory / "report"), "process": 0, **self.targets}
+        targets = {
+            "report": str(self.directory / "report"),
+            "manager": str(self.directory / "manager.sock"),
+            "process": 0,
+            **self.targets,
+        }
         text = json.dumps({"keeps environment": self.keeps_environment, **targets})
         self.file.write_text(
             f'[drivers.adder]\ndriver = "{self.driver}"\nsandbox = "{self.mode}"\n'
@@ -67,15 +72,19 @@ def others_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def targets(folder: Path, others_file: Path) -> Iterator[dict[str, object]]:
+def targets(folder: Path, others_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as local:
         local.bind(str(folder / "s"))
         local.listen()
+        # The manager starts in the user's home.
+        monkeypatch.setenv("HOME", str(folder / "home"))
+        (folder / "notes").write_text("private")
         yield {
             "file": str(others_file),
             "port": tcp.getsockname()[1],
             "socket": str(folder / "s"),
             "process": os.getpid(),
+            "notes": str(folder / "notes"),
         }
 
 
@@ -96,7 +105,7 @@ def test_attacks_are_refused(folder: Path, targets: dict[str, object], others_fi
         outcomes: dict[str, str] = json.loads((managed.directory / "report").read_text())
         (managed.directory / "report").unlink()
         assert {name: each for name, each in outcomes.items() if each not in _REFUSALS} == {}
-        assert len(outcomes) > 10
+        assert len(outcomes) > 18
         assert others_file.read_text() == "precious"
         assert [path.name for path in others_file.parent.iterdir()] == ["secret"]
         status = managed.status()
@@ -123,6 +132,8 @@ def test_without_the_sandbox_they_succeed(
         assert reached >= {
             *("read another user's file", "read the passwords", "plant a file", "connect to a port"),
             *("connect to another service", "make a socket for another host"),
+            *("command the manager", "read where the manager was started"),
+            *("connect to a port when it is loaded", "command the manager when its device is created"),
         }
         assert managed.status().sandbox == "off"
         assert " off " in managed.command("status").stdout

@@ -344,6 +344,7 @@ def test_processes_that_cannot_be_seen_do_not_stop_a_daemon() -> None:
 def test_what_a_driver_may_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OCL_ICD_FILENAMES", f"{tmp_path}/a.so:relative.so")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/vendor/lib:{tmp_path}")
+    monkeypatch.setenv("HOME", "/home/ada")
     found = readable_paths()
     assert {tmp_path / "a.so", tmp_path, Path("/vendor/lib"), Path(sys.prefix)} <= set(found)
     assert all(path.is_absolute() for path in found)
@@ -362,6 +363,29 @@ def test_what_a_driver_may_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         Path("/tmp"),
         Path("/run"),
     }
+
+
+def test_folders_with_files_of_users_are_not_readable_since_modules_may_be_in_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = tmp_path / "home" / "ada"
+    project = home / "project"
+    project.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{home}:{tmp_path}/link:/")
+    for here in (Path("/"), home.parent, home, project):
+        monkeypatch.chdir(here)
+        # As `python -m` does.
+        monkeypatch.setattr(sys, "path", [str(here), "/", str(home), f"{tmp_path}/link", "/packages"])
+        found = {path.resolve() for path in readable_paths()}
+        assert not found & {Path("/"), home.parent, home, project}
+        assert Path("/packages") in found
+        # Only the module of a factory may be where the process was started, and not at home.
+        assert (here in {*readable_paths("turbo:create")}) == (here == project)
+    monkeypatch.setenv("PYTHONPATH", str(project))
+    assert project in readable_paths()
 
 
 @sweep(

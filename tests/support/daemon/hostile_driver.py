@@ -1,7 +1,7 @@
 """A driver that attacks whatever it can reach, once it is asked to compute.
 
 The variable TARGETS has a JSON object with what to attack; the outcomes go to the file that it
-names.
+names. It tries to connect also when its module is loaded and when its device is created.
 """
 
 import ctypes
@@ -35,6 +35,8 @@ def attacks(targets: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "connect to a port": lambda: _connect(socket.AF_INET, ("127.0.0.1", targets["port"])),
         "make a socket for another host": lambda: socket.socket(socket.AF_INET).close(),
         "connect to another service": lambda: _connect(socket.AF_UNIX, targets["socket"]),
+        "command the manager": lambda: _connect(socket.AF_UNIX, targets["manager"]),
+        "read where the manager was started": Path(targets["notes"]).read_bytes,
         "trace the manager": lambda: _trace(process),
         "read the manager's memory": lambda: Path(f"/proc/{process}/mem").open("rb"),
         "read the manager's environment": Path(f"/proc/{process}/environ").read_bytes,
@@ -80,9 +82,25 @@ def _leave_processes_behind(file: Path, environment: dict[str, str]) -> None:
     os.close(descriptor)
 
 
+def _connections(moment: str) -> dict[str, str]:
+    """Tries to connect to others; returns the outcomes."""
+    targets = json.loads(os.environ.get(TARGETS_VARIABLE, "{}"))
+    if "port" not in targets:
+        return {}
+    found = attacks(targets)
+    return {
+        f"{name} {moment}": _outcome(found[name])
+        for name in ("connect to a port", "connect to another service", "command the manager")
+    }
+
+
+_WHEN_LOADED = _connections("when it is loaded")
+
+
 def create() -> AddingDevice:
     """Creates a device that attacks when it executes."""
     targets = json.loads(os.environ[TARGETS_VARIABLE])
+    when_created = _connections("when its device is created")
     device = AddingDevice()
 
     def on_execute(request: Request, options: ExecuteOptions) -> None:
@@ -92,7 +110,7 @@ def create() -> AddingDevice:
             )
             return
         outcomes = {name: _outcome(attack) for name, attack in attacks(targets).items()}
-        Path(targets["report"]).write_text(json.dumps(outcomes))
+        Path(targets["report"]).write_text(json.dumps(_WHEN_LOADED | when_created | outcomes))
 
     device.on_execute = on_execute
     return device

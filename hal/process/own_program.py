@@ -1,0 +1,18 @@
+"""How neurald starts programs of its own."""
+
+import os
+import sys
+
+
+def own_program(module: str, *arguments: str) -> list[str]:
+    """Returns the command that runs a module of this package in another process.
+
+    Modules in the current folder, which may be anybody's, are not found: they would take the place
+    of those of Python and of neurald.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def find_modules_here() -> None:
+    """Lets this process import modules in the current folder that are nowhere else."""
+    sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
