@@ -1,12 +1,14 @@
 """Options and fixtures of all tests."""
 
+import contextlib
 import faulthandler
+import gc
 import os
 import resource
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 # Imported by name: a test may patch the module, and its patch is undone after `_own_limits`.
@@ -54,6 +56,36 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return None
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collects tests without searching for garbage, and excludes what it makes from later searches.
+
+    There are millions of objects, and some tests search for garbage dozens of times.
+    """
+    gc.disable()
+    try:
+        _import_share(session)
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+def _import_share(session: pytest.Session) -> None:
+    """Imports the share of this worker in all test files, whose bytecode the other workers then find.
+
+    All workers collect all tests in the same order, so each would compile all files.
+    """
+    number, count = (os.environ.get(f"PYTEST_XDIST_WORKER{name}", "") for name in ("", "_COUNT"))
+    if not number or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    for path in sorted(Path(__file__).parent.rglob("test_*.py"))[int(number[2:]) :: int(count)]:
+        # A file that cannot be imported fails when its tests are collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            _ = pytest.Module.from_parent(session, path=path).obj
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects the tests of higher tiers, and has tests of durations repeated if they fail."""
     left = [item for item in items if not is_taken(item, current_tier())]
@@ -83,6 +115,21 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(directory))
         patch.setenv("NEURALD_SECRET_FILE", str(directory / "secret"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _shared_kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lets all processes of a run share the machine code that PoCL makes of equal kernels.
+
+    PoCL names it after its source, its options and the device, also where a test has a cache of its
+    own.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POCL_CACHE_DIR", str(folder / "pocl"))
         yield
 
 
