@@ -476,6 +476,8 @@ COVERED_BY: Mapping[str, str] = {
     "service/diagnosis/finding.py": "tests/service/diagnosis/test_diagnosis.py",
     "service/cli/options/service.py": "tests/service/manager/test_service_configuration.py",
     "service/inference/models/batch.py": "tests/service/inference/models/test_immediate_run.py",
+    "service/inference/models/classification.py": "tests/service/inference/server/grpc/test_grpc_service.py",
+    "service/inference/models/model_interface.py": "tests/service/inference/models/test_served_version.py",
     "service/inference/models/job.py": "tests/service/inference/models/test_job_queue.py",
     "service/inference/models/statistics.py": "tests/service/inference/server/grpc/test_grpc_service.py",
     "service/inference/models/worker_pool.py": "tests/service/inference/server/test_front_end.py",

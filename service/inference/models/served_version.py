@@ -2,62 +2,33 @@
 
 import asyncio
 import contextlib
-import json
-import math
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
-from neurald.hal.lanes.byte_strings import encode_byte_strings
-from neurald.hal.lanes.packets import BYTES, aligned, type_named
-from neurald.hal.records import replace
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
-from neurald.service.inference.models.job import InferenceJob, JobEnd, JobOutput, RunRecord, late_error
+from neurald.service.inference.models.job import InferenceJob, JobEnd, late_error
 from neurald.service.inference.models.job_queue import JobQueue
 from neurald.service.inference.models.lane import ServedLane
-from neurald.service.inference.models.request_inputs import checked_inputs, raw_input
+from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
 from neurald.service.inference.models.statistics import Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
-from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.tensors import (
-    InferenceAnswer,
-    InferenceRequest,
-    OutputTensor,
-    Parameter,
-    WantedOutput,
-    quoted,
-)
+from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.repository.model_config import ModelSettings, completed
-from neurald.service.inference.repository.reshapes import Reshapes
 from neurald.service.inference.worker.orders import ModelDescription
 from neurald.service.manager.state import ModelStatus
 
-#: The most bytes of an output whose lengths are open that are reserved in advance.
-_OPEN_OUTPUT_BYTES: Final = 1 << 16
 _DRAIN_S: Final = 30.0
 #: How long requests wait for a model that is not ready.
 _PATIENCE_S: Final = 15.0
-#: Request parameters of this service.
-RECEIPT: Final = "receipt"
 _TIMEOUT: Final = "timeout"
-#: Parameters that would change the answer, and are not supported.
-_REFUSED: Final = ("sequence_id", "sequence_start", "sequence_end")
 #: Models whose runs usually take longer are not run in threads of transports.
 _SHORT_RUN_S: Final = 0.02
 _MAX_TIMEOUT_S: Final = 86_400.0
-#: The most elements of an output of which classes are wanted.
-_MAX_CLASSIFIED: Final = 1_000_000
-
-Encode = Callable[[InferenceAnswer], object]
-#: Is told how a request was run: the record, its outputs, and the names of all outputs of the
-#: model.
-NoteRun = Callable[[RunRecord, Sequence[JobOutput], Sequence[str]], None]
 
 
 class ServedVersion:
@@ -108,10 +79,8 @@ class ServedVersion:
         )
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
-        #: What its workers say of it, and how clients see it.
-        self._loaded: ModelDescription | None = None
-        self._reshapes: Reshapes | None = None
-        self._outputs: dict[str, int] = {}
+        #: None until it is loaded.
+        self._interface: ModelInterface | None = None
         self._is_closing = False
         #: Whether requests that come back are not run again.
         self._is_unloaded = False
@@ -124,7 +93,7 @@ class ServedVersion:
                 lanes=settings.lanes,
                 load_s=load_s,
                 statistics=self.statistics,
-                output_bytes=self._output_bytes,
+                output_bytes=lambda rows: self._known_interface().output_bytes(rows),
                 changed=self._dispatch,
                 returned=self._returned,
                 ran=self._queue.ran,
@@ -168,19 +137,17 @@ class ServedVersion:
         Raises:
             ServiceError: it is not loaded.
         """
-        return self._known_reshapes().described
+        return self._known_interface().described
 
     @property
     def loaded_by_worker(self) -> ModelDescription:
         """Describes the model for those who talk to its workers; see `loaded`."""
-        if self._loaded is None:
-            raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not loaded yet")
-        return self._loaded
+        return self._known_interface().loaded
 
-    def _known_reshapes(self) -> Reshapes:
-        if self._reshapes is None:
+    def _known_interface(self) -> ModelInterface:
+        if self._interface is None:
             raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not loaded yet")
-        return self._reshapes
+        return self._interface
 
     def status(self) -> ModelStatus:
         """Describes it for operators."""
@@ -190,7 +157,7 @@ class ServedVersion:
             is_ready=self.is_ready,
             reason=self.reason,
             processes=self.processes,
-            devices=() if self._loaded is None else self._loaded.devices,
+            devices=() if self._interface is None else self._interface.loaded.devices,
         )
 
     # Life.
@@ -204,9 +171,9 @@ class ServedVersion:
         first, *others = self._instances
         loaded = await first.start()
         self.config = completed(self.config, self.name, loaded)
-        self._outputs = {each.name: n for n, each in enumerate(loaded.outputs)}
-        self._loaded = loaded
-        self._reshapes = Reshapes(self.config, loaded)
+        self._interface = ModelInterface(
+            self.name, self.version, self.config, self.settings.max_batch_size, self._labels, loaded
+        )
         await asyncio.gather(*(each.start() for each in others))
 
     async def close(self, drain_s: float = _DRAIN_S) -> None:
@@ -380,60 +347,8 @@ class ServedVersion:
         end: JobEnd,
         note_run: NoteRun | None,
     ) -> InferenceJob:
-        reshapes = self._known_reshapes()
-        loaded = reshapes.described
-        for name in _REFUSED:
-            if request.parameters.get(name):
-                raise ServiceError(
-                    Status.INVALID, f"the model {self.name} is not served in sequences, so it takes no {name}"
-                )
-        inputs = checked_inputs(request.inputs, loaded.inputs, self.name, self.settings.max_batch_size)
-        if reshapes.has_any:
-            inputs = [
-                replace(each, shape=reshapes.of_model(position, each.shape))
-                for position, each in enumerate(inputs)
-            ]
-        rows = inputs[0].shape[0] if self.settings.max_batch_size and inputs else 1
-        wanted = request.outputs
-        positions: list[int] = []
-        for each in wanted:
-            position = self._outputs.get(each.name)
-            if position is None:
-                raise ServiceError(
-                    Status.INVALID,
-                    f"unexpected inference output {quoted(each.name)} for model {quoted(self.name)}",
-                )
-            if position in positions:
-                raise ServiceError(Status.INVALID, f"output {quoted(each.name)} already exists in request")
-            positions.append(position)
-        chosen = tuple(positions) or tuple(range(len(loaded.outputs)))
-        by_position = dict(zip(positions, wanted, strict=True))
-
-        def finish(outputs: Sequence[JobOutput], record: RunRecord) -> object:
-            if note_run is not None:
-                note_run(record, outputs, tuple(self._outputs))
-            parameters: dict[str, Parameter] = {}
-            if request.parameters.get(RECEIPT):
-                parameters[RECEIPT] = _receipt_text(record)
-            if "binary_data_output" in request.parameters:
-                parameters["binary_data_output"] = request.parameters["binary_data_output"]
-            return encode(
-                InferenceAnswer(
-                    model=self.name,
-                    version=str(self.version),
-                    id=request.id,
-                    outputs=tuple(self._output(each, by_position.get(each.position)) for each in outputs),
-                    parameters=parameters,
-                )
-            )
-
-        job = InferenceJob(
-            inputs=inputs,
-            rows=rows,
-            wanted=chosen,
-            finish=finish,
-            end=end,
-        )
+        """Returns the job of a request with its deadline; see `begin`."""
+        job = self._known_interface().job(request, encode, end, note_run)
         limit_s = self._limit_s(request)
         # The configured time-out is one of the queue, as in Triton.
         job.has_queue_limit = limit_s is not None and _TIMEOUT not in request.parameters
@@ -444,19 +359,8 @@ class ServedVersion:
         return job
 
     def raw_request(self, content: memoryview) -> InferenceRequest:
-        """Returns the request that the bytes of the only input are, as HTTP's raw binary requests have it.
-
-        Raises:
-            ServiceError: the model has other inputs, or the shape does not follow from the bytes.
-        """
-        return InferenceRequest(
-            model=self.name,
-            version=str(self.version),
-            id="",
-            parameters={"binary_data_output": True},
-            inputs=(raw_input(content, self.loaded.inputs, self.name, self.settings.max_batch_size),),
-            outputs=(),
-        )
+        """See `ModelInterface.raw_request`."""
+        return self._known_interface().raw_request(content)
 
     def _limit_s(self, request: InferenceRequest) -> float | None:
         """Returns how long a request may take as it says itself, or as the configuration does."""
@@ -469,34 +373,6 @@ class ServedVersion:
                 )
             return asked / 1e6 if asked else None
         return self.settings.timeout_s or None
-
-    def _output(self, output: JobOutput, wanted: WantedOutput | None) -> OutputTensor:
-        reshapes = self._known_reshapes()
-        described = reshapes.described.outputs[output.position]
-        data, shape, datatype = output.data, output.shape, datatype_of(output.kind)
-        if reshapes.has_any:
-            shape = reshapes.of_client(output.position, shape)
-        if wanted is not None and wanted.classes:
-            labels = self._labels.get(described.name, ())
-            data, shape = _classes(output, wanted, labels, is_batched=self.settings.max_batch_size > 0)
-            datatype = "BYTES"
-        return OutputTensor(name=described.name, datatype=datatype, shape=shape, data=data, wanted=wanted)
-
-    def _output_bytes(self, rows: int) -> int:
-        """Estimates the room that all outputs of a run take."""
-        loaded = self._loaded
-        if loaded is None:
-            return _OPEN_OUTPUT_BYTES
-        total = 0
-        for each in loaded.outputs:
-            if each.kind == BYTES or each.shape is None:
-                total += _OPEN_OUTPUT_BYTES
-                continue
-            known = math.prod(length for length in each.shape if length > 0)
-            size = known * type_named(each.kind).itemsize * (rows if self.settings.max_batch_size else 1)
-            open_lengths = sum(length < 0 for length in each.shape) - bool(self.settings.max_batch_size)
-            total += aligned(max(size, _OPEN_OUTPUT_BYTES) if open_lengths > 0 else size)
-        return total
 
     # The queue.
 
@@ -573,45 +449,3 @@ class ServedVersion:
         for each in self._instances:
             each.cancel(job)
         self._queue.drop_ended()
-
-
-def _receipt_text(record: RunRecord) -> str:
-    receipt = record.receipt
-    return json.dumps(
-        {
-            "devices": list(receipt.devices),
-            "drivers": list(receipt.drivers),
-            "is_substituted": receipt.is_substituted,
-            "queue_us": max(0, record.queue_ns) / 1e3,
-            "run_us": receipt.run_ns / 1e3,
-            "batch": record.batch_rows,
-            "attempts": record.attempts,
-        }
-    )
-
-
-def _classes(
-    output: JobOutput, wanted: WantedOutput, labels: Sequence[str], *, is_batched: bool
-) -> tuple[memoryview, tuple[int, ...]]:
-    """Returns the largest values of an output as text "value:index", or "value:index:label"."""
-    if output.kind == BYTES:
-        raise ServiceError(
-            Status.INVALID,
-            f"class result not available for output due to unsupported type 'BYTES': {quoted(wanted.name)}",
-        )
-    values = np.frombuffer(output.data, type_named(output.kind))
-    if values.size > _MAX_CLASSIFIED:
-        raise ServiceError(
-            Status.INVALID,
-            f"classification output tensor too large: {quoted(wanted.name)} has {values.size} elements; "
-            f"{_MAX_CLASSIFIED} may be",
-        )
-    rows = values.reshape(output.shape[0], -1) if is_batched else values.reshape(1, -1)
-    count = min(wanted.classes, rows.shape[1])
-    texts = np.empty((rows.shape[0], count), object)
-    for number, row in enumerate(rows):
-        for place, index in enumerate(np.argsort(-row.astype(np.float64), kind="stable")[:count]):
-            label = f":{labels[index]}" if index < len(labels) else ""
-            texts[number, place] = f"{row[index]:f}:{index}{label}".encode()
-    shape = texts.shape if is_batched else texts.shape[1:]
-    return memoryview(encode_byte_strings(texts)), tuple(shape)

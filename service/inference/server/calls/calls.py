@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from neurald._version import __version__
 from neurald.hal.lanes.opening import TensorDescription
+from neurald.service.inference.models.model_interface import Encode
 from neurald.service.inference.models.registry import READY, Registry
-from neurald.service.inference.models.served_version import Encode, ServedVersion
+from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.statistics import Total
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status

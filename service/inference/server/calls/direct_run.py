@@ -6,7 +6,8 @@ from functools import partial
 
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.job import InferenceJob
-from neurald.service.inference.models.served_version import Encode, ServedVersion
+from neurald.service.inference.models.model_interface import Encode
+from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.tracing.traces import RequestTrace, RequestTraces
 
