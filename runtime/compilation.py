@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from neurald.hal.api_arguments import number, shown
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, OutputInsufficientSize
+from neurald.hal.errors import BadData
 from neurald.hal.execution.output_shapes import inferred_output_shapes
-from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.lazy_numpy import Array
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.types import Dimensions, Model, counted, first_elements
+from neurald.hal.model.types import Dimensions, Model, counted
 from neurald.hal.records import replace
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     # Imported on demand: a model that runs in one call of its device needs none of these.
     from neurald.runtime.execution.burst import Burst
     from neurald.runtime.execution.measurement.profile import StepProfile
+    from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
     from neurald.runtime.execution.trials.cpu_trial import CpuTrial, TrialOutcome
     from neurald.runtime.execution.verification.step_verification import VerificationStatus
     from neurald.runtime.explain.explanation import Explanation
@@ -45,9 +46,6 @@ from neurald.runtime.execution.binding.arrays import (
     contiguous,
     may_have_shape,
 )
-
-#: Maximum number of times that `run` enlarges output buffers whose size depends on the data.
-_MAX_OUTPUT_GROWTHS = 8
 
 
 def require_one_device(explicit_devices: Sequence[Device] | None, what: str, when: str = "") -> tuple[Device]:
@@ -352,6 +350,16 @@ class Compilation:
         """Returns the preferred padding for an output; see `preferred_memory_padding_for_input`."""
         return self.plan.preferred_memory_of_output(index).padding
 
+    def run_with_receipt(self, *arrays: Any) -> "tuple[list[Array], ExecutionReceipt]":
+        """Runs the model once like `run`, and also returns what happened; see `Execution.receipt`."""
+        from neurald.runtime.execution.array_computation import compute_arrays  # imports much
+
+        inputs = self._checked(arrays)
+        given = tuple(None if array is None else array.shape for array in inputs)
+        shapes = list(self._output_shapes(given, self._shapes_from_device))
+        outputs, execution = compute_arrays(self, inputs, shapes, wants_receipt=True)
+        return outputs, execution.receipt
+
     def run(self, *arrays: Any) -> list[Array]:
         """Runs the model once.
 
@@ -402,14 +410,22 @@ class Compilation:
         with trial.call():
             return self._run_arrays(arrays)
 
-    def _run_arrays(self, arrays: Sequence[Any]) -> list[Array]:
+    def _checked(self, arrays: Sequence[Any]) -> list[Array | None]:
+        """Returns the inputs as arrays of their types, in order.
+
+        Raises:
+            BadData: their number or a type is wrong.
+        """
         types = self._input_types
         if len(arrays) != len(types):
             raise BadData(f"{len(arrays)} inputs are given; the model has {len(types)}")
-        inputs = [
+        return [
             None if array is None else contiguous(array, types[position], position)
             for position, array in enumerate(arrays)
         ]
+
+    def _run_arrays(self, arrays: Sequence[Any]) -> list[Array]:
+        inputs = self._checked(arrays)
         outputs = self._array_runs.run(self, inputs)
         if outputs is not None:
             return outputs
@@ -425,43 +441,18 @@ class Compilation:
             if quick is not None:
                 self._array_runs.prepare(self, inputs)
                 return quick
-        from neurald.runtime.execution.execution import Execution
+        from neurald.runtime.execution.array_computation import compute_arrays  # imports much
 
         shapes = [
             found if found is not None and may_have_shape(shape, found) else shape
             for shape, found in zip(shapes, self._latest_shapes, strict=True)
         ]
-        operands = self.model.main.operands
-        for _ in range(_MAX_OUTPUT_GROWTHS):
-            outputs = [
-                np.empty([d or 1 for d in shape or ()] if shape is None or 0 in shape else shape, dtype)
-                for shape, dtype in zip(
-                    shapes, (operands[i].type.dtype for i in self.model.outputs), strict=True
-                )
-            ]
-            execution = Execution(self)
-            for position, array in enumerate(inputs):
-                execution.set_input(position, array)
-            for position, array in enumerate(outputs):
-                execution.set_output(position, array)
-            try:
-                execution.compute()
-            except OutputInsufficientSize as error:
-                shapes = list(error.dimensions)
-                continue
-            if is_repeated:
-                self._array_runs.prepare(self, inputs)
-            # Another run often has as many results.
-            self._latest_shapes = execution.output_shapes()
-            return [
-                first_elements(output, shape)
-                for output, shape in zip(outputs, self._latest_shapes, strict=True)
-            ]
-        raise OutputInsufficientSize(
-            f"the outputs did not fit their buffers in {_MAX_OUTPUT_GROWTHS} runs with larger and "
-            "larger buffers",
-            shapes,
-        )
+        outputs, execution = compute_arrays(self, inputs, shapes)
+        if is_repeated:
+            self._array_runs.prepare(self, inputs)
+        # Another run often has as many results.
+        self._latest_shapes = execution.output_shapes()
+        return outputs
 
     def _shapes_from_device(self, inputs: InputShapes) -> Sequence[Dimensions] | None:
         """Returns the shapes of the outputs if one device runs the whole model and knows them."""

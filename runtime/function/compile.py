@@ -34,6 +34,7 @@ class _Request:
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     keep: tuple[str, ...] = ()
     convert: bool = False
+    receipts: bool = False
 
 
 def compile(  # noqa: A001 - the name users expect; `neurald.compile` hides nothing
@@ -46,6 +47,7 @@ def compile(  # noqa: A001 - the name users expect; `neurald.compile` hides noth
     shapes: Mapping[str, Sequence[int]] | None = None,
     keep: Sequence[str] = (),
     convert: bool = False,
+    receipts: bool = False,
 ) -> CompiledFunction:
     """Loads and compiles a model, and returns it as a function.
 
@@ -63,6 +65,7 @@ def compile(  # noqa: A001 - the name users expect; `neurald.compile` hides noth
         keep: names of values inside of the model that become further outputs.
         convert: converts inputs to the types of the model, quantises real numbers for quantised
             inputs, and returns quantised outputs as real numbers.
+        receipts: keeps a receipt of every call, see `CompiledFunction.last_receipt`.
 
     Raises:
         BadData: the file cannot be read or compiled, or an argument is wrong.
@@ -80,6 +83,7 @@ def compile(  # noqa: A001 - the name users expect; `neurald.compile` hides noth
         shapes=dict(shapes or {}),
         keep=tuple(keep),
         convert=convert,
+        receipts=receipts,
     )
     return _compiled(request, None)
 
@@ -100,7 +104,14 @@ def _compiled(request: _Request, shared: Compilation | None) -> CompiledFunction
     name = function_name(request.source)
     if request.signature is not None:
         name += f", signature {request.signature}"
-    return CompiledFunction(compilation, table, name, converts=request.convert, recipe=_recipe(request))
+    return CompiledFunction(
+        compilation,
+        table,
+        name,
+        converts=request.convert,
+        keeps_receipts=request.receipts,
+        recipe=_recipe(request),
+    )
 
 
 def _loaded(request: _Request) -> Model:

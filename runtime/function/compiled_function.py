@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
@@ -16,12 +16,16 @@ from neurald.runtime.compilation import Compilation
 from neurald.runtime.execution.background.stream import streamed, usual_depth
 from neurald.runtime.execution.background.worker_pool import Lane
 from neurald.runtime.explain.explanation import Explanation
-from neurald.runtime.function.conversion import as_array, converted, dequantized
+from neurald.runtime.function.conversion import as_array, converted, dequantized, require_match
 from neurald.runtime.function.signature_table import SignatureTable
 from neurald.runtime.function.summary import summary, summary_html
 from neurald.runtime.function.tensor_info import TensorInfo, inputs_of, outputs_of
 from neurald.runtime.partitioning.overrides import Override
 from neurald.runtime.plan.status import CompilationStatus
+
+if TYPE_CHECKING:
+    # Most functions keep no receipts.
+    from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Outputs: TypeAlias = list[Array] | dict[str, Array]
@@ -45,6 +49,7 @@ class CompiledFunction:
         signatures: the entry points of the model's file.
         name: for messages.
         converts: see `neurald.compile`.
+        keeps_receipts: see `neurald.compile`.
         recipe: what pickles the function: a function and its arguments; None if it cannot be.
     """
 
@@ -55,12 +60,15 @@ class CompiledFunction:
         name: str,
         *,
         converts: bool,
+        keeps_receipts: bool,
         recipe: tuple[Any, tuple[Any, ...]] | None,
     ) -> None:
         self._compilation: Compilation | None = compilation
         self._signatures = signatures
         self._name = name
         self._converts = converts
+        self._keeps_receipts = keeps_receipts
+        self._last_receipt: ExecutionReceipt | None = None
         self._recipe = recipe
         self._inputs = inputs_of(compilation.model)
         self._outputs = outputs_of(compilation.model)
@@ -116,12 +124,25 @@ class CompiledFunction:
     def _run(self, values: Iterable[Any]) -> list[Array]:
         arrays = tuple(values)
         if not self._converts:
-            return self.compilation.run(*map(as_array, arrays))
+            return self._compute(tuple(map(as_array, arrays)))
         if len(arrays) != len(self._inputs):
             raise BadData(f"{counted(len(arrays), 'input')} given; {self._name} has {len(self._inputs)}")
         inputs = [converted(each, info) for each, info in zip(arrays, self._inputs, strict=True)]
-        results = self.compilation.run(*inputs)
+        results = self._compute(inputs)
         return [dequantized(each, info) for each, info in zip(results, self._outputs, strict=True)]
+
+    def _compute(self, inputs: Sequence[Any]) -> list[Array]:
+        compilation = self.compilation
+        try:
+            if not self._keeps_receipts:
+                return compilation.run(*inputs)
+            outputs, self._last_receipt = compilation.run_with_receipt(*inputs)
+        except BadData as error:
+            # The compilation knows numbers of inputs only, and callers their names.
+            for value, info in zip(inputs, self._inputs, strict=False):
+                require_match(value, info, error)
+            raise
+        return outputs
 
     def submit(self, *arrays: Any, **named: Any) -> "Future[Any]":
         """Begins a call in another thread, and returns its future. Arguments are as for a call."""
@@ -206,6 +227,15 @@ class CompiledFunction:
         """Waits until every step runs optimised code; see `Compilation.wait_until_optimized`."""
         return self.compilation.wait_until_optimized(timeout)
 
+    @property
+    def last_receipt(self) -> "ExecutionReceipt | None":
+        """What happened in the latest call: devices, drivers, kinds of code, durations, fallbacks.
+
+        See `Execution.receipt`. None before the first call, and unless the function was compiled
+        with `receipts=True`, since calls then take some microseconds more.
+        """
+        return self._last_receipt
+
     def explain(self, pin: Override | Sequence[Override] | None = None) -> Explanation:
         """Explains the device choice for every operation; see `Compilation.explain`."""
         return self.compilation.explain(pin)
@@ -221,7 +251,7 @@ class CompiledFunction:
         return f"<{self._name}: ({inputs}) → ({outputs}){closed}>"
 
     def _repr_html_(self) -> str:
-        return summary_html(self._name, self.compilation, self._inputs, self._outputs)
+        return summary_html(self._name, self._compilation, self._inputs, self._outputs)
 
     # Lifetime.
 

@@ -29,6 +29,36 @@ def as_array(value: Any) -> Any:
         ) from None
 
 
+def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
+    """Names the input if a value, which was refused, has another type or shape than it.
+
+    Args:
+        value: what was given.
+        info: of the input.
+        error: that was raised of all inputs.
+
+    Raises:
+        BadData: type or shape differ.
+    """
+    if not isinstance(value, np.ndarray):
+        return
+    if value.dtype != info.dtype and not info.dtype.hasobject:
+        raise BadData(
+            f"input {info.name!r} has type {info.dtype}; an array of {value.dtype} is given. "
+            "Convert it, or compile with convert=True"
+        ) from error
+    shape = info.shape
+    if shape is not None and (
+        len(shape) != value.ndim
+        or any(length not in (None, given) for length, given in zip(shape, value.shape, strict=True))
+    ):
+        expected = "×".join("?" if each is None else str(each) for each in shape) or "a scalar"
+        raise BadData(
+            f"input {info.name!r} has shape {expected}; an array of shape {list(value.shape)} is given. "
+            "Other shapes can be chosen when the model is compiled: shapes={name: shape}"
+        ) from error
+
+
 def converted(value: Any, info: TensorInfo) -> Any:
     """Converts a value to the type of an input.
 
@@ -61,7 +91,7 @@ def quantized(array: Array, info: TensorInfo) -> Array:
     if np.isnan(array).any():
         raise BadData(f"input {info.name!r} is quantised, and the given values contain NaN")
     limits = np.iinfo(info.dtype)
-    steps = np.rint(array.astype(np.float64) / info.scale) + info.zero_point
+    steps = np.rint(array.astype(np.float64) / _scale(array, info)) + info.zero_point
     result: Array = np.clip(steps, limits.min, limits.max).astype(info.dtype)
     return result
 
@@ -70,5 +100,22 @@ def dequantized(array: Array, info: TensorInfo) -> Array:
     """Returns the real numbers, float32, for which quantised values stand; others unchanged."""
     if not info.is_quantized:
         return array
-    result: Array = ((array.astype(np.float64) - info.zero_point) * info.scale).astype(np.float32)
+    result: Array = ((array.astype(np.float64) - info.zero_point) * _scale(array, info)).astype(np.float32)
     return result
+
+
+def _scale(array: Array, info: TensorInfo) -> Any:
+    """Returns the scale, or all of them as an array that goes with the values.
+
+    Raises:
+        BadData: the values have another number of channels than there are scales.
+    """
+    if not info.scales:
+        return info.scale
+    dimension, count = info.quantized_dimension or 0, len(info.scales)
+    if array.shape[dimension : dimension + 1] != (count,):
+        raise BadData(
+            f"input {info.name!r} has {count} scales along dimension {dimension}; "
+            f"an array of shape {list(array.shape)} is given"
+        )
+    return np.reshape(info.scales, (count,) + (1,) * (array.ndim - dimension - 1))

@@ -33,7 +33,8 @@ class SignatureTable(Mapping[str, _FunctionT]):
 
     def __getitem__(self, name: str) -> _FunctionT:
         if name not in self._names:
-            raise KeyError(name)
+            known = ", ".join(map(repr, self._names)) or "none"
+            raise KeyError(f"there is no signature {name!r}; there are: {known}")
         with self._lock:
             if self._compiled is None:
                 raise BadState(f"the function whose signature {name!r} is used has been closed")

@@ -20,11 +20,11 @@ def summary(
 
 
 def summary_html(
-    name: str, compilation: Compilation, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]
+    name: str, compilation: Compilation | None, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]
 ) -> str:
-    """Returns the same as a table of HTML."""
+    """Returns the same as a table of HTML. Without a compilation, the function is closed."""
     rows = [("input", str(info)) for info in inputs] + [("output", str(info)) for info in outputs]
-    rows += [("runs", line) for line in _steps(compilation)]
+    rows += [("runs", line) for line in (["closed"] if compilation is None else _steps(compilation))]
     cells = "".join(
         f"<tr><th style='text-align:left'>{kind}</th><td style='text-align:left'>{html.escape(text)}</td></tr>"
         for kind, text in rows

@@ -33,8 +33,8 @@ class TensorInfo:
 
     @property
     def is_quantized(self) -> bool:
-        """True if its integers stand for real numbers by one scale."""
-        return self.scale != 0.0 and self.dtype.kind in "iu"
+        """True if its integers stand for real numbers, by one scale or several."""
+        return bool(self.scale or self.scales) and self.dtype.kind in "iu"
 
     def __str__(self) -> str:
         if self.shape is None:
@@ -43,10 +43,10 @@ class TensorInfo:
             lengths = "×".join("?" if each is None else str(each) for each in self.shape) or "scalar"
         kind = "string" if self.dtype.hasobject else self.dtype.name
         text = f"{self.name}: {kind} {lengths}"
-        if self.is_quantized:
-            text += f", {self.scale:g} × (q − {self.zero_point})"
-        elif self.scales:
+        if self.scales:
             text += f", {len(self.scales)} scales along dimension {self.quantized_dimension}"
+        elif self.is_quantized:
+            text += f", {self.scale:g} × (q − {self.zero_point})"
         return text
 
 

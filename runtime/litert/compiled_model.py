@@ -64,7 +64,7 @@ class CompiledModel:
 
         Raises:
             RuntimeError: the file cannot be opened or compiled.
-            ValueError: `hardware_accel` and `options` are both given.
+            ValueError: `hardware_accel` and `options` are both given, or the environment is closed.
         """
         return cls._opened(os.fspath(model_path), "file", hardware_accel, environment, options)
 
@@ -88,6 +88,8 @@ class CompiledModel:
         environment: Environment | None,
         options: Options | None,
     ) -> "CompiledModel":
+        environment = environment or Environment.create()
+        environment.capsule  # noqa: B018 - raises an error if it is closed
         if options is not None and hardware_accel is not None:
             raise ValueError("Pass either options or hardware_accel, not both.")
         if options is None:
@@ -96,7 +98,7 @@ class CompiledModel:
             source = ModelSource(content)
         except ValueError as error:
             raise RuntimeError(f"Failed to load model from {kind}\n{error}") from error
-        model = cls(source, options, environment or Environment.create())
+        model = cls(source, options, environment)
         for signature in model._signatures.values():
             model._table.runner(signature.subgraph).allocate()
         return model
@@ -242,6 +244,8 @@ class CompiledModel:
         shape, rank = [int(each) for each in dims], len(runner.shape(signature.inputs[name]))
         if any(length < 0 for length in shape):
             raise RuntimeError(_error(1, "Dimensions must be positive."))
+        if not shape and strict:
+            raise RuntimeError(_error(1, "New shape must not be empty."))
         if strict and len(shape) != rank:
             raise RuntimeError(_error(1, "New shape rank does not match current shape rank."))
         try:
@@ -337,11 +341,14 @@ class CompiledModel:
                 runner.set(signature.inputs[name], array.reshape(shape))
             except ValueError as error:
                 raise RuntimeError(_error(3, str(error))) from error
-        runner.invoke()
+        try:
+            runner.invoke()
+        except RuntimeError as error:
+            raise RuntimeError(_error(3, f"Failed to invoke the compiled model\n{error}")) from error
         for name, buffer in outputs.items():
             value = runner.get(signature.outputs[name])
             try:
-                buffer.write(value)
+                buffer.store(value)
             except (ValueError, RuntimeError) as error:
                 raise RuntimeError(_error(3, f"output {name!r}: {error}")) from error
 

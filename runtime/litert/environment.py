@@ -22,6 +22,7 @@ class Environment:
 
     def __init__(self, options: EnvironmentOptions) -> None:
         self._options = options
+        self._is_open = True
 
     @classmethod
     def create(
@@ -60,5 +61,17 @@ class Environment:
         """The options."""
         return self._options
 
+    @property
+    def capsule(self) -> object:
+        """The environment, as something that programs can only pass on.
+
+        Raises:
+            ValueError: the environment is closed.
+        """
+        if not self._is_open:
+            raise ValueError("Environment is no longer valid")
+        return self
+
     def close(self) -> None:
-        """Does nothing: an environment holds nothing."""
+        """Ends the environment: no more models can be opened with it."""
+        self._is_open = False

@@ -2,7 +2,9 @@
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+
+from neurald.runtime.litert.intel_openvino_options import IntelOpenVinoOptions
+from neurald.runtime.litert.qualcomm_options import QualcommOptions
 
 
 class HardwareAccelerator(enum.IntFlag):
@@ -63,30 +65,37 @@ class GpuOptions:
     hint_waiting_for_completion: bool = False
 
 
+@dataclass(init=False)
 class Options:
-    """Options of a compiled model.
+    """Options of a compiled model. Groups that are not given are created when they are first read.
 
     Args:
         hardware_accelerators: the kinds of devices that may be used.
-        cpu_options: options of the CPU; default ones are created when they are first read.
-        gpu_options: options of the GPU, likewise.
+        cpu_options: options of the CPU.
+        gpu_options: options of the GPU.
         qualcomm_options: have no effect.
         intel_openvino_options: have no effect.
     """
+
+    hardware_accelerators: HardwareAccelerator
+    _cpu_options: CpuOptions | None
+    _gpu_options: GpuOptions | None
+    _qualcomm_options: QualcommOptions | None
+    _intel_openvino_options: IntelOpenVinoOptions | None
 
     def __init__(
         self,
         hardware_accelerators: HardwareAccelerator = HardwareAccelerator.CPU,
         cpu_options: CpuOptions | None = None,
         gpu_options: GpuOptions | None = None,
-        qualcomm_options: Any = None,
-        intel_openvino_options: Any = None,
+        qualcomm_options: QualcommOptions | None = None,
+        intel_openvino_options: IntelOpenVinoOptions | None = None,
     ) -> None:
         self.hardware_accelerators = hardware_accelerators
-        self.qualcomm_options = qualcomm_options
-        self.intel_openvino_options = intel_openvino_options
         self._cpu_options = cpu_options
         self._gpu_options = gpu_options
+        self._qualcomm_options = qualcomm_options
+        self._intel_openvino_options = intel_openvino_options
 
     @classmethod
     def create(cls) -> "Options":
@@ -106,3 +115,17 @@ class Options:
         if self._gpu_options is None:
             self._gpu_options = GpuOptions()
         return self._gpu_options
+
+    @property
+    def qualcomm_options(self) -> QualcommOptions:
+        """Options of Qualcomm's processors, which may be changed, without effect."""
+        if self._qualcomm_options is None:
+            self._qualcomm_options = QualcommOptions()
+        return self._qualcomm_options
+
+    @property
+    def intel_openvino_options(self) -> IntelOpenVinoOptions:
+        """Options of Intel's plug-in, which may be changed, without effect."""
+        if self._intel_openvino_options is None:
+            self._intel_openvino_options = IntelOpenVinoOptions()
+        return self._intel_openvino_options

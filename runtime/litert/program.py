@@ -16,6 +16,19 @@ from typing import Any, Final
 import neurald.litert as replacement
 from neurald.runtime.litert import calibration
 
+_INTEL: Final = ("IntelOpenVinoGraphBackend", "IntelOpenVinoOptions", "IntelOpenVinoPerformanceMode")
+_QUALCOMM: Final = (
+    "QualcommBackend",
+    "QualcommDspPerformanceMode",
+    "QualcommGraphIOTensorMemType",
+    "QualcommGraphPriority",
+    "QualcommHtpPerformanceMode",
+    "QualcommLogLevel",
+    "QualcommOptimizationLevel",
+    "QualcommOptions",
+    "QualcommProfiling",
+)
+
 #: The modules of LiteRT's package, and the names that programs import from them.
 _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "interpreter": (
@@ -26,15 +39,39 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
         "SignatureRunner",
         "load_delegate",
     ),
-    "compiled_model": ("CompiledModel", "HardwareAccelerator", "Environment", "Options", "TensorBuffer"),
+    "compiled_model": (
+        "CompiledModel",
+        "CpuKernelMode",
+        "CpuOptions",
+        "Environment",
+        "EnvironmentOptions",
+        "GpuOptions",
+        "HardwareAccelerator",
+        "IntelOpenVinoOptions",
+        "Options",
+        "QualcommOptions",
+        "TensorBuffer",
+    ),
     "tensor_buffer": ("TensorBuffer",),
     "hardware_accelerator": ("HardwareAccelerator",),
     "environment": ("Environment", "EnvironmentOptions"),
-    "options": ("Options", "CpuOptions", "GpuOptions", "CpuKernelMode", "HardwareAccelerator"),
-    "cpu_options": ("CpuOptions", "CpuKernelMode"),
+    "options": (
+        "CpuKernelMode",
+        "CpuOptions",
+        "GpuOptions",
+        "HardwareAccelerator",
+        "Options",
+        *_INTEL,
+        *_QUALCOMM,
+    ),
+    "cpu_options": ("CpuKernelMode", "CpuOptions"),
     "cpu_kernel_mode": ("CpuKernelMode",),
     "gpu_options": ("GpuOptions",),
+    "intel_openvino_options": _INTEL,
+    "qualcomm_options": _QUALCOMM,
 }
+#: The version of LiteRT whose interface neurald has.
+_VERSION: Final = "2.3.0"
 _PACKAGE: Final = "ai_edge_litert"
 _CALIBRATION: Final = "_pywrap_tfl_calibration"
 _OLD_PACKAGE: Final = "tflite_runtime"
@@ -68,6 +105,7 @@ def replace_modules() -> None:
 def _add_package(name: str, modules: Mapping[str, tuple[str, ...]]) -> None:
     """Adds a package with neurald's modules; others come from the installed one, if there is one."""
     package = ModuleType(name)
+    package.__version__ = _VERSION  # type: ignore[attr-defined]
     installed = importlib.util.find_spec(name)
     package.__path__ = list(installed.submodule_search_locations or ()) if installed else []
     sys.modules[name] = package

@@ -63,7 +63,8 @@ class _Prepared(Struct, frozen=True):
 class SubgraphRunner:
     """The values of a subgraph's tensors, and what computes them. Not thread-safe.
 
-    A change of the shape of an input has an effect with the next `allocate`.
+    A change of the shape of an input has an effect with the next `allocate`. Until then the input
+    has no value, and other tensors keep theirs.
 
     Args:
         source: the subgraph in the file.
@@ -347,7 +348,7 @@ class SubgraphRunner:
                 )
         if tensor.data is not None:
             raise ValueError(f"Cannot set tensor: tensor {index}, name: {tensor.name}, is a constant")
-        if index not in self._values or not self.is_ready:
+        if index not in self._values or index in self._shapes:
             raise ValueError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
         if element.scalar is np.bytes_:
             if array.dtype.kind == "S" and not array.ndim:
@@ -387,7 +388,7 @@ class SubgraphRunner:
             state, name = compilation.state, shown_key(tensor_key(self._source.index, index))
             if name in state.names:
                 return state.value(name)
-        if index in self._values and (self.is_ready or tensor.data is not None):
+        if index in self._values and index not in self._shapes:
             return self._values[index]
         if tensor.data is None:
             raise ValueError("Tensor data is null. Run allocate_tensors() first")

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 import numpy as np
 
-#: The element types of buffers. There are no others in LiteRT.
+#: The names of the element types that programs can write and read: LiteRT's, of which three belong
+#: to ml_dtypes, and int16.
 _SUPPORTED: Final = {
-    np.dtype(each): np.dtype(each).name
-    for each in (np.float32, np.float16, np.int32, np.int16, np.int8, np.uint8, np.bool_)
+    *("float32", "float16", "int32", "int16", "int8", "uint8", "bool"),
+    *("bfloat16", "float8_e4m3fn", "float8_e5m2"),
 }
 
 
@@ -64,6 +65,10 @@ class TensorBuffer:
             RuntimeError: it has more elements than the buffer, or the buffer is destroyed.
         """
         _check(data_array)
+        self.store(data_array)
+
+    def store(self, data_array: np.ndarray[Any, Any]) -> None:
+        """Copies the elements of an array like `write`, also of types that programs cannot write."""
         target = self.array.reshape(-1)
         if data_array.dtype != target.dtype:
             raise ValueError(f"data_array has type {data_array.dtype}; the tensor buffer has {target.dtype}")
@@ -86,7 +91,7 @@ class TensorBuffer:
             dtype = np.dtype(output_dtype)
         except TypeError as error:
             raise ValueError(f"Unsupported dtype: {output_dtype}") from error
-        if dtype not in _SUPPORTED:
+        if dtype.name not in _SUPPORTED:
             raise ValueError(f"Unsupported dtype: {output_dtype}")
         count = int(num_elements)
         if count < 0:
@@ -113,5 +118,5 @@ def zeros(shape: Sequence[int], dtype: Any) -> TensorBuffer:
 def _check(array: Any) -> None:
     if not isinstance(array, np.ndarray):
         raise ValueError("data_array must be a NumPy array")
-    if array.dtype not in _SUPPORTED:
+    if array.dtype.name not in _SUPPORTED:
         raise ValueError(f"Unsupported dtype: {array.dtype}")

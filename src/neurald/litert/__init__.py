@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from neurald.runtime.litert.compiled_model import CompiledModel
     from neurald.runtime.litert.delegate import Delegate, load_delegate
     from neurald.runtime.litert.environment import Environment, EnvironmentOptions
+    from neurald.runtime.litert.intel_openvino_options import (
+        IntelOpenVinoGraphBackend,
+        IntelOpenVinoOptions,
+        IntelOpenVinoPerformanceMode,
+    )
     from neurald.runtime.litert.interpreter import Interpreter, InterpreterWithCustomOps, OpResolverType
     from neurald.runtime.litert.options import (
         CpuKernelMode,
@@ -18,6 +23,17 @@ if TYPE_CHECKING:
         GpuOptions,
         HardwareAccelerator,
         Options,
+    )
+    from neurald.runtime.litert.qualcomm_options import (
+        QualcommBackend,
+        QualcommDspPerformanceMode,
+        QualcommGraphIOTensorMemType,
+        QualcommGraphPriority,
+        QualcommHtpPerformanceMode,
+        QualcommLogLevel,
+        QualcommOptimizationLevel,
+        QualcommOptions,
+        QualcommProfiling,
     )
     from neurald.runtime.litert.signature_runner import SignatureRunner
     from neurald.runtime.litert.tensor_buffer import TensorBuffer
@@ -34,10 +50,22 @@ _HOMES = {
     "EnvironmentOptions": "litert.environment",
     "GpuOptions": "litert.options",
     "HardwareAccelerator": "litert.options",
+    "IntelOpenVinoGraphBackend": "litert.intel_openvino_options",
+    "IntelOpenVinoOptions": "litert.intel_openvino_options",
+    "IntelOpenVinoPerformanceMode": "litert.intel_openvino_options",
     "Interpreter": "litert.interpreter",
     "InterpreterWithCustomOps": "litert.interpreter",
     "OpResolverType": "litert.interpreter",
     "Options": "litert.options",
+    "QualcommBackend": "litert.qualcomm_options",
+    "QualcommDspPerformanceMode": "litert.qualcomm_options",
+    "QualcommGraphIOTensorMemType": "litert.qualcomm_options",
+    "QualcommGraphPriority": "litert.qualcomm_options",
+    "QualcommHtpPerformanceMode": "litert.qualcomm_options",
+    "QualcommLogLevel": "litert.qualcomm_options",
+    "QualcommOptimizationLevel": "litert.qualcomm_options",
+    "QualcommOptions": "litert.qualcomm_options",
+    "QualcommProfiling": "litert.qualcomm_options",
     "SignatureRunner": "litert.signature_runner",
     "TensorBuffer": "litert.tensor_buffer",
     "load_delegate": "litert.delegate",
@@ -54,10 +82,22 @@ __all__ = [
     "EnvironmentOptions",
     "GpuOptions",
     "HardwareAccelerator",
+    "IntelOpenVinoGraphBackend",
+    "IntelOpenVinoOptions",
+    "IntelOpenVinoPerformanceMode",
     "Interpreter",
     "InterpreterWithCustomOps",
     "OpResolverType",
     "Options",
+    "QualcommBackend",
+    "QualcommDspPerformanceMode",
+    "QualcommGraphIOTensorMemType",
+    "QualcommGraphPriority",
+    "QualcommHtpPerformanceMode",
+    "QualcommLogLevel",
+    "QualcommOptimizationLevel",
+    "QualcommOptions",
+    "QualcommProfiling",
     "SignatureRunner",
     "TensorBuffer",
     "load_delegate",

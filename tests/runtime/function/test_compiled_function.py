@@ -60,7 +60,10 @@ def test_wrong_calls(function: nd.CompiledFunction) -> None:
         ((), {"x": X}, r"the inputs \['y'\] are not given; its inputs are 'x', 'y'"),
         ((), {"x": X, "y": X, "q": X}, "no input 'q'"),
         ((X,), {"y": X}, "by position and by name"),
-        ((X.astype(np.float64), X), {}, "float64|FLOAT64"),
+        ((X, X.astype(np.float64)), {}, "input 'y' has type float32; an array of float64 is given"),
+        ((X, X[:, :2]), {}, r"input 'y' has shape \?×3; an array of shape \[2, 2\] is given"),
+        ((), {"x": X[0], "y": X}, "input 'x' has shape"),
+        ((X, X.reshape(1, 2, 3)), {}, "input 'y' has shape"),
     ):
         with pytest.raises(nd.BadData, match=words):
             function(*arguments, **named)
@@ -137,6 +140,19 @@ def test_what_it_says_of_itself(function: nd.CompiledFunction) -> None:
     assert str(function.explain())
 
 
+def test_receipts_on_request(function: nd.CompiledFunction) -> None:
+    function(X, X)
+    assert function.last_receipt is None
+    audited = nd.compile(sums().build(), "cpu", receipts=True)
+    assert audited.last_receipt is None
+    np.testing.assert_array_equal(audited(X, X)[0], 2 * X + 3)
+    receipt = audited.last_receipt
+    assert receipt is not None
+    assert [step.device for step in receipt.steps] == ["cpu"]
+    assert audited.submit(X, X).result()
+    assert audited.last_receipt is not receipt
+
+
 def test_nothing_keeps_the_model_of_a_closed_function() -> None:
     function = nd.compile(two_signatures().build(), "cpu")
     models = [weakref.ref(each.compilation) for each in (function, function.signatures["double"])]
@@ -153,4 +169,7 @@ def test_a_closed_function() -> None:
             action()
     with pytest.raises(nd.BadState):
         function.signatures["add"]
+    with pytest.raises(KeyError, match="no signature 'zz'; there are: 'add', 'double'"):
+        function.signatures["zz"]
+    assert "closed" in function._repr_html_()
     assert "closed" in repr(function)

@@ -15,6 +15,18 @@ def test_quantisation_rounds_and_saturates() -> None:
     np.testing.assert_array_equal(quantized(dequantized(values, INT8), INT8), values)
 
 
+def test_every_channel_has_its_scale() -> None:
+    info = TensorInfo(
+        name="x", shape=(None, 2), dtype=np.dtype(np.int8), scales=(0.5, 0.25), quantized_dimension=1
+    )
+    given = np.array([[1.0, 1.0], [-2.0, 100.0]])
+    assert converted(given, info).tolist() == [[2, 4], [-4, 127]]
+    np.testing.assert_array_equal(dequantized(np.array([[2, 4]], np.int8), info), [[1, 1]])
+    for wrong in (np.ones(2), np.ones((1, 3))):
+        with pytest.raises(BadData, match="2 scales along dimension 1; an array of shape"):
+            converted(wrong, info)
+
+
 def test_values_that_a_type_holds() -> None:
     plain = TensorInfo(name="x", shape=(1,), dtype=np.dtype(np.uint8))
     assert converted([255], plain).dtype == np.uint8

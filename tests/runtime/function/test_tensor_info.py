@@ -30,5 +30,5 @@ def test_kinds_of_tensors() -> None:
     assert (quantized.shape, quantized.is_quantized) == ((2, None), True)
     assert quantized.dtype == np.uint8
     assert str(quantized) == "input_1: uint8 2×?, 0.5 × (q − 3)"
-    assert (several.scales, several.quantized_dimension, several.is_quantized) == ((1.0, 2.0), 1, False)
+    assert (several.scales, several.quantized_dimension, several.is_quantized) == ((1.0, 2.0), 1, True)
     assert str(text) == "input_3: string scalar"

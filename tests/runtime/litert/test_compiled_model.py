@@ -2,12 +2,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.tflite.builder import TfliteModel
 from support.tflite.litert_files import sums, two_signatures
 
 from neurald.litert import (
     CompiledModel,
     CpuKernelMode,
     CpuOptions,
+    Environment,
     HardwareAccelerator,
     Options,
     TensorBuffer,
@@ -53,6 +55,20 @@ def test_a_file_without_signatures_has_one_of_either_name(model: CompiledModel) 
     assert model.get_signature_index("serving_default") == 0
 
 
+def test_results_that_programs_cannot_read() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, z = graph.tensor((2,), "INT64", name="x"), graph.tensor((2,), "INT64", name="z")
+    graph.operator("ADD", (x, x), (z,), "AddOptions")
+    graph.inputs, graph.outputs = (x,), (z,)
+    model = CompiledModel.from_buffer(file.build())
+    inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+    model.run_by_index(0, inputs, outputs)
+    assert outputs[0].get_tensor_details() == {"dtype": "int64", "shape": [2]}
+    with pytest.raises(ValueError, match="Unsupported dtype: int64"):
+        inputs[0].write(np.arange(2))
+
+
 def test_what_is_not_there(model: CompiledModel) -> None:
     inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
     for action in (
@@ -76,6 +92,8 @@ def test_inputs_are_resized(model: CompiledModel) -> None:
         model.resize_input_tensor(0, (2, 4))
     with pytest.raises(RuntimeError, match="rank does not match"):
         model.resize_input_tensor(0, (2,))
+    with pytest.raises(RuntimeError, match="must not be empty"):
+        model.resize_input_tensor(0, ())
     with pytest.raises(RuntimeError, match="must be positive"):
         model.resize_input_tensor(0, (-1, 3))
     with pytest.raises(ValueError, match="Unknown input 'q' for signature 'serving_default'"):
@@ -100,8 +118,18 @@ def test_options_are_created_when_they_are_read() -> None:
     options = Options.create()
     options.cpu_options.num_threads = 2
     options.gpu_options.enforce_f32 = True
+    options.qualcomm_options.log_level = options.qualcomm_options.LOG_LEVEL.ERROR
+    options.intel_openvino_options.configs_map["NUM_STREAMS"] = "1"
     assert options.cpu_options.num_threads == 2
+    assert Options() == Options.create() != options
     assert CompiledModel.from_buffer(two_signatures().build(), options=options).get_signature_index("") == 0
+
+
+def test_a_closed_environment_opens_no_models() -> None:
+    with Environment.create() as environment:
+        CompiledModel.from_buffer(sums().build(), environment=environment)
+    with pytest.raises(ValueError, match="Environment is no longer valid"):
+        CompiledModel.from_buffer(sums().build(), environment=environment)
 
 
 def test_accelerators_that_are_not_there() -> None:

@@ -92,9 +92,18 @@ def test_nothing_runs_before_allocation() -> None:
         interpreter.set_tensor(0, X)
     interpreter.allocate_tensors()
     interpreter.invoke()
-    interpreter.resize_tensor_input(0, (4, 3))
+    interpreter.resize_tensor_input(0, (1, 3))
     with pytest.raises(RuntimeError, match="not ready"):
         interpreter.invoke()
+    with pytest.raises(ValueError, match="Tensor is unallocated"):
+        interpreter.set_tensor(0, X[:1])
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(0)
+    interpreter.set_tensor(1, X)  # Its memory is still there.
+    np.testing.assert_array_equal(interpreter.get_tensor(1), X)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(3), X + 3)
 
 
 def test_values_that_do_not_go_with_their_tensor(interpreter: Interpreter) -> None:

@@ -57,6 +57,11 @@ def test_its_status_and_imports(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
         "from ai_edge_litert.compiled_model import CompiledModel\n"
         "from ai_edge_litert.hardware_accelerator import HardwareAccelerator\n"
+        "from ai_edge_litert.compiled_model import EnvironmentOptions, CpuOptions, QualcommOptions\n"
+        "from ai_edge_litert.options import IntelOpenVinoGraphBackend, QualcommLogLevel, Options\n"
+        "from ai_edge_litert.qualcomm_options import QualcommHtpPerformanceMode\n"
+        "from ai_edge_litert.intel_openvino_options import IntelOpenVinoOptions\n"
+        "import ai_edge_litert\nassert ai_edge_litert.__version__ == '2.3.0'\n"
         "import helper, sys\nassert CompiledModel.__module__.startswith('neurald')\nsys.exit(helper.STATUS)\n"
     )
     assert run(tmp_path, "app.py").returncode == 3

@@ -1,0 +1,34 @@
+"""LiteRT's options of Intel's plug-in, which have no effect: LiteRT's plug-ins do not run here."""
+
+import enum
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+
+class IntelOpenVinoGraphBackend(enum.IntEnum):
+    """Kinds of devices of the plug-in."""
+
+    CPU = 0
+    GPU = 1
+    NPU = 2
+
+
+class IntelOpenVinoPerformanceMode(enum.IntEnum):
+    """What the plug-in optimises for."""
+
+    LATENCY = 0
+    THROUGHPUT = 1
+    CUMULATIVE_THROUGHPUT = 2
+
+
+@dataclass
+class IntelOpenVinoOptions:
+    """Options of Intel's plug-in, without effect."""
+
+    GRAPH_BACKEND: ClassVar = IntelOpenVinoGraphBackend
+    PERFORMANCE_MODE: ClassVar = IntelOpenVinoPerformanceMode
+
+    graph_backend: IntelOpenVinoGraphBackend | None = None
+    performance_mode: IntelOpenVinoPerformanceMode | None = None
+    configs_map: dict[str, str] = field(default_factory=dict)
+    enable_weight_sharing: bool | None = None
