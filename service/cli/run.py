@@ -14,7 +14,6 @@ from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     import neurald as nd
-    from neurald.service.tensors.shapes import Shapes
 
 
 def run(
@@ -30,6 +29,20 @@ def run(
     image: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Use this photo as input, and show the best classes."),
+    ] = None,
+    audio: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Use this sound, a WAV file, as input, and show the best classes, or the transcript "
+            "if --labels are characters.",
+        ),
+    ] = None,
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            min=1000, max=192_000, help="Samples per second that the model expects. [default: 16000]"
+        ),
     ] = None,
     labels: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Names of the classes, one per line.")
@@ -91,10 +104,13 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Runs a model once and shows the results."""
-    if image is not None and inputs is not None:
-        raise typer.BadParameter("--image and --inputs exclude each other")
-    if shape and (image is not None or inputs is not None):
-        raise typer.BadParameter("--shape is for random inputs, and excludes --image and --inputs")
+    given = [each for each in (image, audio, inputs) if each is not None]
+    if len(given) > 1:
+        raise typer.BadParameter("--image, --audio and --inputs exclude each other")
+    if shape and given:
+        raise typer.BadParameter("--shape is for random inputs, and excludes --image, --audio and --inputs")
+    if audio is None and rate is not None:
+        raise typer.BadParameter("--rate needs --audio")
     if image is None and (mean is not None or std is not None):
         raise typer.BadParameter("--mean and --std need --image")
     from contextlib import nullcontext
@@ -108,6 +124,7 @@ def run(
     from neurald.service.console.verification import describe_verification, require_right
     from neurald.service.tensors.arrays import input_slots, output_slots, write_outputs
     from neurald.service.tensors.classification import read_labels
+    from neurald.service.tensors.input_files import InputFiles, read_given
     from neurald.service.tensors.packed_labels import packed_labels
     from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
@@ -129,6 +146,7 @@ def run(
     if wanted is None and (requirements or verify):
         # A first tier runs on the CPU device.
         wanted = nd.Startup.OPTIMIZED
+    read = InputFiles(image=image, mean=mean, std=std, audio=audio, rate=rate, arrays=inputs)
     tracing = nullcontext() if trace is None else nd.trace(trace)
     with tracing, preparing(str(model), quiet=json) as shown:
         if is_plan:
@@ -141,11 +159,11 @@ def run(
             )
             loaded = compilation.model
             shapes = parse_shapes(shape or (), input_slots(loaded))
-            source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
+            source, arrays, remarks = read_given(loaded, read, shapes)
         else:
             loaded = nd.load_tflite(model, signature=signature)
             shapes = parse_shapes(shape or (), input_slots(loaded))
-            source, arrays = _inputs(loaded, image, inputs, mean, std, shapes)
+            source, arrays, remarks = read_given(loaded, read, shapes)
             builder = nd.CompilationBuilder(loaded, find_devices(device or ()), threads)
             if wanted is not None:
                 builder.set_startup(wanted)
@@ -155,7 +173,7 @@ def run(
         shown.close()
         with status(f"running {model}", quiet=json):
             results = compilation.run(*arrays)
-    if image is None and inputs is None and not json:
+    if not given and not json:
         note(f"inputs are {source}")
         for remark in default_shape_remarks(input_slots(loaded), shapes):
             note(remark)
@@ -171,13 +189,13 @@ def run(
     document["outputs"] = [_summary(*pair) for pair in zip(output_slots(loaded), results, strict=True)]
     if outputs is not None:
         document["outputs_file"] = str(outputs)
-    remarks: list[str] = []
-    if image is not None or labels is not None:
+    if image is not None or audio is not None or labels is not None:
         packed = packed_labels(model) if names is None else None
         found = _findings(loaded, results, names or packed, top)
         document |= found
         if not found:
-            guesses, remarks = _classes(loaded, results, names, packed, top)
+            guesses, more = _classes(loaded, results, names, packed, top)
+            remarks += more
             if guesses is not None:
                 document["top"] = guesses
         document["remarks"] = remarks
@@ -191,34 +209,20 @@ def run(
         require_right(document["verification"])
 
 
-def _inputs(
-    model: "nd.Model",
-    image: Path | None,
-    inputs: Path | None,
-    mean: float | None,
-    std: float | None,
-    shapes: "Shapes",
-) -> tuple[str, list[Any]]:
-    """Returns the inputs, and where they come from for messages."""
-    from neurald.service.tensors.arrays import SEED, input_slots, random_inputs, read_inputs
-
-    if image is not None:
-        from neurald.service.tensors.images import image_input
-
-        return str(image), [image_input(model, image, mean, std)]
-    if inputs is not None:
-        return str(inputs), read_inputs(inputs, input_slots(model))
-    return f"random (seed {SEED})", random_inputs(input_slots(model), shapes)
-
-
 def _findings(model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int) -> dict[str, Any]:
-    """Returns boxes, keypoints or masks by their name in the document; empty if there are none."""
-    from neurald.service.tensors.findings import find_detections, find_keypoints, find_segments
+    """Returns what was found by its name in the document; empty if nothing was."""
+    from neurald.service.tensors.findings import (
+        find_detections,
+        find_keypoints,
+        find_segments,
+        find_transcript,
+    )
 
     for name, found in (
         ("detections", find_detections(model, results, names, top)),
         ("keypoints", find_keypoints(model, results)),
         ("segments", find_segments(results, names, top)),
+        ("transcript", find_transcript(results, names)),
     ):
         if found is not None:
             return {name: found}

@@ -1,4 +1,4 @@
-"""Finds boxes, keypoints and masks in the outputs of models of the usual kinds."""
+"""Finds boxes, keypoints, masks and transcripts in the outputs of models of the usual kinds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +32,10 @@ _JOINTS = (
     "left ankle",
     "right ankle",
 )
+#: Labels of the class that stands for no character.
+_BLANKS = ("<blank>", "[blank]", "<pad>", "[PAD]", "<ctc>", "_", "ε")
+#: Labels that stand for a space.
+_SPACES = ("", "|", "<space>", "▁")
 #: Smallest number of rows and columns of a mask.
 _MIN_MASK = 9
 
@@ -109,12 +113,41 @@ def find_segments(
     ]
 
 
+def find_transcript(outputs: Sequence[Array], labels: Sequence[str] | None) -> str | None:
+    """Returns the text that a model of speech recognised, for which the labels are its characters.
+
+    Its only output has scores of characters for each moment, of shape [1, moments, characters]. The
+    most probable ones are taken, repeated ones once, and blanks are left out. The blank is the class
+    with the label `<blank>`, `<pad>` or `_`; without one it is the class after the last label, or
+    the last class.
+
+    Returns:
+        The text; None for other models, and without labels for all characters.
+    """
+    if len(outputs) != 1 or outputs[0].ndim != 3 or outputs[0].dtype.kind in "Oc" or labels is None:
+        return None
+    batch, moments, classes = outputs[0].shape
+    if batch != 1 or not moments or len(labels) not in (classes, classes - 1):
+        return None
+    blank = next((place for place, label in enumerate(labels) if label in _BLANKS), classes - 1)
+    best = outputs[0][0].argmax(-1)
+    changes = np.flatnonzero(np.diff(best, prepend=-1))
+    text = "".join(_text(labels[each]) for each in best[changes].tolist() if each != blank)
+    return " ".join(text.split())
+
+
+def _text(label: str) -> str:
+    return " " if label in _SPACES else label.replace("▁", " ")
+
+
 def _label(labels: Sequence[str] | None, number: int) -> str | None:
     return labels[number] if labels is not None and 0 <= number < len(labels) else None
 
 
 def finding_table(document: dict[str, Any]) -> tuple[list[str], list[list[str]]] | None:
     """Returns titles and rows of the table of what was found; None if nothing was."""
+    if "transcript" in document:
+        return ["transcript"], [[document["transcript"]]]
     if "detections" in document:
         titles = ["score", "class", "label", "top", "left", "bottom", "right"]
         return titles, [

@@ -1,4 +1,5 @@
 import json
+import wave
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,26 @@ class TestClassification:
         )
         assert sum(guess["probability"] for guess in document["top"]) == pytest.approx(1)
         assert "softmax" in document["remarks"][0]
+
+    def test_a_sound(self, use_model: Callable[[nd.Model], None], tmp_path: Path) -> None:
+        builder = nd.ModelBuilder()
+        samples = builder.add_operand(Kind.TENSOR_FLOAT32, (1, 8))
+        result = builder.add_operand(Kind.TENSOR_FLOAT32, (1, 8))
+        builder.add_operation(nd.OperationType.ABS, [samples], [result])
+        builder.identify_inputs_and_outputs([samples], [result])
+        use_model(builder.finish())
+        path = tmp_path / "a.wav"
+        with wave.open(str(path), "wb") as file:
+            file.setparams((1, 2, 8_000, 0, "NONE", ""))
+            file.writeframes(np.array([0, 0, 30_000, 0] * 4, "<i2").tobytes())
+        document = invoke_json("run", "any.tflite", "--audio", path, "--rate", "8000", "--top", "2")
+        assert [each["index"] for each in document["top"]] == [2, 6]
+        assert "first of 0.00 s of sound" in document["remarks"][0]
+        for wrong, words in (
+            (("--rate", "8000"), "--rate needs --audio"),
+            (("--audio", path, "--image", path), "exclude each other"),
+        ):
+            assert words in " ".join(invoke("run", MODEL, *wrong).stderr.split())
 
     def test_no_classifier(self, use_model: Callable[[nd.Model], None], digit: Path, labels: Path) -> None:
         use_model(relu_model((1, 8, 8, 3)))

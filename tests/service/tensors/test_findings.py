@@ -8,7 +8,13 @@ from support.tflite.builder import TfliteModel
 from support.tflite.resources import constant
 
 from neurald.runtime.tflite import load_tflite
-from neurald.service.tensors.findings import find_detections, find_keypoints, find_segments, finding_table
+from neurald.service.tensors.findings import (
+    find_detections,
+    find_keypoints,
+    find_segments,
+    find_transcript,
+    finding_table,
+)
 from neurald.service.tensors.packed_labels import packed_labels
 
 
@@ -138,3 +144,17 @@ def test_damaged_archives(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         found = packed_labels(path)
         assert found is None or all(isinstance(each, str) for each in found)
+
+
+def test_transcripts() -> None:
+    letters = ["", "a", "b", "c", "<blank>"]
+    moments = [4, 1, 1, 4, 1, 2, 0, 0, 3, 4]
+    outputs = [np.eye(5, dtype=np.float32)[moments][None]]
+    assert find_transcript(outputs, letters) == "aab c"
+    # Without a label for it, the blank is the class after the labels, or the last one.
+    assert find_transcript(outputs, letters[:4]) == "aab c"
+    assert find_transcript(outputs, ["|", "a", "b", "c", "d"]) == "aab c"
+    for other in (None, letters[:2], letters * 2):
+        assert find_transcript(outputs, other) is None
+    assert find_transcript([outputs[0][0]], letters) is None
+    assert finding_table({"transcript": "aab c"}) == (["transcript"], [["aab c"]])

@@ -1,0 +1,124 @@
+"""Converts sounds to model inputs."""
+
+import math
+import wave
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from neurald.hal.errors import BadData
+from neurald.hal.model.quantization import is_quantized
+from neurald.hal.model.types import Model, OperandType
+from neurald.service.tensors.arrays import Array, describe_type, input_slots
+from neurald.service.tensors.files import open_regular
+
+#: Samples per second that most models of speech and sounds expect.
+DEFAULT_RATE: Final = 16_000
+_MAX_RATE: Final = 768_000
+#: Most bytes of one sample.
+_MAX_WIDTH: Final = 4
+#: Most bytes of samples that are read.
+_MAX_BYTES: Final = 1 << 28
+_TYPES: Final = (
+    OperandType.TENSOR_FLOAT32,
+    OperandType.TENSOR_FLOAT16,
+    OperandType.TENSOR_QUANT8_ASYMM,
+    OperandType.TENSOR_QUANT8_ASYMM_SIGNED,
+    OperandType.TENSOR_QUANT16_SYMM,
+)
+
+
+def audio_input(model: Model, path: Path, rate: int = DEFAULT_RATE) -> tuple[Array, str]:
+    """Reads a sound as the only input of a model, which takes a waveform.
+
+    Channels are mixed, and the samples are brought to the model's rate. A sound that is too short is
+    followed by silence. Real inputs get samples from -1 to 1, quantised ones the same, quantised.
+
+    Args:
+        model: whose input has one dimension of several samples; others have the length 1 or are
+            open.
+        path: a WAV file.
+        rate: samples per second that the model expects.
+
+    Returns:
+        The input, and a remark if a part of the sound is not used; otherwise the remark is empty.
+
+    Raises:
+        BadData: the model takes no waveform, or the file is not a WAV file with PCM samples.
+        OSError: the file cannot be read.
+    """
+    slots = input_slots(model)
+    if len(slots) != 1:
+        raise BadData(f"the model has {len(slots)} inputs; a sound needs a model with exactly one")
+    operand = slots[0].operand
+    position = _samples_dimension(operand.dimensions)
+    if operand.type not in _TYPES or operand.dimensions is None or position is None:
+        found = describe_type(operand.type.dtype, operand.dimensions)
+        raise BadData(
+            f"the model's input is {found}; a sound needs an input of which one dimension has all samples"
+        )
+    samples = read_audio(path, rate)
+    length, remark = operand.dimensions[position] or len(samples), ""
+    if len(samples) > length:
+        remark = f"the model takes {length / rate:.2f} s; the first of {len(samples) / rate:.2f} s of sound are used"
+    samples = np.pad(samples[:length], (0, max(0, length - len(samples))))
+    shape = [length if place == position else 1 for place in range(len(operand.dimensions))]
+    if is_quantized(operand):
+        limits = np.iinfo(operand.type.dtype.name)
+        steps = np.rint(samples / operand.scale) + operand.zero_point
+        samples = np.clip(steps, limits.min, limits.max)
+    return np.asarray(samples, operand.type.dtype).reshape(shape), remark
+
+
+def _samples_dimension(dimensions: tuple[int, ...] | None) -> int | None:
+    """Returns which dimension has the samples: the only long one, or else the last open one."""
+    long = [place for place, length in enumerate(dimensions or ()) if length > 1]
+    opened = [place for place, length in enumerate(dimensions or ()) if length == 0]
+    if len(long) > 1:
+        return None
+    return long[0] if long else opened[-1] if opened else None
+
+
+def read_audio(path: Path, rate: int) -> Array:
+    """Reads a WAV file as float64 samples from -1 to 1 at a rate per second.
+
+    Raises:
+        BadData: the file is not a WAV file with PCM samples, or is damaged or too large.
+        OSError: the file cannot be read.
+    """
+    with open_regular(path) as file:
+        try:
+            with wave.open(file) as sound:
+                found, channels, width = sound.getframerate(), sound.getnchannels(), sound.getsampwidth()
+                if not 0 < found <= _MAX_RATE:
+                    raise BadData(f"{path} has {found} samples per second; 1 to {_MAX_RATE} are expected")
+                if width > _MAX_WIDTH:
+                    raise BadData(f"{path} has samples of {width} bytes; 1 to {_MAX_WIDTH} are expected")
+                content = sound.readframes(_MAX_BYTES // (channels * width) + 1)
+        except (wave.Error, EOFError, RuntimeError) as error:
+            raise BadData(f"{path} is not a WAV file with PCM samples: {error or 'it is cut off'}") from None
+    if len(content) > _MAX_BYTES:
+        raise BadData(f"{path} has more than {_MAX_BYTES} bytes of samples")
+    content = content[: len(content) // (channels * width) * channels * width]
+    if not content:
+        raise BadData(f"{path} has no samples")
+    mixed = _real(content, width).reshape(-1, channels).mean(1)
+    if found == rate:
+        return np.asarray(mixed)
+    count = max(1, math.floor(len(mixed) * rate / found))
+    if rate < found:
+        # Frequencies that the lower rate cannot hold would come back as others.
+        window = max(1, round(found / rate))
+        mixed = np.convolve(mixed, np.full(window, 1 / window), "same")[: len(mixed)]
+    converted: Array = np.interp(np.arange(count) * (found / rate), np.arange(len(mixed)), mixed)
+    return converted
+
+
+def _real(content: bytes, width: int) -> Array:
+    if width == 1:
+        return (np.frombuffer(content, np.uint8).astype(np.float64) - 128) / 128
+    stored = np.zeros((len(content) // width, _MAX_WIDTH), np.uint8)
+    # The most significant bytes of 32 bits, so that all widths have the same range.
+    stored[:, _MAX_WIDTH - width :] = np.frombuffer(content, np.uint8).reshape(-1, width)
+    return stored.view("<i4").reshape(-1).astype(np.float64) / 2**31
