@@ -224,7 +224,7 @@ class CpuDevice:
         shared: Variants | None,
     ) -> "CpuPreparedModel | ReferenceModel":
         """Binds a model for shapes of its inputs."""
-        from neurald.drivers.compiler.frontend.shape_specialization import with_shapes
+        from neurald.drivers.compiler.frontend.open_dimensions import with_shapes
 
         try:
             known = with_shapes(model, shapes)
@@ -269,7 +269,7 @@ class CpuDevice:
             return prepare(model, self._target, code, self.first_tier_library.team(threads))
 
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
-        from neurald.drivers.compiler.frontend.shape_specialization import is_specified
+        from neurald.drivers.compiler.frontend.open_dimensions import is_specified
 
         threads = thread_count(options.threads, self._settings)
         if not is_specified(model):

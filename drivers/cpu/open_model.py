@@ -1,6 +1,7 @@
 """A model compiled for any lengths of its open dimensions, within the limits of its code."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -41,8 +42,12 @@ class CpuOpenModel:
         self._model = model
         self._native = native
         self._opened = opened
-        self._sized = None if opened.sizings else SizedExecutables(opened)
         self._has_strings = has_string_ports(model)
+
+    @cached_property
+    def _sized(self) -> SizedExecutables | None:
+        """Executables for other lengths; None if lengths change while the step runs."""
+        return None if self._opened.sizings else SizedExecutables(self._opened)
 
     def output_shapes(self, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
         """See `OpenModel.output_shapes`."""
@@ -60,9 +65,8 @@ class CpuOpenModel:
         executable = self._sized.executable(shapes)
         if executable is None:
             return None
-        check_executable(executable, self._native.constants.nbytes)
-        native = self._native.resized(executable)
         size_bytes = executable.arena_bytes + executable.scratch_bytes
+        native = self._native.resized(executable)
         if self._has_strings:
             return OpenVariant(PartlyCompiledModel(self._model, whole_steps(self._model, native)), size_bytes)
         return OpenVariant(whole_model(native, lambda: ReferenceModel(self._model)), size_bytes)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
-from neurald.drivers.compiler.frontend.shape_specialization import is_specified, open_shapes, with_shapes
+from neurald.drivers.compiler.frontend.open_dimensions import is_specified, open_shapes, with_shapes
 from neurald.drivers.compiler.frontend.structured_model import (
     CONTROL_FLOW,
     BasicBlock,

@@ -12,10 +12,8 @@ import numpy as np
 from neurald._version import __version__
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
 from neurald.drivers.compiler.frontend.kept_variants import PreparedWithOperands
-from neurald.drivers.compiler.frontend.shape_specialization import (
-    SpecializingModel,
-    is_specified,
-)
+from neurald.drivers.compiler.frontend.open_dimensions import is_specified
+from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.frontend.variant_cache import prepared_variant
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar

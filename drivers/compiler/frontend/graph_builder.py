@@ -10,8 +10,8 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
 from neurald.drivers.compiler.frontend.bounded_shapes import BoundedShapes
+from neurald.drivers.compiler.frontend.open_dimensions import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.frontend.open_lengths import lengths_of
-from neurald.drivers.compiler.frontend.shape_specialization import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import (
     as_numbers,

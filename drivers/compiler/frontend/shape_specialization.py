@@ -16,6 +16,12 @@ from neurald.drivers.compiler.frontend.kept_variants import (
     PreparedWithOperands,
     Shape,
 )
+from neurald.drivers.compiler.frontend.open_dimensions import (
+    USUAL_LENGTH,
+    known_shapes,
+    open_positions,
+    usual_shapes,
+)
 from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
@@ -30,12 +36,10 @@ from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from neurald.drivers.compiler.frontend.variant_uses import VariantUses
-    from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 
 # What compiles is imported by the functions that need it: a start from the cache does not.
 
@@ -43,12 +47,8 @@ _LOG = logging.getLogger(__name__)
 
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
-#: Shortest length of an open dimension in examples.
-_USUAL = 64
 #: How many sets of shapes an exiting process leaves to be compiled.
 _MAX_LEFT = 4
-#: Length assumed for unspecified dimensions when deciding which operations are supported.
-_ASSUMED_LENGTH = 1
 #: Interval at which an execution that waits for another one checks cancellation and deadline.
 _POLL_S = 0.02
 
@@ -97,124 +97,8 @@ class OpenModels(Protocol):
         ...
 
 
-def is_specified(model: Model) -> bool:
-    """Returns True if the shapes of all inputs are known before execution."""
-    main = model.main
-    return all(main.operands[index].is_fully_specified for index in main.inputs)
-
-
-def with_assumed_shapes(model: Model) -> Model:
-    """Returns the model with unspecified input dimensions set to 1, where the rank is known."""
-    from neurald.hal.validation.shape_inference import declared_shape
-
-    main = model.main
-    shapes = {
-        index: tuple(length or _ASSUMED_LENGTH for length in operand.dimensions)
-        for index in main.inputs
-        if declared_shape(operand := main.operands[index]) is None and operand.dimensions is not None
-    }
-    try:
-        return with_shapes(model, shapes)
-    except BadData:
-        return model
-
-
-def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
-    """Returns the model with the dimensions inferred from input shapes filled in.
-
-    Args:
-        model: valid.
-        shapes: the input shapes, by operand.
-
-    Raises:
-        BadData: the shapes are inconsistent, or contradict what the model declares.
-    """
-    from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
-
-    main = model.main
-    inferred = infer_shapes(model, main, bind_operations(main), shapes)
-    operands = tuple(
-        operand
-        if operand.is_fully_specified or index not in inferred
-        else replace(operand, dimensions=inferred[index])
-        for index, operand in enumerate(main.operands)
-    )
-    return replace(model, main=replace(main, operands=operands))
-
-
-def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> "tuple[ExtentScope, dict[int, Shape]]":
-    """Returns input shapes with extents for the dimensions that the model leaves open.
-
-    Dimensions at the same position of several inputs have the same length if they have it here.
-    Lengths of 0 and 1 are not open.
-
-    Args:
-        model: valid.
-        shapes: the input shapes, by operand, which are the hints of the extents.
-    """
-    from neurald.drivers.compiler.ir.extent_scope import ExtentScope
-
-    main = model.main
-    symbols: dict[tuple[int, int], int] = {}
-    for index, shape in shapes.items():
-        for position in _open_positions(main.operands[index], shape):
-            symbols.setdefault((position, shape[position]), len(symbols))
-    scope = ExtentScope(length for _, length in symbols)
-    opened: dict[int, Shape] = {}
-    for index, shape in shapes.items():
-        lengths = list(shape)
-        for position in _open_positions(main.operands[index], shape):
-            lengths[position] = scope.symbols[symbols[position, shape[position]]]
-        opened[index] = tuple(lengths)
-    return scope, opened
-
-
-def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
-    """Returns shapes with greater lengths of the open dimensions, which are multiples of nothing.
-
-    What is decided by such lengths is also right for most others. Equal lengths at the same
-    position stay equal.
-
-    Args:
-        model: valid.
-        shapes: the input shapes, by operand.
-    """
-    found: dict[tuple[int, int], int] = {}
-    usual: dict[int, Shape] = {}
-    for index, shape in shapes.items():
-        lengths = list(shape)
-        for position in _open_positions(model.main.operands[index], shape):
-            key = position, shape[position]
-            if key not in found:
-                length = max(shape[position], _USUAL) | 1
-                while length in found.values() or any(length % factor == 0 for factor in (3, 5, 7)):
-                    length += 2
-                found[key] = length
-            lengths[position] = found[key]
-        usual[index] = tuple(lengths)
-    return usual
-
-
-def known_shapes(model: Model, shapes: Sequence[Shape | None]) -> dict[int, Shape]:
-    """Returns the shapes of a model's inputs that are known, by operand."""
-    return {index: shape for index, shape in zip(model.main.inputs, shapes, strict=True) if shape is not None}
-
-
 def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> list[int]:
     return [shapes[index][position] for index, position in positions]
-
-
-def _open_positions(operand: Operand, shape: Shape) -> list[int]:
-    from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH
-
-    declared = operand.dimensions
-    if declared is None or len(declared) != len(shape):
-        return []
-    return [
-        position
-        for position, (length, given) in enumerate(zip(declared, shape, strict=True))
-        if not length and given >= MIN_LENGTH
-    ]
 
 
 class _Pending:
@@ -364,7 +248,10 @@ class SpecializingModel(InProcessModel):
         self, shapes: Sequence[Shape], variables: Sequence[Memory]
     ) -> ArrayFunction | None:
         """See `CallsDirectly.create_array_function`."""
-        variant, uses = self._repeated(self._with_variables(shapes))
+        known = self._with_variables(shapes)
+        variant, uses = self._repeated(known)
+        if variant is None:
+            variant, uses = self._at_once(known)
         function = array_function(variant, shapes, variables)
         if function is None or uses is None:
             return function
@@ -376,6 +263,20 @@ class SpecializingModel(InProcessModel):
         """Returns the variant for what repeats executions, which keeps it, and what counts its uses."""
         with self._lock:
             return self._variants.get(shapes)
+
+    def _at_once(
+        self, shapes: tuple[Shape | None, ...]
+    ) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
+        """Returns the variant for new shapes, and what counts its uses, if nothing has to be compiled."""
+        opened = self._opened_for(shapes)
+        if opened is None:
+            return None, None
+        uses = self._uses_of_open(shapes)
+        with self._lock:
+            if shapes in self._variants:
+                return self._variants.get(shapes)
+            self._variants.keep(shapes, opened, uses)
+        return opened.prepared, uses
 
     def _specialize_later(self, shapes: tuple[Shape | None, ...]) -> bool:
         """Lets the variant for some shapes be compiled in the background; see `Improve`."""
@@ -441,10 +342,13 @@ class SpecializingModel(InProcessModel):
         try:
             if self._first_tier is None:
                 return self._compiled(shapes, known, options)
-            kept = None if self._kept is None else self._kept(self._model, known)
+            # Looking into the cache takes longer than a small model runs. Code for frequent shapes is
+            # looked up there later.
+            opened = self._opened_for(shapes)
+            kept = None if opened is not None or self._kept is None else self._kept(self._model, known)
             if kept is not None:
                 return kept, None
-            opened = self._opened_for(shapes) or self._kept_open_for(shapes, known)
+            opened = opened or self._kept_open_for(shapes, known)
             if opened is not None:
                 return opened, self._uses_of_open(shapes)
             variant = self._first_tier(self._model, known, options)
@@ -562,7 +466,7 @@ class SpecializingModel(InProcessModel):
         return {
             (index, position)
             for index, shape in known.items()
-            for position in _open_positions(self._model.main.operands[index], shape)
+            for position in open_positions(self._model.main.operands[index], shape)
         }
 
     def _from_open(
@@ -596,7 +500,11 @@ class SpecializingModel(InProcessModel):
                 self._opened.append((found, positions))
             finally:
                 self._end(None)
-            if not is_known and found.for_shapes(shapes) is None and min(_lengths(known, positions)) < _USUAL:
+            if (
+                not is_known
+                and found.for_shapes(shapes) is None
+                and min(_lengths(known, positions)) < USUAL_LENGTH
+            ):
                 # Few lengths are that short.
                 return None
 

@@ -38,12 +38,17 @@ class VariantUses:
                 self._improve = improve
 
     def counted_call(self, function: Callable[..., object]) -> Callable[..., object]:
-        """Returns a function that counts its calls, and returns None for those after the variant's end."""
+        """Returns a function that counts its calls, and returns None for those after the variant's end.
+
+        Calls for which it returns None otherwise, such as those on other shapes, are not counted.
+        """
 
         def call(*arguments: object) -> object:
             if self.is_over:
                 return None
-            self.add()
-            return function(*arguments)
+            result = function(*arguments)
+            if result is not None:
+                self.add()
+            return result
 
         return call

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 #: A sum of products: factors, each with the numbers of the atoms that it multiplies.
 Sum: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 
-#: Limits on programs from artifacts.
+#: Limits on programs from artifacts, and on all numbers.
 _MAX_ATOMS: Final = 10_000
 _MAX_TERMS: Final = 64
 _MAX_DEGREE: Final = 8
-_MAX_FACTOR: Final = 1 << 62
+MAX_NUMBER: Final = 1 << 62
 #: See `AtomKind` and `Relation`.
-_QUOTIENT: Final = 1
+QUOTIENT: Final = 1
 _REMAINDER: Final = 2
-_NEGATIVE: Final = 0
+NEGATIVE: Final = 0
 _ZERO: Final = 1
 
 
@@ -49,7 +49,7 @@ class Condition(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
-    """Numbers as functions of the lengths of open dimensions.
+    """Numbers as functions of the lengths of open dimensions; see `ExtentEvaluation`.
 
     Attributes:
         bounds: smallest and largest length of each open dimension. These are the first atoms.
@@ -63,27 +63,6 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
     guards: tuple[Condition, ...]
     values: tuple[Sum, ...]
 
-    def evaluate(self, lengths: Sequence[int]) -> list[int] | None:
-        """Returns the numbers; None if the code is not valid for these lengths, or one is too large."""
-        if any(not low <= length <= high for length, (low, high) in zip(lengths, self.bounds, strict=True)):
-            return None
-        atoms = list(lengths)
-        for division in self.divisions:
-            divisor = _total(division.divisor, atoms)
-            if divisor <= 0:
-                return None
-            dividend = _total(division.dividend, atoms)
-            atom = dividend // divisor if division.kind == _QUOTIENT else dividend % divisor
-            if abs(atom) > _MAX_FACTOR:
-                return None
-            atoms.append(atom)
-        for guard in self.guards:
-            value = _total(guard.value, atoms)
-            if (value < 0 if guard.relation == _NEGATIVE else value == 0) is not guard.holds:
-                return None
-        numbers = [_total(value, atoms) for value in self.values]
-        return None if any(abs(number) > _MAX_FACTOR for number in numbers) else numbers
-
     def largest(self, lengths: Sequence[int]) -> list[int] | None:
         """Returns upper bounds of the numbers for lengths of at most these.
 
@@ -94,9 +73,9 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
             low, high = _range(division.dividend, atoms)
             least, most = (max(1, end) for end in _range(division.divisor, atoms))
             corners = [end // by for end in (low, high) for by in (least, most)]
-            atoms.append((min(corners), max(corners)) if division.kind == _QUOTIENT else (0, most - 1))
+            atoms.append((min(corners), max(corners)) if division.kind == QUOTIENT else (0, most - 1))
         numbers = [_range(value, atoms)[1] for value in self.values]
-        return None if any(number > _MAX_FACTOR for number in numbers) else numbers
+        return None if any(number > MAX_NUMBER for number in numbers) else numbers
 
     def at(self, lengths: Sequence[int], numbers: Iterable[int]) -> dict[int, int]:
         """Returns numbers by their positions, whether or not the code is valid.
@@ -105,12 +84,12 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
         """
         atoms = list(lengths)
         for division in self.divisions:
-            dividend, divisor = _total(division.dividend, atoms), _total(division.divisor, atoms)
+            dividend, divisor = total(division.dividend, atoms), total(division.divisor, atoms)
             if divisor <= 0:
                 atoms.append(0)
             else:
-                atoms.append(dividend // divisor if division.kind == _QUOTIENT else dividend % divisor)
-        return {number: _total(self.values[number], atoms) for number in numbers}
+                atoms.append(dividend // divisor if division.kind == QUOTIENT else dividend % divisor)
+        return {number: total(self.values[number], atoms) for number in numbers}
 
     def check(self) -> None:
         """Raises BadData unless every sum refers to atoms before it, and is small."""
@@ -120,26 +99,27 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
             raise BadData("the bounds of an open dimension are not valid")
         count = len(self.bounds)
         for number, division in enumerate(self.divisions, start=count):
-            if division.kind not in (_QUOTIENT, _REMAINDER):
+            if division.kind not in (QUOTIENT, _REMAINDER):
                 raise BadData(f"unknown kind {division.kind} of a division")
             _check(division.dividend, number)
             _check(division.divisor, number)
         count += len(self.divisions)
         for guard in self.guards:
-            if guard.relation not in (_NEGATIVE, _ZERO):
+            if guard.relation not in (NEGATIVE, _ZERO):
                 raise BadData(f"unknown relation {guard.relation} of a guard")
             _check(guard.value, count)
         for value in self.values:
             _check(value, count)
 
 
-def _total(value: Sum, atoms: Sequence[int]) -> int:
-    total = 0
+def total(value: Sum, atoms: Sequence[int]) -> int:
+    """Returns a sum for these atoms."""
+    found = 0
     for factor, numbers in value:
         for number in numbers:
             factor *= atoms[number]
-        total += factor
-    return total
+        found += factor
+    return found
 
 
 def _range(value: Sum, atoms: Sequence[tuple[int, int]]) -> tuple[int, int]:
@@ -158,7 +138,7 @@ def _check(value: Sum, count: int) -> None:
     if len(value) > _MAX_TERMS:
         raise BadData(f"a sum has {len(value)} terms; at most {_MAX_TERMS} are expected")
     for factor, numbers in value:
-        if len(numbers) > _MAX_DEGREE or abs(factor) > _MAX_FACTOR:
+        if len(numbers) > _MAX_DEGREE or abs(factor) > MAX_NUMBER:
             raise BadData(f"a product of {len(numbers)} factors and {factor} is too large")
         if any(not 0 <= number < count for number in numbers):
             raise BadData(f"a sum refers to an atom beyond the {count} before it")

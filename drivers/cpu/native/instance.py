@@ -1,124 +1,48 @@
 """Instance of a step: the arena, scratch memory and call records of one execution at a time."""
 
-import array
-import itertools
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import accumulate, chain, repeat
 from typing import Final
 
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.memory.buffer_location import Port
-from neurald.drivers.cpu.native.band_records import chosen, described_words, description
-from neurald.drivers.cpu.native.call_division import division, piece_items
+from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.step_memory import StepMemory
-from neurald.drivers.cpu.native.step_program import (
-    BANDS_CALLER,
-    MIN_SHARED_NS,
-    PIECE_NS,
-    STOPPED,
-    TIMED_OUT,
-    caller_name,
+from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
+from neurald.drivers.cpu.native.step_records import (
+    LOOP_TIMEOUT_NS,
+    STATUS,
+    STATUS_BYTES,
+    WORD,
+    WORD_BYTES,
+    StepPlaces,
+    StepRecords,
 )
 from neurald.drivers.cpu.native.strings import StringSources, first_reference
 from neurald.drivers.cpu.native.thread_pool import Team, process
-from neurald.drivers.cpu.target.executable import (
-    RECORD_WORDS,
-    STEP_WORDS,
-    Executable,
-    Instruction,
-    Opcode,
-)
+from neurald.drivers.cpu.target.executable import Executable, Instruction, Opcode
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT, ARRAY_ALIGNMENT
 from neurald.drivers.cpu.target.target import TARGETS
-from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
+from neurald.hal.device import KernelTime
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.lazy_numpy import np
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
-from neurald.hal.sync.deadline import nanoseconds
 
-#: Minimum number of bands of a chunk, since threads repeat some work at the ends.
-_MIN_CHUNK_BANDS: Final = 4
-#: How a call of one part and chunk is shared, as a record has it.
-_UNSHARED: Final = 1 | 1 << 32
 #: Number of functions that take arrays, for different memory of variables, per instance.
 _FUNCTION_CACHE_SIZE: Final = 4
-#: Bytes that a copy moves per nanosecond, approximately, and the cost of any other record.
-_COPIED_BYTES_PER_NS: Final = 16
 #: Bytes of inputs and outputs that are copied per nanosecond, and how many such copies a step may
 #: take that uses unaligned ones in place.
 _PORT_BYTES_PER_NS: Final = 32
 _MAX_COPIES: Final = 2
-_RECORD_NS: Final = 10
-#: Cost of a record that counts as longer than any limit.
-_MAX_COST_NS: Final = 1 << 40
-#: Indices of pool, cancellation, deadline, loop timeout and the first record in the words of a
-#: step.
-_POOL: Final = 5
-_CANCELLATION: Final = 6
-_DEADLINE: Final = 7
-_LOOP_TIMEOUT: Final = 8
-_FIRST: Final = 10
-_LOOP_TIMEOUT_NS: Final = nanoseconds(DEFAULT_LOOP_TIMEOUT_S)
-#: The type of the words of a step: signed, with 64 bits.
-_WORD: Final = "q"
-_WORD_BYTES: Final = 8
-#: The type of the status of a call.
-_STATUS: Final = "i"
-_STATUS_BYTES: Final = 4
 
 
 class LengthsRefused(Exception):
     """The code of a step is not valid for the lengths that it has found."""
-
-
-class ArgumentBinding:
-    """Memory for the inputs and outputs of an execution. Compared by identity.
-
-    Args:
-        executable: the step.
-        inputs: address of each input, which has exactly its size; None if it is an array that is
-            given with each call.
-        outputs: address of each output; None likewise. It may be that of an input, too.
-
-    Attributes:
-        words: the binding for native code; see `python_call`.
-        arrays: number of inputs and of outputs that are arrays; they are the first ones.
-    """
-
-    __slots__ = ("arrays", "words")
-
-    def __init__(
-        self, executable: Executable, inputs: Sequence[int | None], outputs: Sequence[int | None]
-    ) -> None:
-        self.arrays = inputs.count(None), outputs.count(None)
-        ranges = [
-            None if address is None else (address, address + port.size_bytes)
-            for address, port in zip(
-                (*inputs, *outputs), (*executable.inputs, *executable.outputs), strict=True
-            )
-        ]
-        # An output that overlaps an input or another output is copied when the step has ended.
-        places = [
-            (address or 0, int(position >= len(inputs) and _overlaps(ranges, position)))
-            for position, address in enumerate((*inputs, *outputs))
-        ]
-        self.words: Final[Words] = np.array(places, np.int64).reshape(-1)
-
-
-def _overlaps(ranges: Sequence[tuple[int, int] | None], position: int) -> bool:
-    """Returns True if a range of addresses overlaps another one."""
-    own = ranges[position]
-    others = (each for number, each in enumerate(ranges) if number != position)
-    return own is not None and any(
-        each is not None and each[0] < own[1] and own[0] < each[1] for each in others
-    )
 
 
 class Instance:
@@ -146,36 +70,33 @@ class Instance:
         *,
         has_ports: bool = True,
     ) -> None:
-        self._executable = executable
-        self._code = code
+        self._team = team
         calls = executable.calls
         self._stride = _aligned(executable.scratch_bytes)
         # Scratch memory, the deadlines of loops and the statuses of calls follow the values.
-        scratch = _aligned(executable.arena_bytes)
+        self._room_bytes = scratch = _aligned(executable.arena_bytes)
         deadlines = scratch + self._stride * team.threads
-        statuses = deadlines + _WORD_BYTES * executable.loops
-        self._memory = memory = StepMemory(statuses + _STATUS_BYTES * len(calls))
-        self._arena, self._scratch = memory.address, memory.address + scratch
-        self._deadlines_address, self._statuses_address = (
-            memory.address + deadlines,
-            memory.address + statuses,
-        )
-        self._loop_deadlines = memory.words(deadlines, executable.loops, _WORD)
-        self._statuses = memory.words(statuses, len(calls), _STATUS)
-        self._team = team
-        #: The sequences of kernels that run in bands, by their first kernel.
-        self._banded = chosen(executable.banded, team.threads, calls.costs_ns)
-        skipped = sum(each.calls - 1 for each in self._banded.values())
-        self._count = len(executable.instructions or calls) - skipped
-        self._forks = process.forks
-        # Offset of the arguments, in words.
-        self._table = STEP_WORDS + RECORD_WORDS * self._count
+        statuses = deadlines + WORD_BYTES * executable.loops
+        self._memory = memory = StepMemory(statuses + STATUS_BYTES * len(calls))
+        self._loop_deadlines = memory.words(deadlines, executable.loops, WORD)
+        self._statuses = memory.words(statuses, len(calls), STATUS)
+        self._arena = memory.address
         #: The sources of strings.
         self.strings: Final = StringSources(executable.strings, len(executable.inputs))
-        self._own, self._own_address = self._step(constants)
+        places = StepPlaces(
+            arena=memory.address,
+            constants=constants,
+            strings=self.strings.address,
+            scratch=memory.address + scratch,
+            stride=self._stride,
+            deadlines=memory.address + deadlines,
+            statuses=memory.address + statuses,
+        )
+        self._records = StepRecords(executable, code, team, places)
+        self._forks = process.forks
         self._has_ports = has_ports
-        self._limits = NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS
-        self._array_functions: dict[ArgumentBinding, ArrayFunction] = {}
+        self._limits = NEVER_CANCELLED.address, 0, LOOP_TIMEOUT_NS
+        self._array_functions: dict[tuple[tuple[int, int], bytes], ArrayFunction] = {}
 
     # What describes arrays of NumPy is created for the first run, so that a model is ready without
     # it.
@@ -186,31 +107,18 @@ class Instance:
         return Cancellation()
 
     @cached_property
-    def _program(self) -> tuple[Instruction, ...]:
-        if self._executable.instructions:
-            return self._executable.instructions
-        return tuple([Instruction(Opcode.CALL, number) for number in self._firsts()])
-
-    def _firsts(self) -> Iterator[int]:
-        """Yields the number of the first kernel of each record of a step without instructions."""
-        number, count = 0, len(self._executable.calls)
-        while number < count:
-            yield number
-            number += self._banded[number].calls if number in self._banded else 1
-
-    @cached_property
     def _ports(self) -> StepPorts:
         if not self._has_ports:
             return StepPorts()
-        executable = self._executable
+        executable, alignment = self.executable, self._alignment
         outputs = [
-            self._port(each, cells, is_used=True)
+            self._port(each, cells, alignment, is_used=True)
             for each, cells in zip(executable.outputs, executable.output_arguments, strict=True)
         ]
         return StepPorts(self.input_ports(executable.inputs), outputs)
 
-    def _port(self, described: Port, cells: Sequence[int], *, is_used: bool) -> StepPort:
-        arena, table = self._arena, self._own_address + _WORD_BYTES * self._table
+    def _port(self, described: Port, cells: Sequence[int], alignment: int, *, is_used: bool) -> StepPort:
+        arena, table = self._arena, self._records.arguments
         has_strings = is_string(described.operand.type)
         return StepPort(
             dtype=described.operand.type.dtype,
@@ -218,23 +126,24 @@ class Instance:
             size_bytes=described.size_bytes,
             own=arena + (described.offset or 0) if is_used and described.size_bytes else 0,
             # References of an output become strings when the step has ended.
-            cells=() if has_strings else tuple(table + _WORD_BYTES * cell for cell in cells),
+            cells=() if has_strings else tuple(table + WORD_BYTES * cell for cell in cells),
             source=self.strings.address if has_strings else 0,
-            alignment=self._alignment,
+            alignment=alignment,
         )
 
-    @cached_property
+    @property
     def _alignment(self) -> int:
         """The alignment of inputs and outputs that are used in place.
 
         Copying others to aligned memory pays only if the step reads or writes them more than once,
         with vectors that otherwise all cross cache lines.
         """
-        if not TARGETS[self._executable.target].crosses_lines:
+        executable = self.executable
+        if not TARGETS[executable.target].crosses_lines:
             return ARRAY_ALIGNMENT
-        ports = (*self._executable.inputs, *self._executable.outputs)
+        ports = (*executable.inputs, *executable.outputs)
         copied_ns = sum(port.size_bytes for port in ports) / _PORT_BYTES_PER_NS
-        costs_ns = sum(self._executable.calls.costs_ns)
+        costs_ns = sum(executable.calls.costs_ns)
         return ARRAY_ALIGNMENT if costs_ns <= _MAX_COPIES * copied_ns else ALIGNMENT
 
     def input_ports(self, inputs: Sequence[Port]) -> list[StepPort]:
@@ -243,11 +152,12 @@ class Instance:
         Args:
             inputs: those of the executable, of which shapes and sizes may be others.
         """
-        found = []
+        found, alignment = [], self._alignment
         for number, (described, cells) in enumerate(
-            zip(inputs, self._executable.input_arguments, strict=True)
+            zip(inputs, self.executable.input_arguments, strict=True)
         ):
-            port = self._port(described, cells, is_used=described.offset is not None and bool(cells))
+            is_used = described.offset is not None and bool(cells)
+            port = self._port(described, cells, alignment, is_used=is_used)
             if port.source:
                 source, first = self.strings.source(number), first_reference(number)
                 port = replace(port, own=0, source=source, references=port.own, first=first)
@@ -272,149 +182,41 @@ class Instance:
     ) -> StepCall:
         return StepCall(
             self._team.program.addresses,
-            self._own_address,
-            self._count,
+            self._records.address,
+            self._records.count,
             self._ports if ports is None else ports,
             binding=binding,
             releases_gil=releases_gil,
-            keep=(self._own, self.strings, keep),
+            keep=(self._records, self.strings, keep),
         )
 
-    def _step(self, constants: int) -> tuple["array.array[int]", int]:
-        """Builds step, records and arguments for native code, all in the instance's own memory.
-
-        Returns:
-            The memory and its address.
-        """
-        executable, team = self._executable, self._team
-        calls, instructions = executable.calls, executable.instructions
-        places = [place for each in instructions for place in each.locations]
-        end = self._table + len(calls.bases) + len(places)
-        step = array.array(_WORD, bytes(_WORD_BYTES * end))
-        step.extend(executable.extents)
-        bands = len(step)
-        for banded in self._banded.values():
-            step.extend([0] * described_words(banded))
-        begin, _ = step.buffer_info()
-        # By `Base`. All copies of the step refer to the extents in this one.
-        bases = (self._arena, constants, begin + _WORD_BYTES * end, begin, self.strings.address)
-        words = [
-            begin + _WORD_BYTES * STEP_WORDS,
-            self._count,
-            self._scratch,
-            self._stride,
-            team.threads - 1,
-            team.pool(),
-            NEVER_CANCELLED.address,
-            0,
-            _LOOP_TIMEOUT_NS,
-            self._deadlines_address if executable.loops else 0,
-            0,
-        ]
-        arguments = begin + _WORD_BYTES * self._table
-        records = self._call_records(arguments)
-        if instructions:
-            called = list(records)
-            arguments += _WORD_BYTES * len(calls.bases)
-            for each in instructions:
-                is_call = each.opcode is Opcode.CALL
-                words += called[each.number] if is_call else _control_record(each, arguments)
-                arguments += _WORD_BYTES * len(each.locations)
-        elif self._banded:
-            words += chain.from_iterable(self._banded_records(list(records), step, begin, bands))
-        else:
-            words += chain.from_iterable(records)
-        words += [
-            bases[base] + offset for base, offset in zip(calls.bases, calls.argument_offsets(), strict=True)
-        ]
-        words += [bases[place.base] + place.offset for place in places]
-        step[:end] = array.array(_WORD, words)
-        return step, begin
-
-    def _banded_records(
-        self, records: Sequence[tuple[int, ...]], step: "array.array[int]", begin: int, at: int
-    ) -> Iterator[tuple[int, ...]]:
-        """Yields the records of a step with bands, and writes what describes these.
+    def fit(self, executable: Executable) -> bool:
+        """Gives the step other sizes; returns False if its values do not fit into the memory.
 
         Args:
-            records: the record of each call.
-            step: the memory of the step.
-            begin: its address.
-            at: where the records and descriptions of bands begin in it, in words.
+            executable: the same step for other lengths; without instructions and bands.
         """
-        threads, costs = self._team.threads, self._executable.calls.costs_ns
-        program = self._team.program.addresses
-        for number in self._firsts():
-            banded = self._banded.get(number)
-            if banded is None:
-                yield records[number]
-                continue
-            own = records[number : number + banded.calls]
-            described = at + RECORD_WORDS * banded.calls
-            counts = self._executable.calls.counts[number : number + banded.calls]
-            content = [*chain.from_iterable(own), begin + _WORD_BYTES * at, *description(banded, counts)]
-            step[at : at + len(content)] = array.array(_WORD, content)
-            cost = sum(costs[number : number + banded.calls])
-            divided = division(banded.bands, cost, threads)
-            few = max(1, banded.bands // divided.parts // _MIN_CHUNK_BANDS)
-            divided = replace(divided, chunks=min(divided.chunks, few))
-            yield (
-                program[BANDS_CALLER],
-                begin + _WORD_BYTES * described,
-                0,
-                own[0][3],
-                banded.bands,
-                divided.word if threads > 1 else _UNSHARED,
-                piece_items(banded.bands, cost),
-                _RECORD_NS + min(math.ceil(cost), _MAX_COST_NS),
-            )
-            at += len(content)
+        if executable.arena_bytes > self._room_bytes or executable.scratch_bytes > self._stride:
+            return False
+        self._records.fit(executable)
+        if "_ports" in vars(self):
+            self._fit_ports()
+        return True
 
-    def _record_offsets(self) -> Iterator[tuple[int, int]]:
-        """Yields the number of each call that the program makes, and where its record is, in words."""
-        at = self._table + len(self._executable.calls.bases)
-        at += sum(len(each.locations) for each in self._executable.instructions)
-        at += len(self._executable.extents)
-        for position, instruction in enumerate(self._program):
-            if instruction.opcode is not Opcode.CALL:
-                continue
-            banded = self._banded.get(instruction.number)
-            if banded is None:
-                yield instruction.number, STEP_WORDS + RECORD_WORDS * position
-                continue
-            for each in range(banded.calls):
-                yield instruction.number + each, at + RECORD_WORDS * each
-            at += described_words(banded)
-
-    def _call_records(self, arguments: int) -> Iterator[tuple[int, ...]]:
-        """Yields the record of each call, whose arguments follow each other from an address on."""
-        calls, code, program = self._executable.calls, self._code.addresses, self._team.program.addresses
-        names = {count: caller_name(count) for count in set(calls.counts)}
-        callers = {count: program.get(name) or code[name] for count, name in names.items()}
-        threads, items, costs = self._team.threads, calls.work_items, calls.costs_ns
-        # Instructions may change the numbers of work items.
-        are_fixed = not self._executable.instructions
-        shares = (
-            repeat(_UNSHARED)
-            if threads < 2
-            else [
-                _UNSHARED if cost < MIN_SHARED_NS else division(each, cost, threads).word
-                for each, cost in zip(items, costs, strict=True)
-            ]
-        )
-        return zip(
-            [callers[count] for count in calls.counts],
-            [code[name] for name in calls.functions],
-            accumulate([_WORD_BYTES * count for count in calls.counts], initial=arguments),
-            itertools.count(self._statuses_address, _STATUS_BYTES),
-            items,
-            shares,
-            [
-                max(1, each) if are_fixed and cost <= PIECE_NS else piece_items(each, cost)
-                for each, cost in zip(items, costs, strict=True)
-            ],
-            [_RECORD_NS + min(math.ceil(cost), _MAX_COST_NS) for cost in costs],
-        )
+    def _fit_ports(self) -> None:
+        """Gives the ports the sizes and places of the executable."""
+        executable, alignment = self.executable, self._alignment
+        for number, (port, cells) in enumerate(
+            zip(executable.inputs, executable.input_arguments, strict=True)
+        ):
+            is_used = port.offset is not None and port.size_bytes and cells
+            own = self._arena + (port.offset or 0) if is_used else 0
+            self._ports.resize(number, port.dimensions, port.size_bytes)
+            self._ports.place(number, own, alignment)
+        for number, port in enumerate(executable.outputs, start=len(executable.inputs)):
+            own = self._arena + (port.offset or 0) if port.size_bytes else 0
+            self._ports.resize(number, port.dimensions, port.size_bytes)
+            self._ports.place(number, own, alignment)
 
     def run(
         self, binding: ArgumentBinding, cancellation: int, deadline_ns: int, loop_timeout_ns: int
@@ -447,7 +249,7 @@ class Instance:
     @property
     def executable(self) -> Executable:
         """The step."""
-        return self._executable
+        return self._records.executable
 
     @property
     def arena(self) -> int:
@@ -457,8 +259,7 @@ class Instance:
     @property
     def extents(self) -> Words:
         """The words of the extents."""
-        count = len(self._executable.extents)
-        return np.frombuffer(self._own, np.int64)[len(self._own) - count :]
+        return self._records.extents
 
     @property
     def loop_deadlines(self) -> memoryview:
@@ -467,7 +268,7 @@ class Instance:
 
     def bind_argument(self, number: int, address: int) -> None:
         """Sets the address of an argument, numbered over all calls and then over all instructions."""
-        self._own[self._table + number] = address
+        self._records.bind_argument(number, address)
 
     def run_from(
         self, position: int, cancellation: int, deadline_ns: int, loop_timeout_ns: int
@@ -480,13 +281,13 @@ class Instance:
         if self._forks != process.forks:
             self._after_fork()
         self._limit(cancellation, deadline_ns, loop_timeout_ns)
-        self._own[_FIRST] = position
+        self._records.begin_at(position)
         if self._run(self._no_words):
-            return self._count, 0
+            return self._records.count, 0
         result = self._call.result
-        if result >= self._count or self._program[result].opcode is not Opcode.CALL:
+        if result >= self._records.count or self._records.program[result].opcode is not Opcode.CALL:
             return result, 0
-        return result, self._statuses[self._program[result].number]
+        return result, self._statuses[self._records.program[result].number]
 
     @cached_property
     def _no_words(self) -> Words:
@@ -495,7 +296,7 @@ class Instance:
 
     def call_at(self, position: int) -> int:
         """Returns the number of the call at a position."""
-        return self._program[position].number
+        return self._records.program[position].number
 
     def stopped(self, result: int) -> KernelCall | Instruction:
         """Returns what the step was doing when it was stopped; see `run` for the errors it raises."""
@@ -505,11 +306,11 @@ class Instance:
         """Returns what a step was doing when it was stopped; see `run` for the errors it raises."""
         if result & TIMED_OUT:
             raise MissedDeadlineTransient("WHILE ran longer than its loop timeout")
-        instruction = self._program[result & ~STOPPED]
+        instruction = self._records.program[result & ~STOPPED]
         if result & STOPPED:
             is_call = instruction.opcode is Opcode.CALL
-            return self._executable.calls[instruction.number] if is_call else instruction
-        call = self._executable.calls[instruction.number]
+            return self.executable.calls[instruction.number] if is_call else instruction
+        call = self.executable.calls[instruction.number]
         raise OpFailed(call.messages[self._statuses[instruction.number] - 1])
 
     def run_arrays(
@@ -523,15 +324,15 @@ class Instance:
         """
         if self._forks != process.forks:
             self._after_fork()
-        limits = cancellation.address, 0, _LOOP_TIMEOUT_NS
+        limits = cancellation.address, 0, LOOP_TIMEOUT_NS
         if limits != self._limits:
             self._limit(*limits)
-        function = self._array_functions.get(binding)
+        function = self._array_functions.get(binding.key)
         if function is None:
             if len(self._array_functions) >= _FUNCTION_CACHE_SIZE:
                 self._array_functions.clear()
             call = self._new_call(binding=binding.words.copy(), releases_gil=True)
-            function = self._array_functions[binding] = call.on_arrays(*binding.arrays)
+            function = self._array_functions[binding.key] = call.on_arrays(*binding.arrays)
         return function(*arrays)
 
     def short_call(self, binding: ArgumentBinding, keep: object) -> Callable[[], bool]:
@@ -561,18 +362,18 @@ class Instance:
             binding: of the ports.
             keep: lives as long as the call's functions.
         """
-        self._own[_POOL] = 0
+        self._records.leave_pool()
         return self._new_call(ports=ports, binding=binding, releases_gil=False, keep=(self, keep))
 
     def _limit(self, cancellation: int, deadline_ns: int, loop_timeout_ns: int) -> None:
         """Sets the cancellation, deadline and loop timeout of the next runs."""
         self._limits = cancellation, deadline_ns, loop_timeout_ns
-        self._own[_CANCELLATION : _LOOP_TIMEOUT + 1] = array.array(_WORD, self._limits)
+        self._records.limit(self._limits)
 
     def _after_fork(self) -> None:
         """Replaces the pool; a forked child has its own."""
         self._forks = process.forks
-        self._own[_POOL] = self._team.pool()
+        self._records.join_pool()
 
     def time_ns(self, runs: int) -> int:
         """Returns the shortest time of several runs with the current memory contents."""
@@ -585,14 +386,13 @@ class Instance:
 
     def profile(self) -> tuple[KernelTime, ...]:
         """Measures each kernel with the current memory contents."""
-        step, times, unbound = self._own, [], self._ports.unbound()
-        self._limit(NEVER_CANCELLED.address, 0, _LOOP_TIMEOUT_NS)
-        first, step[1] = step[0], 1
+        records, times, unbound = self._records, [], self._ports.unbound()
+        self._limit(NEVER_CANCELLED.address, 0, LOOP_TIMEOUT_NS)
         try:
-            calls = tuple(self._executable.calls)
-            for number, offset in self._record_offsets():
+            calls = tuple(self.executable.calls)
+            for number, address in records.of_calls():
                 call = calls[number]
-                step[0] = self._own_address + _WORD_BYTES * offset
+                records.select(address, 1)
                 started = time.perf_counter_ns()
                 self._run(unbound)
                 times.append(
@@ -604,24 +404,8 @@ class Instance:
                     )
                 )
         finally:
-            step[0], step[1] = first, self._count
+            records.select_all()
         return tuple(times)
-
-
-def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]:
-    cost_ns = _RECORD_NS
-    if instruction.opcode is Opcode.COPY:
-        cost_ns += instruction.number // _COPIED_BYTES_PER_NS
-    return (
-        0,
-        int(instruction.opcode),
-        arguments,
-        0,
-        instruction.number,
-        instruction.target,
-        0,
-        min(cost_ns, _MAX_COST_NS),
-    )
 
 
 def _aligned(size_bytes: int) -> int:

@@ -9,8 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
+from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.call_division import division
-from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance, LengthsRefused
+from neurald.drivers.cpu.native.instance import Instance, LengthsRefused
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.served_instances import ServedInstances
@@ -51,6 +52,10 @@ _MAX_OVERESTIMATE: Final = 20
 #: Number of runs whose minimum is the time of a step.
 _SHORT_RUNS: Final = 4
 
+#: Number of calls after which a short step that shares its memory gets some of its own, which takes
+#: longer than some calls.
+_MAX_SHARED_CALLS: Final = 4
+
 #: Maximum number of sets of shapes of which the lengths are kept.
 _MAX_KNOWN_LENGTHS: Final = 64
 #: Maximum number of concurrent executions, each with its own arena; others wait in order.
@@ -66,7 +71,8 @@ class NativeModel:
             do not pay for.
         constants: contents of its constants, used in place if they are aligned.
         team: the threads that run it.
-        origin: a step with the same code and constants, which it shares; None if there is none.
+        origin: the same step for other lengths, with which it shares code, constants and, unless its
+            inputs or outputs have strings, the memory of executions; None if there is none.
         opened: describes the step if lengths change while it runs; else None.
 
     Raises:
@@ -111,7 +117,18 @@ class NativeModel:
             from neurald.drivers.cpu.native import growing_instance
 
             self._new_instance = partial(growing_instance.GrowingInstance, opened, *memory)
-        self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
+        self._instances: LendingPool[Instance | GrowingInstance]
+        #: The cancellations of the last executions, by instance.
+        self._cancellations: dict[Instance | GrowingInstance, Cancellation | None]
+        #: With which it shares the memory of executions, and which ends them.
+        self._origin = None if self._has_strings() else origin
+        if self._origin is None:
+            self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
+            self._cancellations = {}
+        else:
+            self._instances, self._cancellations = self._origin._instances, self._origin._cancellations
+        #: Number of calls on arrays of a step that shares its memory, until it has some of its own.
+        self._shared_calls = 0
         self._short_instance: Instance | None = None
         self._serving = forkable_lock()
         self._served: ServedInstances | None = None
@@ -120,19 +137,34 @@ class NativeModel:
         #: inputs.
         self._kinds: list[np.dtype[Any]] = []
         self._known_lengths: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
-        #: The cancellations of the last executions, by instance.
-        self._cancellations: dict[Instance | GrowingInstance, Cancellation | None] = {}
-        stop_at_exit(self)
+        if self._origin is None:
+            stop_at_exit(self)
 
     def resized(self, executable: Executable) -> "NativeModel":
-        """Returns a step with the same code and constants, for other sizes of its values.
+        """Returns the step for other sizes of its values.
+
+        Executions of both take turns with the same memory, so that nothing is allocated for sizes that
+        occur once.
 
         Args:
-            executable: has the same calls, with other locations and extents.
+            executable: has the same calls, with other locations and extents, and neither instructions
+                nor bands.
         """
-        if executable == self.executable:
-            return self
         return NativeModel(executable, self.codes, self.constants, self.team, self)
+
+    def _fitted(self, instance: "Instance | GrowingInstance") -> "Instance | GrowingInstance":
+        """Returns an instance with the sizes of this step, in place of one that has any.
+
+        Raises:
+            OutOfMemory: there is no memory for a larger arena.
+            ResourceExhaustedPersistent, ResourceExhaustedTransient: likewise for the current account.
+        """
+        if not isinstance(instance, Instance) or instance.executable is self.executable:
+            return instance
+        if instance.fit(self.executable):
+            return instance
+        self._cancellations.pop(instance, None)
+        return self._new_instance()
 
     def run(
         self,
@@ -163,8 +195,9 @@ class NativeModel:
         instance = self._instances.take(deadline_s, cancellation)
         if taken is not None:
             taken.append(time.monotonic_ns())
-        self._cancellations[instance] = cancellation
         try:
+            instance = self._fitted(instance)
+            self._cancellations[instance] = cancellation
             limits = (
                 (cancellation or NEVER_CANCELLED).address,
                 0 if deadline_s is None else nanoseconds(deadline_s),
@@ -285,10 +318,21 @@ class NativeModel:
         """
         if not python_table() or self.opened is not None:
             return None
+        if self._origin is not None and self._shared_calls < _MAX_SHARED_CALLS:
+            return _SharedCalls(self, binding, keep)
         instance = self._for_short_calls()
         if instance is not None:
             return instance.short_array_call(binding, (self, keep))
         return partial(self._run_on_arrays, binding, keep)
+
+    def count_shared_call(self) -> bool:
+        """Counts a call on arrays; returns whether a short step is still to share its memory."""
+        self._shared_calls += 1
+        return self._shared_calls < _MAX_SHARED_CALLS
+
+    def run_on_arrays(self, binding: ArgumentBinding, arrays: Sequence[Array | None]) -> list[Array] | None:
+        """Runs the step on arrays; see `array_function`."""
+        return self._run_on_given(binding, arrays, None)
 
     def short_array_function(self) -> ArrayFunction | None:
         """Returns a function that runs a short step on arrays of its inputs; None for other steps."""
@@ -323,7 +367,7 @@ class NativeModel:
         return run
 
     def _run_on_arrays(self, binding: ArgumentBinding, _: object, *arrays: Array) -> list[Array] | None:
-        return self._run_on_given(binding, arrays, None)
+        return self.run_on_arrays(binding, arrays)
 
     def _run_on_given(
         self, binding: ArgumentBinding, arrays: Sequence[Array | None], cancellation: Cancellation | None
@@ -333,8 +377,9 @@ class NativeModel:
             each.copy() if isinstance(each, np.ndarray) and each.dtype == object else each for each in arrays
         ]
         instance = self._instances.take(None, cancellation)
-        self._cancellations[instance] = cancellation = cancellation or instance.cancellation
         try:
+            instance = self._fitted(instance)
+            self._cancellations[instance] = cancellation = cancellation or instance.cancellation
             if not isinstance(instance, Instance):
                 return None
             return instance.run_arrays(binding, given, cancellation)
@@ -406,8 +451,37 @@ class NativeModel:
 
     def profile(self) -> tuple[KernelTime, ...]:
         """Measures each kernel, in the order of `executable.calls`, on the arena's contents."""
-        with self._instances.using() as instance:
+        instance = self._instances.take()
+        try:
+            instance = self._fitted(instance)
             return instance.profile()
+        finally:
+            self._instances.give_back(instance)
+
+
+class _SharedCalls:
+    """A function that runs a step on arrays, see `NativeModel.array_function`.
+
+    The first calls use memory that the step shares with others, and further ones that of short steps.
+    """
+
+    def __init__(self, native: NativeModel, binding: ArgumentBinding, keep: object) -> None:
+        self._native = native
+        self._bound = binding, keep
+        given, _ = binding.arrays
+        self._shapes = [port.dimensions for port in native.executable.inputs[:given]]
+        self._function: ArrayFunction | None = None
+
+    def __call__(self, *arrays: Array) -> list[Array] | None:
+        function = self._function
+        if function is not None:
+            return function(*arrays)
+        # The memory is not made to fit the sizes of this step in vain.
+        if [getattr(array, "shape", None) for array in arrays] != self._shapes:
+            return None
+        if not self._native.count_shared_call():
+            self._function = self._native.array_function(*self._bound)
+        return self._native.run_on_arrays(self._bound[0], arrays)
 
 
 def is_short(time_ns: Callable[[int], int], *, factor: int = 1) -> bool:

@@ -118,6 +118,9 @@ _PORT: Final = (
     "PORT_COUNT",
     "PORT_MASK",
 )
+_SIZE, _OWN, _CURRENT, _COUNT, _MASK = (
+    _PORT.index(f"PORT_{name}") for name in ("SIZE", "OWN", "CURRENT", "COUNT", "MASK")
+)
 
 #: Offsets in `PyArrayObject`, in bytes.
 _ARRAY_DATA: Final = 16
@@ -361,15 +364,27 @@ class StepPorts:
 
     def resize_output(self, number: int, shape: tuple[int, ...], size_bytes: int) -> None:
         """Gives an output another shape of the same rank."""
-        position = self.inputs + number
+        self.resize(self.inputs + number, shape, size_bytes)
+
+    def resize(self, position: int, shape: tuple[int, ...], size_bytes: int) -> None:
+        """Gives an input or output, by its position among all, another shape of the same rank."""
         self._shapes[position][:] = shape
-        self.words[position, _PORT.index("PORT_SIZE")] = size_bytes
-        self.words[position, _PORT.index("PORT_COUNT")] = math.prod(shape)
+        self.words[position, _SIZE] = size_bytes
+        self.words[position, _COUNT] = math.prod(shape)
+
+    def place(self, position: int, own: int, alignment: int) -> None:
+        """Gives an input or output another address in the arena, which the step's arguments have, too.
+
+        Args:
+            position, own, alignment: see `resize` and `StepPort`.
+        """
+        self.words[position, _OWN : _CURRENT + 1] = own
+        self.words[position, _MASK] = alignment - 1
 
     def unbound(self) -> Words:
         """Returns the binding with which all ports are in the arena."""
         binding = np.zeros((len(self.words), PLACE_WORDS), np.int64)
-        binding[:, 0] = self.words[:, _PORT.index("PORT_OWN")]
+        binding[:, 0] = self.words[:, _OWN]
         return binding
 
 

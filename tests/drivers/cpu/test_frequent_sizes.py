@@ -65,3 +65,18 @@ def test_frequent_sizes_are_specialised(
         assert (run() == 2).all()
     # Functions of the code for this size count nothing.
     assert len(counted) == before
+
+
+def test_new_sizes_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation = nd.CompilationBuilder(add_model((0, 3)), [CpuDevice()]).finish()
+    given = np.ones((40, 3), np.float32)
+    assert (compilation.run(given, given)[0] == 2).all()
+
+    def refuse(*_: object) -> None:
+        pytest.fail("a new size takes the way of requests")
+
+    monkeypatch.setattr(SpecializingModel, "execute", refuse)
+    for rows in (41, 17, 300, 41, 200, 17, 41):
+        given = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+        (found,) = compilation.run(given, given)
+        np.testing.assert_array_equal(found, 2 * given)

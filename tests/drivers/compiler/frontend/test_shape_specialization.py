@@ -16,14 +16,8 @@ from support.waiting import wait_until
 import neurald as nd
 from neurald.drivers.compiler.frontend import variant_uses
 from neurald.drivers.compiler.frontend.kept_variants import MAX_OPEN, OpenVariant
-from neurald.drivers.compiler.frontend.shape_specialization import (
-    SpecializingModel,
-    is_specified,
-    open_shapes,
-    usual_shapes,
-    with_assumed_shapes,
-    with_shapes,
-)
+from neurald.drivers.compiler.frontend.open_dimensions import with_shapes
+from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.compiling import leaving
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -61,16 +55,6 @@ def executed(prepared: SpecializingModel, rows: int) -> None:
     request, (result,) = request_of(open_model(), [array], [(3,)])
     assert prepared.execute(request, ExecuteOptions()).is_sufficient
     np.testing.assert_allclose(result, np.abs(array).sum(0))
-
-
-def test_unspecified_dimensions_are_assumed_to_be_1() -> None:
-    assert is_specified(open_model(2))
-    model = open_model()
-    assert not is_specified(model)
-    found = with_assumed_shapes(model)
-    assert found.main.operands[model.main.inputs[0]].dimensions == (1, 3)
-    assert found.main.operands[model.main.outputs[0]].dimensions == (3,)
-    assert is_specified(found)
 
 
 def test_each_set_of_shapes_is_compiled_once_while_cached() -> None:
@@ -381,22 +365,3 @@ def test_a_thousand_lengths_in_random_order_keep_few_variants() -> None:
 
 class Fake:
     """Takes the place of a prepared model that is not executed."""
-
-
-def test_open_shapes_share_a_symbol_where_lengths_are_equal() -> None:
-    builder = nd.ModelBuilder()
-    inputs = [builder.add_operand(FLOAT, dimensions) for dimensions in ((0, 0), (0, 4), (0, 0))]
-    outputs = [builder.add_operand(FLOAT, dimensions) for dimensions in ((0, 0), (0, 4), (0, 0))]
-    for source, result in zip(inputs, outputs, strict=True):
-        builder.add_operation(_Op.ABS, [source], [result])
-    builder.identify_inputs_and_outputs(inputs, outputs)
-    model = builder.finish()
-    first, second, third = model.main.inputs
-    shapes: dict[int, Shape] = {first: (5, 6), second: (5, 4), third: (7, 1)}
-    scope, opened = open_shapes(model, shapes)
-    assert scope.hints == (5, 6, 7)
-    five, six, seven = scope.symbols
-    assert opened == {first: (five, six), second: (five, 4), third: (seven, 1)}
-    usual = usual_shapes(model, shapes)
-    assert usual[first][0] == usual[second][0] != usual[third][0]
-    assert usual[third][1] == 1

@@ -30,7 +30,10 @@ def test_functions_count_and_end_with_their_variant() -> None:
         return True
 
     uses = VariantUses(improve)
-    call = uses.counted_call(lambda one, other: one + other)
+    call = uses.counted_call(lambda one, other: one + other if one >= 0 else None)
+    # A call that is refused is none.
+    assert all(call(-1, 1) is None for _ in range(2 * FREQUENT_USES))
+    assert not calls
     assert [call(number, 1) for number in range(FREQUENT_USES)] == list(range(1, FREQUENT_USES + 1))
     assert calls == [1]
     uses.is_over = True

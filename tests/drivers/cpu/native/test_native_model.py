@@ -4,19 +4,22 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from support.cpu.routines import adding, bound, native, requiring
+from support.cpu.routines import adding, bound, chain, native, requiring, side_by_side
 from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native import native_model
-from neurald.drivers.cpu.native.instance import ArgumentBinding, Instance
-from neurald.drivers.cpu.target.executable import Instruction
+from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instance import Instance
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.target.executable import Executable, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
@@ -90,6 +93,66 @@ def test_profiles() -> None:
     assert [time.operations for time in times] == [(0,), (1,)]
     assert all(time.duration_ns > 0 and time.label == "adds" for time in times)
     assert not source.any()
+
+
+def in_sizes(lengths: Sequence[int]) -> dict[int, NativeModel]:
+    """Returns a step that adds 3 to each element, for numbers of elements, which share its memory."""
+    model = native([adding(1, COUNT), adding(2, COUNT)])
+    return {length: model.resized(chain([adding(1, length), adding(2, length)])) for length in lengths}
+
+
+def test_sizes_take_turns_with_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    models, made = in_sizes((7, 40, 100, 250)), []
+    create = Instance.__init__
+
+    def counted(self: Instance, executable: Executable, *arguments: Any, **options: Any) -> None:
+        made.append(executable.inputs[0].dimensions)
+        create(self, executable, *arguments, **options)
+
+    monkeypatch.setattr(Instance, "__init__", counted)
+    for length in (40, 7, 100, 250, 40, 7, 250, 100):
+        values = np.arange(length, dtype=np.int32)
+        assert np.array_equal(models[length].run_arrays([values])[0], values + 3)
+        source, target = memory()[:COUNT], memory()
+        source[: min(length, COUNT)] = 1
+        if length <= COUNT:
+            models[length].run(bound(models[length], source, target))
+            assert (target[:length] == 4).all()
+            assert not target[length:].any()
+        assert len(models[length].profile()) == 2
+    assert made == [(250,)]
+
+
+def test_functions_of_sizes_that_share_memory_get_some_of_their_own_later() -> None:
+    models = in_sizes((7, 40, 250))
+    functions = {}
+    for length, model in models.items():
+        binding = ArgumentBinding(model.executable, [None], [None])
+        functions[length] = model.array_function(binding, None)
+    for turn in range(8):
+        for length, function in functions.items():
+            assert function is not None
+            values = np.arange(turn, turn + length, dtype=np.int32)
+            found = function(values)
+            assert found is not None
+            assert np.array_equal(found[0], values + 3)
+            assert function(values[1:]) is None
+            assert function(values.astype(np.int64)) is None
+    assert all(model._short_instance is not None for model in models.values())
+
+
+def test_sizes_run_side_by_side() -> None:
+    models = in_sizes((7, 40, 100, 250))
+    wrong = []
+
+    def run(length: int) -> None:
+        for turn in range(50):
+            values = np.arange(turn, turn + length, dtype=np.int32)
+            if not np.array_equal(models[length].run_arrays([values])[0], values + 3):
+                wrong.append(length)
+
+    side_by_side([threading.Thread(target=run, args=(length,)) for length in models])
+    assert not wrong
 
 
 def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:

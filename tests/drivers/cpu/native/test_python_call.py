@@ -17,7 +17,7 @@ from support.daemon.forking import in_child
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import native_model, python_call
-from neurald.drivers.cpu.native.instance import ArgumentBinding
+from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import aligned_zeros

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import neurald as nd
+from neurald.drivers.compiler.memory.extent_evaluation import ExtentEvaluation
 from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.device import process_settings
 from neurald.drivers.cpu.open_model import read_open_artifact
@@ -60,9 +61,9 @@ def test_executables_in_any_order_fit_their_arena() -> None:
         assert executable.extents == alone.extents
         assert executable.calls.work_items == alone.calls.work_items
         # There is memory for up to an eighth more.
-        exact = opened().planned(
-            [value.size_bytes(opened().program.evaluate((length,)) or ()) for value in opened().values]
-        )
+        numbers = ExtentEvaluation(opened().program).evaluate((length,))
+        assert numbers is not None
+        exact = opened().planned([value.size_bytes(numbers.tolist()) for value in opened().values])
         assert executable.arena_bytes <= 1.125 * exact.size_bytes + 1024
 
 
