@@ -96,6 +96,7 @@ def enter(
     writable: Iterable[Path] = (),
     readable: Iterable[Path] = (),
     *,
+    listable: Iterable[Path] = (),
     driver: str,
     is_own_process: bool,
 ) -> Sandbox:
@@ -106,6 +107,8 @@ def enter(
         addresses: that the process will serve; at the first one are its files.
         writable: paths that the driver writes to, in addition to those that all drivers write to.
         readable: paths that the driver reads, in addition to those that all drivers read.
+        listable: directories whose entries it lists without reading them, in addition to those that
+            all drivers list.
         driver: whose caches the process uses: the name of an installed driver, or its factory.
         is_own_process: whether the process runs nothing but the daemon; otherwise nothing is
             restricted.
@@ -156,7 +159,7 @@ def enter(
                 [*writable, own, *caches],
                 [*readable_paths(driver), *readable],
                 ports,
-                listable=listable_paths(),
+                listable=[*listable_paths(), *listable],
                 emptied=[own.parent],
             )
         if has_seccomp:

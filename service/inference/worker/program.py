@@ -16,7 +16,7 @@ from neurald.hal.errors import Error, ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.process.address import Address
 from neurald.hal.process.parent import die_with
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.runtime_directory import machine_directory, runtime_directory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.worker.orders import (
     MAX_CONTROL_BYTES,
@@ -63,6 +63,8 @@ def main(arguments: list[str]) -> None:
     entered = enter(
         SandboxMode(sandbox),
         [Address(path=runtime_directory() / "inference" / "worker.sock")],
+        # Where the sockets of drivers are.
+        listable=(runtime_directory(), machine_directory()),
         driver="models",
         is_own_process=True,
     )
