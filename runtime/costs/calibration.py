@@ -5,13 +5,14 @@ moves data; and operations, by models of one kind of operation each, in up to th
 time of an operation's model the launch and the transfers are subtracted, unless the driver reports
 the time on its device. Times of kernels count before that of the whole run, which may include
 transfers between host and device; processors have none. Models are run in turns, so that a
-disturbance does not hit all runs of one of them, and the shortest turn counts: others of the
-machine only make runs longer.
+disturbance does not hit all runs of one of them. Of a turn the median run counts, and of all turns
+the shortest: other programs only make runs longer.
 """
 
 import math
 import time
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Final
 
 from msgspec import Struct
@@ -68,20 +69,20 @@ class _Run(Struct, frozen=True, kw_only=True):
             turn: the number of the turn, from 0.
         """
         options = ExecuteOptions(measure=True)
-        runs, on_device_ns = 0, 0.0
-        is_reported = True
+        called_s: list[float] = []
+        on_device_s: list[float] = []
         started = now = time.perf_counter()
-        while runs < _MIN_RUNS or (now - started < _MIN_TURN_S and runs < _MAX_RUNS):
+        while len(called_s) < _MIN_RUNS or (now - started < _MIN_TURN_S and len(called_s) < _MAX_RUNS):
+            before = now
             timing: Timing = self.prepared.execute(self.request, options).timing
-            if timing.on_device_ns is None:
-                is_reported = False
-            else:
-                on_device_ns += timing.on_device_ns
-            runs += 1
             now = time.perf_counter()
+            called_s.append(now - before)
+            if timing.on_device_ns is not None:
+                on_device_s.append(timing.on_device_ns / 1e9)
             if now - started > _MAX_RUN_S:
                 break
-        self.shortest.add((now - started) / runs, on_device_ns / runs / 1e9 if is_reported else None)
+        is_reported = len(on_device_s) == len(called_s)
+        self.shortest.add(median(called_s), median(on_device_s) if is_reported else None)
         if self.is_profiled and turn < _PROFILED_TURNS:
             kernels_ns = sum(kernel.duration_ns for kernel in self.prepared.profile())
             if kernels_ns:

@@ -54,6 +54,25 @@ def test_a_device_of_known_speed_is_measured() -> None:
         assert found[0] == pytest.approx(expected, rel=0.4)
 
 
+@pytest.mark.timed
+def test_other_programs_do_not_make_a_device_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of three runs is interrupted, in each turn."""
+    monkeypatch.setattr(calibration, "_MIN_RUNS", 3)
+
+    class Interrupted(SimulatedDevice):
+        def duration_s(self, model: Model, request: Request) -> float:
+            interruption_s = 0.02 if self.executions % 3 == 1 else 0.0
+            return super().duration_s(model, request) + interruption_s
+
+    supported = (nd.OperationType.ADD, nd.OperationType.RESHAPE).__contains__
+    device = Interrupted("interrupted", seconds={nd.OperationType.ADD: 0.01}, supports=supported)
+    found = calibrate(device).seconds(
+        OperationKind(operation="ADD", operand="TENSOR_FLOAT32"), 16.0 * 2 * 16**3
+    )
+    assert found is not None
+    assert found[0] == pytest.approx(0.01, rel=0.3)
+
+
 class _Profiled(FakePreparedModel):
     """Model whose run takes 2 ms, of which a kernel takes 0.5 ms, as a device may report it."""
 
