@@ -1,6 +1,6 @@
 """Compilation: a model with an executable plan, which runs it and explains it."""
 
-import math
+import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cached_property
@@ -25,7 +25,7 @@ from neurald.runtime.execution.variables.state import State
 from neurald.runtime.plan.plan import ExecutionPlan, SimpleBody
 from neurald.runtime.plan.planning_result import PlanningResult
 from neurald.runtime.plan.preparer import Preparer
-from neurald.runtime.plan.report import CompilationReport
+from neurald.runtime.plan.report import CompilationReport, Move
 from neurald.runtime.plan.status import CompilationStatus, StepTier
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ class Compilation:
         self._trial: CpuTrial | None = None
         self._verdict = ""
         self._notes: list[str] = []
+        self._moves: tuple[Move, ...] = ()
         optimization.call_when_replaced(weakref.WeakMethod(self._forget_runs))
 
     def __repr__(self) -> str:
@@ -184,6 +185,7 @@ class Compilation:
         else:
             self.plan = ExecutionPlan(self.model, SimpleBody(step=step))
             self._report = CompilationReport(steps=(report,), fallback=outcome.reason)
+            self._moves = (Move(step=None, device="", reason="it is faster there", since_s=time.time()),)
             self._optimization = Optimization(
                 self._optimization.startup, (step,), self.recovery, self._optimization.preparer
             )
@@ -268,8 +270,8 @@ class Compilation:
     ) -> "Explanation":
         """Explains the device choice for every operation.
 
-        The notes list steps that currently run on the CPU device. `str()` formats the explanation
-        as text.
+        `moves` lists the steps that the CPU device runs, or ran, in place of other devices. `str()`
+        formats the explanation as text.
 
         Args:
             pin: a what-if: rules, such as `neurald.pin("gpu", range(4))`, in addition to those of
@@ -286,18 +288,14 @@ class Compilation:
 
             rules = (pin,) if isinstance(pin, Override) else tuple(pin)
             return self.partitioned.what_if(self.model, self._report.fallback, rules)
-        notes = [
-            f"step {state.step} of {state.device} runs on the CPU device for now: {state.reason}"
-            for state in self.recovery.fallbacks
-            if state.retry_in_s < math.inf
-        ]
-        notes += [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
+        notes = [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
         if self._trial is not None:
             notes.append("runs of the CPU device alternate with those of the plan, until the faster is known")
         if self._verdict:
             notes.append(self._verdict)
         notes += [*map(str, self.verifications), *self._notes]
-        found = self.partitioned.explain(self.model, self._report.fallback, notes)
+        moves = (*self.recovery.moves, *self._moves)
+        found = replace(self.partitioned.explain(self.model, self._report.fallback, notes), moves=moves)
         return found.with_kernels(self.profile()) if kernels else found
 
     def profile(self) -> "tuple[StepProfile, ...]":

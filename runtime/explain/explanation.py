@@ -37,6 +37,7 @@ from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.partitioning.partitioner import PartitionResult
 from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
+from neurald.runtime.plan.report import Move
 
 #: The name of the chosen plan in `predicted_s`.
 PLAN_NAME = "the plan"
@@ -75,7 +76,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
         operations: those of the main graph, then those of the graphs of interpreted control flow.
         steps: in the order of the plan.
         transfers: between devices. The CPU device and the interpreter both work in host memory.
-        notes: events since compilation, such as a device that failed.
+        notes: events since compilation, such as what verification has found.
+        moves: when steps moved to the CPU device at run time, and back.
         predicted_s: what the policy predicts for the plan and for others, in seconds, by name;
             empty if it knows no costs.
         changes: of a what-if: the operations that would run elsewhere.
@@ -94,6 +96,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     predicted_before_s: float | None = None
     graphs: tuple[GraphDescription, ...] = ()
     kernels: tuple[KernelDescription, ...] = ()
+    moves: tuple[Move, ...] = ()
 
     @property
     def transferred_bytes(self) -> int:
@@ -115,14 +118,14 @@ class Explanation(Struct, frozen=True, kw_only=True):
         ]
 
     def text(self) -> str:
-        """Formats one line per operation, one for the predictions if there are any, and one per note.
+        """Formats one line per operation, one for the predictions if there are any, one per move and note.
 
         The line of an operation is `operation 12 CONV_2D -> opencl:0: REASON`.
         """
         lines = [f"{o.label} -> {o.device}: {o.reason}" for o in self.operations]
         if self.predicted_s:
             lines.append(f"note: predicted: {self.predictions()}")
-        lines += (f"note: {note}" for note in (*self.notes, *map(str, self.changes)))
+        lines += (f"note: {note}" for note in (*map(str, self.moves), *self.notes, *map(str, self.changes)))
         return "\n".join(" ".join(line.split()) for line in lines)
 
     def predictions(self) -> str:

@@ -30,6 +30,7 @@ from neurald.runtime.explain.records import (
     Refusal,
     StepExplanation,
 )
+from neurald.runtime.plan.report import Move
 
 #: Longer names and sentences are shortened, since a model may contain names of any length.
 _MAX_NAME_LENGTH = 240
@@ -84,6 +85,11 @@ class RenderableExplanation(Protocol):
     @property
     def notes(self) -> Sequence[str]:
         """Notes on later events."""
+        ...
+
+    @property
+    def moves(self) -> Sequence[Move]:
+        """When steps moved to the CPU device at run time, and back."""
         ...
 
     @property
@@ -281,7 +287,7 @@ def _plan(explanation: RenderableExplanation, devices: Sequence[str]) -> dict[st
             [number[each.device], _name(each.type), _text(each.reason), len(each.operations)]
             for each in explanation.refusals()
         ],
-        "notes": [_text(note) for note in explanation.notes],
+        "notes": [_text(note) for note in (*map(str, explanation.moves), *explanation.notes)],
         "predicted": [
             [_name(name), seconds]
             for name, seconds in explanation.predicted_s.items()

@@ -1,5 +1,7 @@
 """Defines the report of a compilation: how its steps were prepared, and which devices failed."""
 
+import time
+
 from msgspec import Struct
 
 from neurald.runtime.plan.prepared_step import PreparationReport
@@ -19,6 +21,34 @@ class StepFailure(Struct, frozen=True, kw_only=True):
     device: str
     failures: int
     reason: str
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """A time in which the CPU device ran, or may run, what was planned for another device.
+
+    Attributes:
+        step: position of the step in the plan; None for the whole plan.
+        device: name of the device that the step was planned for; empty for the whole plan.
+        reason: why it moved to the CPU device.
+        since_s: when it moved, in seconds since 1970.
+        until_s: when it moved back; None if it has not.
+    """
+
+    step: int | None
+    device: str
+    reason: str
+    since_s: float
+    until_s: float | None = None
+
+    def __str__(self) -> str:
+        what = "the whole plan" if self.step is None else f"step {self.step} of {self.device}"
+        if self.until_s is None:
+            return f"{what} runs on the CPU device since {_shown(self.since_s)}: {self.reason}"
+        return f"{what} ran on the CPU device from {_shown(self.since_s)} to {_shown(self.until_s)}: {self.reason}"
+
+
+def _shown(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 class CompilationReport(Struct, frozen=True, kw_only=True):

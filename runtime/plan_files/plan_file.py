@@ -144,7 +144,7 @@ def save_plan(
                 cache.load(bytes.fromhex(report.key), step.device.cache_files_needed) if report.key else None
             )
             if not isinstance(found, Loaded):
-                reason = report.reason if found is None else found.reason
+                reason = report.reason if found is None or report.is_later else found.reason
                 saved.append(_saved(step, 0, reason or "the device needs no artifacts"))
                 continue
             artifact = found.artifact

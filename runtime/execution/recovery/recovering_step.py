@@ -64,7 +64,7 @@ from neurald.runtime.execution.recovery.step_health import StepHealth
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.prepared_step import PreparationReport, PreparedStep
 from neurald.runtime.plan.preparer import Preparer
-from neurald.runtime.plan.report import StepFailure
+from neurald.runtime.plan.report import Move, StepFailure
 
 if TYPE_CHECKING:
     from neurald.hal.buffers.coherent_memory import PlacedRequest
@@ -564,6 +564,10 @@ class RecoveringStep:
     def fallback(self, number: int) -> Fallback | None:
         """Returns the current fallback; None if the device works or the CPU may not take over."""
         return self._health.fallback(number) if self._may_fall_back or self._is_refuted else None
+
+    def moves(self, number: int) -> tuple[Move, ...]:
+        """Returns when the step moved to the CPU device and back; nothing if the CPU may not take over."""
+        return self._health.moves(number) if self._may_fall_back or self._is_refuted else ()
 
     def get_ready_to_verify(self) -> None:
         """Waits until the CPU has prepared the step, if it verifies it."""

@@ -17,7 +17,7 @@ from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
-from neurald.runtime.plan.report import StepFailure
+from neurald.runtime.plan.report import Move, StepFailure
 
 if TYPE_CHECKING:
     from neurald.runtime.execution.verification.step_verification import VerificationStatus
@@ -118,6 +118,12 @@ class Recovery:
         """The steps whose devices have failed since they were prepared."""
         states = (state.failure(number) for number, state in enumerate(self._steps.values()))
         return tuple(state for state in states if state is not None)
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """When steps moved to the CPU device and back, in this order."""
+        moves = [move for number, state in enumerate(self._steps.values()) for move in state.moves(number)]
+        return tuple(sorted(moves, key=lambda move: move.since_s))
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:

@@ -2,12 +2,18 @@
 
 import math
 import time
+from collections import deque
+from typing import Final
 
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.retry import retry_policy
-from neurald.runtime.plan.report import StepFailure
+from neurald.runtime.plan.report import Move, StepFailure
+
+#: How many of the latest moves to the CPU device are remembered.
+_MOVES: Final = 16
 
 
 class StepHealth:
@@ -30,6 +36,8 @@ class StepHealth:
         self._code = ResultCode.NO_ERROR
         self._substituted = 0
         self._failed_in_all = 0
+        #: When the CPU device took over, and gave the step back; the step has no number here.
+        self._moves: deque[Move] = deque(maxlen=_MOVES)
 
     @property
     def is_due(self) -> bool:
@@ -54,20 +62,27 @@ class StepHealth:
     def record_wrong(self, reason: str) -> None:
         """Records that the device computes wrong values, so that it is not used again."""
         with self._lock:
-            self.failures += 1
-            self.reason = reason
+            self._count(reason)
             self._code = ResultCode.NO_ERROR
             self._retry_at = math.inf
 
     def _begin_pause(self, reason: str, error: Error | None) -> None:
-        self.failures += 1
-        self.reason = reason
+        self._count(reason)
         self._code = ResultCode.NO_ERROR if error is None else error.code
         self._retry_at = time.monotonic() + retry_policy(error).pause_s(self.failures)
+
+    def _count(self, reason: str) -> None:
+        """Counts a failure, the first of which moves the step to the CPU device."""
+        if not self.failures:
+            self._moves.append(Move(step=None, device=self._device, reason=reason, since_s=time.time()))
+        self.failures += 1
+        self.reason = reason
 
     def forget(self) -> None:
         """Forgets the failures, since the device works."""
         with self._lock:
+            if self.failures:
+                self._moves.append(replace(self._moves.pop(), until_s=time.time()))
             self.failures = 0
             self._retry_at = 0.0
 
@@ -120,6 +135,15 @@ class StepHealth:
                 reason=self.reason,
                 retry_in_s=max(0.0, self._retry_at - time.monotonic()),
             )
+
+    def moves(self, number: int) -> tuple[Move, ...]:
+        """Returns when the step moved to the CPU device, and back.
+
+        Args:
+            number: position of the step in the plan.
+        """
+        with self._lock:
+            return tuple(replace(move, step=number) for move in self._moves)
 
     def substitution(self, number: int) -> Substitution | None:
         """Returns the executions that the CPU device ran, or None if there are none.

@@ -169,7 +169,7 @@ class Clock:
     def perf_counter(self) -> float:
         return self.now_s
 
-    monotonic = perf_counter
+    monotonic = time = perf_counter
 
 
 class ClockedDevice(SimulatedDevice):

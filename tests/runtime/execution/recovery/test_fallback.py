@@ -1,6 +1,7 @@
 """Devices that fail at run time: the CPU takes over, and the devices are retried."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -258,16 +259,27 @@ def test_concurrent_failures_are_not_consecutive_failures(
 
 
 def test_a_device_that_works_again_is_used_again(with_fallback: Compile) -> None:
+    before_s = time.time()
     device = FailingDevice()
     compilation = with_fallback(device)
     device.error = OpFailed("overheated")
     compute(compilation)
     compute(compilation)
     assert compilation.recovery.fallbacks[0].failures == 2
+    (move,) = compilation.explain().moves
+    assert (move.step, move.device, move.until_s) == (0, "failing", None)
+    assert "step 0 of failing runs on the CPU device since 20" in compilation.explain().text()
     device.error = None
     compute(compilation)
     assert device.executions == 3
     assert compilation.recovery.fallbacks == ()
+    (move,) = compilation.explain().moves
+    assert move.until_s is not None
+    assert before_s <= move.since_s <= move.until_s <= time.time()
+    assert "overheated" in move.reason
+    assert "step 0 of failing ran on the CPU device from 20" in compilation.explain().text()
+    assert "step 0 of failing ran on the CPU device from 20" in compilation.explain().to_html()
+    assert compilation.explain().to_json()["moves"][0]["until_s"] == move.until_s
 
 
 def test_the_model_is_prepared_once_for_the_cpu(

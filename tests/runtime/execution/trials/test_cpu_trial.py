@@ -81,6 +81,7 @@ def test_a_device_that_lies_loses_its_plan_and_stays_without_it() -> None:
     assert {each.device for each in explanation.operations} == {"cpu"}
     assert "by the plan and" in explanation.text()
     assert "on the CPU device" in compilation.report.fallback
+    assert "the whole plan runs on the CPU device since 20" in explanation.text()
     assert compilation.status.is_optimized
     # Another compilation, as in another process, knows it at once.
     again = compiled(slow)
