@@ -27,6 +27,8 @@ from neurald.service.conformance.records import (
 if VECTORS is None:
     pytest.skip(NO_VECTORS, allow_module_level=True)
 
+pytestmark = pytest.mark.usefixtures("compiles_here")
+
 SPECS = {spec_name(path): path for path in record_files(VECTORS)}
 #: Numbers of records of a specification that the tier `default` runs as they are and as variants.
 MOST_RECORDS = 30

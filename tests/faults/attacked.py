@@ -78,6 +78,8 @@ def play(
     seconds: float,
     intensity: float,
     cores: Collection[int] = (),
+    *,
+    compares: bool = True,
 ) -> Played:
     """Measures an honest client for this many seconds before the attack, under it, and after it.
 
@@ -90,11 +92,14 @@ def play(
         seconds: the duration of each measurement.
         intensity: the intensity of the attack.
         cores: the attacker's cores; by default it shares those of this process, see `faults.cores`.
+        compares: whether the latencies are compared, so that cores that are shared must be equally
+            busy in all measurements.
     """
+    is_beside_others = compares and not cores
     said = len(daemon.log)
     honest = Honest(daemon.address, daemon.token_file)
     try:
-        alone = _measure_alone(honest, seconds, cores)
+        alone = _measure_alone(honest, seconds, is_beside_others=is_beside_others)
         status, before = honest.device.status(), Held.by(daemon.process.pid)
         with _Watch(daemon.process.pid) as watch, tempfile.TemporaryDirectory(prefix="na") as folder:
             child = Child(
@@ -117,7 +122,7 @@ def play(
             report = report or _no_report(child, Path(folder))
         wrong = list(report["wrong"])
         wrong += _left(honest, status, before, daemon)
-        again = _measure_alone(honest, seconds, cores)
+        again = _measure_alone(honest, seconds, is_beside_others=is_beside_others)
         alone = {way: each.with_those_of(again[way]) for way, each in alone.items()}
         wrong += honest.failures
     finally:
@@ -149,9 +154,9 @@ def play(
     )
 
 
-def _measure_alone(honest: Honest, seconds: float, cores: Collection[int]) -> dict[str, Latencies]:
-    """Measures an honest client without an attack, beside other programs if all share the cores."""
-    with contextlib.nullcontext() if cores else busy_cores():
+def _measure_alone(honest: Honest, seconds: float, *, is_beside_others: bool) -> dict[str, Latencies]:
+    """Measures an honest client without an attack, if wanted beside programs that keep cores busy."""
+    with busy_cores() if is_beside_others else contextlib.nullcontext():
         return honest.measure(seconds)
 
 

@@ -21,6 +21,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Dimensions
 
+pytestmark = pytest.mark.usefixtures("compiles_here")
+
 INPUT, OUTPUT = (2, 3), (3, 2)
 Code = nd.ResultCode
 

@@ -76,7 +76,8 @@ def explained(
     return compilation, compilation.explain()
 
 
-@sweep("seed", range(25))
+@sweep("seed", range(8), full=range(8, 25))
+@pytest.mark.usefixtures("compiles_here")
 def test_every_position_is_the_applications(seed: int) -> None:
     subject = Shuffled(seed)
     taken = random.Random(seed).sample(UNARY + BINARY, 4)

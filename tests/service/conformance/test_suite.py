@@ -1,6 +1,7 @@
 """The suite passes on good devices and detects faults of others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 
 import pytest
 from support.daemon.processes import running_daemon
@@ -26,9 +27,10 @@ from neurald.service.conformance.suite import Plan, run
 FEW = tuple(OperationType[name] for name in ("ADD", "SPLIT", "RESHAPE", "TOPK_V2"))
 
 
-def failed(device: Device, *operations: OperationType) -> list[CheckResult]:
-    results = run(device, Plan(count=0, operations=operations or FEW))
-    return [result for result in results if result.outcome is Outcome.FAILED]
+def failed(device: Device, *operations: OperationType) -> Generator[CheckResult]:
+    """Yields failures as they are found, after which the rest may be left out."""
+    with closing(run(device, Plan(count=0, operations=operations or FEW))) as results:
+        yield from (result for result in results if result.outcome is Outcome.FAILED)
 
 
 @pytest.mark.slow
@@ -66,8 +68,13 @@ def test_a_sample_driver_in_a_daemon_passes() -> None:
     ],
 )
 def test_faults_are_detected(create: Callable[[], Device], subject: str, detail: str) -> None:
-    found = failed(create(), OperationType.ADD)
-    assert any(result.subject.startswith(subject) and detail in result.detail for result in found), found
+    found: list[CheckResult] = []
+    with closing(failed(create(), OperationType.ADD)) as failures:
+        for result in failures:
+            if result.subject.startswith(subject) and detail in result.detail:
+                return
+            found.append(result)
+    raise AssertionError(found)
 
 
 def test_a_device_must_not_prepare_an_operation_that_it_refuses() -> None:
@@ -75,7 +82,7 @@ def test_a_device_must_not_prepare_an_operation_that_it_refuses() -> None:
         def supported_operations(self, model: nd.Model) -> list[nd.Verdict]:
             return [nd.Verdict(ok=False, reason="no")] * len(model.main.operations)
 
-    found = failed(Refusing("refusing"), OperationType.ADD)
+    found = list(failed(Refusing("refusing"), OperationType.ADD))
     assert found
     assert all(
         result.detail == "the operation is reported as unsupported (no), but was prepared" for result in found
@@ -103,6 +110,7 @@ def test_operations_of_extensions_that_are_not_listed_are_declined() -> None:
 def test_declared_extensions_must_be_listed() -> None:
     device = create_device("sample-all")
     device.extensions = ("neurald.tflite",)  # type: ignore[misc]
-    (identity,) = (result for result in run(device, Plan(operations=FEW)) if result.subject == "identity")
+    with closing(run(device, Plan(operations=FEW))) as results:
+        identity = next(result for result in results if result.subject == "identity")
     assert identity.outcome is Outcome.FAILED
     assert "org.neurald.sample must be declared once and listed" in identity.detail

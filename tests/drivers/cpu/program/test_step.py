@@ -61,7 +61,7 @@ def expected(model: nd.Model, arrays: Sequence[Array]) -> list[Array] | None:
         return None
 
 
-@sweep("seed", range(40))
+@sweep("seed", range(16), full=range(16, 40))
 def test_random_programs(seed: int) -> None:
     model, executions = random_loops(seed)
     compiled = prepared(model, threads=1 + seed % 3)
