@@ -1,7 +1,8 @@
 """The secret of this installation, which authenticates cache entries and artifacts.
 
 32 random bytes in a file of the user, created on first use. A process that can read that file can
-act as this user anyway; one that can only write to a cache directory cannot forge an entry.
+act as this user anyway; one that can only write to a cache directory cannot forge an entry. A
+driver's process can write to the cache, so it has only a secret that is derived from this one.
 """
 
 import os
@@ -16,6 +17,11 @@ from neurald.hal.process.user_directories import state_directory
 #: Environment variable with an alternative file for the secret.
 SECRET_VARIABLE = "NEURALD_SECRET_FILE"  # noqa: S105 - the name of a variable
 MAC_BYTES = 32
+_MAX_REASON_BYTES = 2000
+
+#: What this process has instead of the installation's secret; None for that itself. A reason why
+#: there is none.
+_derived: bytes | BadState | None = None
 
 
 def secret_path() -> Path:
@@ -49,9 +55,15 @@ def _path_in(directory: Path) -> Path:
 def installation_secret() -> bytes:
     """Returns the secret, and creates it if there is none. Concurrent processes agree on one.
 
+    After `keep_derived_secret` it is the derived one.
+
     Raises:
         BadState: it cannot be read or created, or other users can access it.
     """
+    if isinstance(_derived, BadState):
+        raise BadState(str(_derived))
+    if _derived is not None:
+        return _derived
     return secret_bytes(
         secret_path(),
         "the installation's secret",
@@ -62,3 +74,37 @@ def installation_secret() -> bytes:
 def authentication_code(secret: bytes, purpose: bytes, content: bytes) -> bytes:
     """Returns the authentication code of `content`, which depends on the secret and the purpose."""
     return mac_of(secret, b"neurald " + purpose + b"\0" + content)
+
+
+def keep_derived_secret(owner: str) -> None:
+    """Gives this process a secret that is derived from the installation's, in place of that.
+
+    A child derives it, so that the installation's is never in the memory of this process, which may
+    run code that is not trusted. The process must have a single thread.
+
+    Args:
+        owner: what the process is for. Processes of the same owner have the same secret.
+    """
+    global _derived
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            _write_derived(owner, writing)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        secret, reason = pipe.read(MAC_BYTES), pipe.read(_MAX_REASON_BYTES).decode(errors="replace")
+    os.waitpid(child, 0)
+    is_there = len(secret) == MAC_BYTES and not reason
+    _derived = secret if is_there else BadState(reason or "the installation's secret could not be read")
+
+
+def _write_derived(owner: str, descriptor: int) -> None:
+    """Writes the derived secret, or as many other bytes and the reason why there is none."""
+    try:
+        said = authentication_code(installation_secret(), b"secret of", owner.encode())
+    except BadState as error:
+        said = bytes(MAC_BYTES) + str(error).encode()
+    os.write(descriptor, said)

@@ -81,7 +81,7 @@ class WrongResults:
     @classmethod
     def of_user(cls) -> "WrongResults | None":
         """Returns the records of this user; None for a user without a home directory."""
-        path = state_directory() / "wrong_results.json"
+        path = wrong_results_path()
         return _records(path) if path.is_absolute() else None
 
     def entries(self) -> tuple[WrongResult, ...]:
@@ -146,6 +146,11 @@ class WrongResults:
             return is_named and entry.pattern.digest.startswith(pattern)
 
         return self._file.forget(is_meant) if self.entries() else ()
+
+
+def wrong_results_path() -> Path:
+    """Returns the path of the user's file, which need not exist, nor be absolute without a home."""
+    return state_directory() / "wrong_results.json"
 
 
 @cache

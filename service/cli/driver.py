@@ -189,6 +189,7 @@ def driver(
         if not is_forked(name):
             raise typer.Exit
     from neurald.hal.accounting.limits import parse_limits
+    from neurald.hal.cache.secret import keep_derived_secret
     from neurald.hal.process.address import Address
     from neurald.hal.process.runtime_directory import address_of
     from neurald.service.daemon.admitted_users import sharing_of
@@ -203,6 +204,8 @@ def driver(
     files = _tls_files(tls, tls_cert, tls_key, tls_ca)
     remote = None if listen_tls is None else Address.parse(listen_tls)
     notifier = Notifier(supervisor_address())
+    if context.obj is OWN_PROCESS:
+        keep_derived_secret(name)
     # The process must enter the sandbox before any import that starts threads.
     entered = enter(
         sandbox,

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from neurald.hal.cache.secret import secret_path
 from neurald.hal.crashes.records import crash_directory
 from neurald.hal.errors import Error
 
@@ -67,9 +66,9 @@ def readable_paths(driver: str = "") -> list[Path]:
     found += _without_home(Path(name) for name in named if name.startswith("/"))
     if ":" in driver:
         found += _without_home(_current_folder())
-    # A user without a home directory has neither.
+    # A user without a home directory has none.
     with contextlib.suppress(Error):
-        found += [secret_path(), crash_directory()]
+        found.append(crash_directory())
     return found
 
 

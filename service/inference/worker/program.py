@@ -10,11 +10,15 @@ import os
 import socket
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from neurald.hal.cache.secret import secret_path
+from neurald.hal.crashes.wrong_results import wrong_results_path
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.process.address import Address
+from neurald.hal.process.configuration_file import configuration_path
 from neurald.hal.process.parent import die_with
 from neurald.hal.process.runtime_directory import machine_directory, runtime_directory
 from neurald.hal.records import DECODE_ERRORS
@@ -65,6 +69,7 @@ def main(arguments: list[str]) -> None:
         [Address(path=runtime_directory() / "inference" / "worker.sock")],
         # Where the sockets of drivers are.
         listable=(runtime_directory(), machine_directory()),
+        readable=_read_files(),
         driver="models",
         is_own_process=True,
     )
@@ -74,6 +79,15 @@ def main(arguments: list[str]) -> None:
         Worker(control).serve()
     finally:
         entered.remove_temporary_files()
+
+
+def _read_files() -> list[Path]:
+    """Returns what a worker reads that drivers do not: it finds devices, and uses the cache."""
+    found = [configuration_path()[0]]
+    # A user without a home directory has neither.
+    with contextlib.suppress(Error):
+        found += [secret_path(), wrong_results_path()]
+    return found
 
 
 class Worker:

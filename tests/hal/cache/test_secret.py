@@ -1,8 +1,10 @@
 """The secret of an installation: created once, private, and checked."""
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,55 @@ def test_codes_differ_by_secret_purpose_and_content() -> None:
         for content in (b"", b"c")
     }
     assert len(codes) == 8
+
+
+#: Prints the secret of a process of an owner, or why there is none, and waits.
+_DERIVE = """
+import sys
+from neurald.hal.cache.secret import installation_secret, keep_derived_secret
+keep_derived_secret(sys.argv[1])
+try:
+    print(installation_secret().hex(), flush=True)
+except Exception as error:
+    print(error, flush=True)
+sys.stdin.read()
+"""
+
+
+def derived(owner: str, look: Callable[[int], None] = lambda process: None) -> str:
+    """Returns what a process of this owner has for a secret; `look` gets the process."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _DERIVE, owner], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline().strip()
+        look(process.pid)
+        process.communicate()
+    return said
+
+
+def memory_of(process: int) -> bytes:
+    """Returns what a process can write to: all that it has in its memory but constants and code."""
+    found = []
+    maps = Path(f"/proc/{process}/maps").read_text().splitlines()
+    with Path(f"/proc/{process}/mem").open("rb", buffering=0) as memory:
+        for line in maps:
+            place, rights, *_ = line.split()
+            begin, end = (int(each, 16) for each in place.split("-"))
+            if rights.startswith("rw"):
+                memory.seek(begin)
+                with contextlib.suppress(OSError):
+                    found.append(memory.read(end - begin))
+    return b"".join(found)
+
+
+def test_a_process_with_a_derived_secret_never_had_the_installations(place: Path) -> None:
+    memories: list[bytes] = []
+    gpu = derived("gpu", lambda process: memories.append(memory_of(process)))
+    secret = place.read_bytes()
+    assert secret not in memories[0]
+    assert bytes.fromhex(gpu) in memories[0]
+    assert gpu == derived("gpu") != secret.hex()
+    assert derived("camera") not in (gpu, secret.hex())
+    place.write_bytes(b"too short")
+    assert "9 bytes" in derived("gpu")

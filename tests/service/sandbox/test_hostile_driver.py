@@ -14,6 +14,7 @@ from support.daemon.managed import Managed
 from support.models.addition import addition, request
 from support.waiting import wait_until
 
+from neurald.hal.cache.secret import secret_path
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.rpc.client.device import connect
 from neurald.service.manager.state import DriverState
@@ -85,6 +86,7 @@ def targets(folder: Path, others_file: Path, monkeypatch: pytest.MonkeyPatch) ->
             "socket": str(folder / "s"),
             "process": os.getpid(),
             "notes": str(folder / "notes"),
+            "secret": str(secret_path()),
         }
 
 
@@ -132,7 +134,7 @@ def test_without_the_sandbox_they_succeed(
         assert reached >= {
             *("read another user's file", "read the passwords", "plant a file", "connect to a port"),
             *("connect to another service", "make a socket for another host"),
-            *("command the manager", "read where the manager was started"),
+            *("command the manager", "read where the manager was started", "read the installation's secret"),
             *("connect to a port when it is loaded", "command the manager when its device is created"),
         }
         assert managed.status().sandbox == "off"

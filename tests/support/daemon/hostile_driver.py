@@ -37,6 +37,7 @@ def attacks(targets: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "connect to another service": lambda: _connect(socket.AF_UNIX, targets["socket"]),
         "command the manager": lambda: _connect(socket.AF_UNIX, targets["manager"]),
         "read where the manager was started": Path(targets["notes"]).read_bytes,
+        "read the installation's secret": Path(targets["secret"]).read_bytes,
         "trace the manager": lambda: _trace(process),
         "read the manager's memory": lambda: Path(f"/proc/{process}/mem").open("rb"),
         "read the manager's environment": Path(f"/proc/{process}/environ").read_bytes,
