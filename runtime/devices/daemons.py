@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from neurald.hal.device import Device
 from neurald.hal.errors import (
     AnotherDevice,
+    BadState,
     DeadObject,
     DriverUnable,
     Error,
@@ -193,18 +194,28 @@ class DaemonConnection:
 
         Raises:
             UnavailableDevice: the daemon cannot be reached; the message says why.
+            BadState: it is connected with another certificate, or without one.
             Error: the daemon refuses a session.
         """
         device = self._device
         if device is not None and device.is_alive:
+            if tls is not None and tls != self._tls:
+                raise BadState(
+                    f"the application is connected to {self.address} without the certificate {tls.certificate}; close "
+                    "that device before you connect with this one"
+                )
             return device
         with self._lock:
+            before = self._token_file, self._tls
             self._token_file = token_file or self._token_file
             self._tls = tls or self._tls
             started = time.monotonic()
             try:
                 self._device = self._connected(deadline_s)
             except Error:
+                self._token_file, self._tls = before
+                if self._device is not None:
+                    self._device.token_file, self._device.tls = before
                 now = time.monotonic()
                 limit_s = _SLOW_START_S if self.starts_manager else _SLOW_FAILURE_S
                 if now > started + limit_s:

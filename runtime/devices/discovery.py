@@ -94,7 +94,8 @@ def connect(
 
     Raises:
         BadData: the address has neither form, or a token would leave this host unencrypted.
-        BadState: the token file or a file of `tls` cannot be read, or is not valid.
+        BadState: the token file or a file of `tls` cannot be read, or is not valid; or the
+            application is connected to this address with another certificate.
         UnavailableDevice: the daemon cannot be reached, or a certificate is refused; the message
             says why.
     """

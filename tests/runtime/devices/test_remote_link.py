@@ -57,6 +57,23 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
         yield Host(server, link)
 
 
+@pytest.mark.parametrize("host", ["tls"], indirect=True)
+def test_a_certificate_that_was_not_checked_is_not_taken_for_valid(host: Host, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="TLS needs neurald[tls]")
+    stranger = issue(make_authority(tmp_path / "other"), "stranger").certificate.parent
+    address = host.link.address
+    with pytest.raises(nd.BadState, match=r"without the certificate .*stranger"):
+        nd.connect(address, tls=stranger)
+    connected = nd.connect(address)
+    connected.close()
+    with pytest.raises(nd.UnavailableDevice, match="not from an authority of"):
+        nd.connect(address, tls=stranger)
+    # What failed changes nothing.
+    again = nd.connect(address)
+    assert again.name == connected.name
+    again.close()
+
+
 class Application:
     """Makes calls with devices that neurald chooses, and checks every result."""
 
