@@ -1,22 +1,27 @@
 """Decides by measured times whether a plan or the CPU device runs a model faster: a sequential test.
 
-Runs of both alternate. The first of each is cold and only tells orders of magnitude. The logarithms
-of the ratios of later pairs are tested: as soon as their mean differs from zero with a confidence
-of 99 % (Student's t), the faster side stays. The better mean decides once it is as certain that the
-difference is below 5 %, after a hundred pairs, or as soon as the runs of the slower side have cost
-as much as twenty runs of the faster one. So deciding costs at most 2 % of 1,000 runs, unless a
-single run is that much slower. Only times that vary much need many pairs; after fewer of them, a
-side that is a fifth slower would win too often.
+Both run in turns of four runs. The first of a turn is not counted: the runs of the other side have
+let its threads fall asleep and its data leave the caches, which does not happen once it runs alone.
+The very first run of each side is cold, and only tells orders of magnitude. The logarithms of the
+ratios of the medians of adjacent turns are tested: as soon as their mean differs from zero with a
+confidence of 99 % (Student's t), the faster side stays. The better mean decides once it is as
+certain that the difference is below 5 %, after 25 pairs of turns, or as soon as the runs of the
+slower side have cost as much as 19 runs of the faster one. So deciding costs at most 2 % of
+1,000 runs, unless a single run is that much slower. Only times that vary much need many pairs;
+after fewer of them, a side that is a fifth slower would win too often.
 """
 
 import math
+import statistics
 from enum import Enum
 from typing import Final
 
 #: How many runs of the faster side the runs of the slower side may cost.
-MAX_LOSS: Final = 20.0
+MAX_LOSS: Final = 19.0
+#: Runs of a side in sequence.
+TURN: Final = 4
 MIN_PAIRS: Final = 3
-MAX_PAIRS: Final = 100
+MAX_PAIRS: Final = 25
 #: Without a clear difference the plan stays.
 _CLEAR: Final = math.log(1.02)
 #: A smaller difference is not worth more runs.
@@ -66,28 +71,46 @@ class Comparison:
         self.reason = ""
         self._predicted_cpu_s = predicted_cpu_s
         self._cold: dict[Side, float] = {}
-        self._warm: dict[Side, list[float]] = {Side.PLAN: [], Side.CPU: []}
+        self._side = Side.PLAN
+        self._turn: list[float] = []
+        self._medians: dict[Side, list[float]] = {Side.PLAN: [], Side.CPU: []}
+        # The first run of each side, and all since both have run.
+        self._runs: dict[Side, list[float]] = {Side.PLAN: [], Side.CPU: []}
 
     @property
     def next_side(self) -> Side:
         """The side that runs next."""
-        runs = {side: len(self._warm[side]) + (side in self._cold) for side in Side}
-        return Side.CPU if runs[Side.CPU] < runs[Side.PLAN] else Side.PLAN
+        if self._cold and Side.CPU not in self._cold:
+            return Side.CPU
+        if 0 < len(self._turn) < TURN:
+            return self._side
+        return Side.CPU if len(self._medians[Side.CPU]) < len(self._medians[Side.PLAN]) else Side.PLAN
 
     def add(self, side: Side, seconds: float) -> None:
-        """Adds the time of a run."""
+        """Adds the time of a run, which may also be of the other side than the next one."""
         if self.winner is not None or seconds <= 0:
             return
-        if side in self._cold:
-            self._warm[side].append(seconds)
-        else:
-            self._cold[side] = seconds
+        if side not in self._cold or side.other in self._cold:
+            self._runs[side].append(seconds)
+        self._cold.setdefault(side, seconds)
+        if side is not self._side or len(self._turn) == TURN:
+            self._side, self._turn = side, []
+        self._turn.append(seconds)
+        if len(self._turn) == TURN:
+            medians = self._medians[side]
+            # The plan runs several turns until the CPU device is prepared.
+            if len(medians) > len(self._medians[side.other]):
+                medians.pop()
+            medians.append(statistics.median(self._turn[1:]))
         self._decide()
 
     def typical_s(self, side: Side) -> float | None:
-        """Returns the median of the warm runs of a side, or its cold run; None without any."""
-        warm = sorted(self._warm[side])
-        return warm[len(warm) // 2] if warm else self._cold.get(side)
+        """Returns the median of the turns of a side, or what its first runs tell; None without any."""
+        if medians := self._medians[side]:
+            return statistics.median(medians)
+        if side is self._side and len(self._turn) > 1:
+            return statistics.median(self._turn[1:])
+        return self._cold.get(side)
 
     def _decide(self) -> None:
         plan_s, cpu_s = self.typical_s(Side.PLAN), self.typical_s(Side.CPU)
@@ -100,12 +123,11 @@ class Comparison:
             return
         slower = Side.PLAN if plan_s > cpu_s else Side.CPU
         faster_s, slower_s = min(plan_s, cpu_s), max(plan_s, cpu_s)
-        runs = [*self._warm[slower], self._cold[slower]]
-        loss = sum(max(0.0, run - faster_s) for run in runs) / faster_s
+        loss = sum(max(0.0, run - faster_s) for run in self._runs[slower]) / faster_s
         if loss + (slower_s / faster_s - 1) > MAX_LOSS:
             self._end(slower.other, self._times())
             return
-        pairs = list(zip(self._warm[Side.PLAN], self._warm[Side.CPU], strict=False))
+        pairs = list(zip(self._medians[Side.PLAN], self._medians[Side.CPU], strict=False))
         if len(pairs) < MIN_PAIRS:
             return
         ratios = [math.log(plan / cpu) for plan, cpu in pairs]
@@ -120,7 +142,7 @@ class Comparison:
         plan_s, cpu_s = self.typical_s(Side.PLAN), self.typical_s(Side.CPU)
         assert plan_s is not None  # noqa: S101 - both have run
         assert cpu_s is not None  # noqa: S101
-        runs = sum(len(times) for times in self._warm.values()) + len(self._cold)
+        runs = sum(len(each) for each in self._runs.values())
         return f"{_shown(plan_s)} by the plan and {_shown(cpu_s)} on the CPU device, measured in {runs} runs"
 
     def _end(self, winner: Side, reason: str) -> None:

@@ -1,7 +1,7 @@
 """Makes sure that a plan is not slower than the CPU device alone, by runs of both.
 
 While the plan runs, the CPU device prepares the whole model in the background. Then runs of both
-alternate, as `neurald.runtime.execution.trials.comparison` decides, on the inputs of the
+take turns, as `neurald.runtime.execution.trials.comparison` decides, on the inputs of the
 application. The results of all runs are right, so the application only notices the time. If the CPU
 device wins, the compilation changes over between two calls; the decision is kept for other
 processes.

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from neurald.runtime.execution.trials.comparison import MAX_LOSS, MAX_PAIRS, Comparison, Side
+from neurald.runtime.execution.trials.comparison import MAX_LOSS, MAX_PAIRS, TURN, Comparison, Side
 
 
 def decide(
@@ -15,19 +15,23 @@ def decide(
     predicted: float | None = None,
     seed: int = 0,
     cold: float = 1.0,
+    change: float = 1.0,
 ) -> tuple[Comparison, int, float]:
     """Runs a comparison to its end; returns it, its runs, and what it cost beyond the faster side."""
     rng = random.Random(seed)
     comparison = Comparison(predicted)
-    spent, runs = 0.0, dict.fromkeys(Side, 0)
+    spent, runs, last = 0.0, dict.fromkeys(Side, 0), Side.PLAN
     while comparison.winner is None:
         side = comparison.next_side
         seconds = (plan_s if side is Side.PLAN else cpu_s) * rng.lognormvariate(0, jitter)
         seconds *= 1.0 if runs[side] else cold
+        # Only the CPU device needs longer after runs of the other side.
+        seconds *= change if side is Side.CPU and last is Side.PLAN else 1.0
+        last = side
         comparison.add(side, seconds)
         runs[side] += 1
         spent += seconds
-        assert sum(runs.values()) <= 2 * (MAX_PAIRS + 1)
+        assert sum(runs.values()) <= 2 * TURN * (MAX_PAIRS + 1)
     count = sum(runs.values())
     return comparison, count, spent - count * min(plan_s, cpu_s)
 
@@ -64,7 +68,13 @@ def test_times_that_vary_much_need_more_runs(ratio: float) -> None:
 
 def test_a_difference_that_does_not_matter_is_decided_soon() -> None:
     _, runs, _ = decide(1.0, 1.01, jitter=0.005)
-    assert runs <= 12
+    assert runs <= 4 * 2 * TURN
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_after_those_of_the_other_side_does_not_count(seed: int) -> None:
+    comparison, _, _ = decide(1.0, 0.85, jitter=0.02, change=1.5, seed=seed)
+    assert comparison.winner is Side.CPU
 
 
 def test_without_a_clear_difference_the_plan_stays() -> None:

@@ -73,7 +73,7 @@ def test_a_device_that_lies_loses_its_plan_and_stays_without_it() -> None:
     assert [step.device.name for step in compilation.plan.steps] == ["slow"]
     run_until(compilation, is_decided(compilation))
     assert [step.device.name for step in compilation.plan.steps] == ["cpu"]
-    assert slow.executions < 20
+    assert slow.executions < 40
     before = slow.executions
     run_until(compilation, iter([False] * 20 + [True]).__next__)
     assert slow.executions == before
