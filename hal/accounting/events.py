@@ -27,10 +27,10 @@ _MAX_REASON_LENGTH: Final = 80
 class CountedEvent(StrEnum):
     """A kind of event that is counted.
 
-    FALLBACK: the CPU device ran a step instead of a device that failed; by device. CACHE_MISS: a
-        step
-    was compiled although there is a cache; by reason. DEADLINE: a daemon did not finish in time,
-    and REFUSAL: it refused work; by kind of error. HANG: an execution was given up.
+    FALLBACK: the CPU device ran a step, or the whole model, instead of a device that failed; by
+    device. CACHE_MISS: a step was compiled although there is a cache; by reason. DEADLINE: an
+    execution did not finish in time, and REFUSAL: a daemon refused work; by kind of error. HANG: an
+    execution was given up.
     """
 
     FALLBACK = "fallback"

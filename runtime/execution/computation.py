@@ -1,9 +1,11 @@
 """Computation: runs a compilation, from the state variables down to the devices of the steps."""
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TypeGuard
 
+from neurald.hal.accounting.events import count_failure
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import (
     BadData,
@@ -33,6 +35,8 @@ from neurald.runtime.execution.program.step_runner import checked_step_result
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.stateful import StatefulRuns
 from neurald.runtime.plan.plan import ExecutionStep
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class Computation:
@@ -217,7 +221,10 @@ class Computation:
         runner = recovery.run if burst is None else partial(_run_in_burst, recovery, burst)
         try:
             result = self._compilation.executor.execute(request, options, runner=runner)
-        except (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent):
+        except Cancelled:
+            raise
+        except (MissedDeadlineTransient, MissedDeadlinePersistent) as error:
+            note_missed_deadline(error)
             raise
         except Error as error:
             result = recovery.run_whole_model(request, options, error)
@@ -226,6 +233,12 @@ class Computation:
             _require_shapes(request, result)
             self._validated_result = result
         return checked_result(result, self._arguments.string_outputs)
+
+
+def note_missed_deadline(error: Error) -> None:
+    """Counts an execution that did not finish in time, and logs it."""
+    count_failure(error)
+    _LOGGER.info("an execution missed its deadline: %s", error)
 
 
 def _run_in_burst(

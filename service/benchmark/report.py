@@ -48,6 +48,11 @@ def show(document: Mapping[str, Any], *, histogram: bool) -> None:
     rows = [
         ("load", "1", milliseconds(document["load_ms"])),
         ("prepare", "1", milliseconds(document["prepare_ms"])),
+        *(
+            (f"  {name}", "1", milliseconds(document[key]))
+            for name, key in (("compile", "compile_ms"), ("load from the cache", "cache_load_ms"))
+            if document[key]
+        ),
         ("first run", "1", milliseconds(document["first_ms"])),
     ]
     if document["optimized_ms"] is not None:

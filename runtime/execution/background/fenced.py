@@ -21,6 +21,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, FencedExecution,
 from neurald.hal.errors import (
     Cancelled,
     Error,
+    MissedDeadlinePersistent,
     MissedDeadlineTransient,
     OpFailed,
     ResultCode,
@@ -35,7 +36,7 @@ from neurald.hal.sync.fence import Fence, wait_any
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.background.event import Event, start_thread
 from neurald.runtime.execution.compiled_model import CompiledModel
-from neurald.runtime.execution.computation import Computation, insufficient
+from neurald.runtime.execution.computation import Computation, insufficient, note_missed_deadline
 from neurald.runtime.execution.measurement.step_clock import fenced_duration
 from neurald.runtime.execution.program.step_runner import STOPPED, naming_step
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
@@ -170,7 +171,11 @@ class _BackgroundRun(Struct, frozen=True, kw_only=True):
         was_redone = False
         try:
             if launch is not None:
-                outcome = launch.outcome(self.dependencies, self.options)
+                try:
+                    outcome = launch.outcome(self.dependencies, self.options)
+                except (MissedDeadlineTransient, MissedDeadlinePersistent) as error:
+                    note_missed_deadline(error)
+                    raise
             was_redone = outcome is None and launch is not None
             if outcome is None:
                 outcome = self._run_here()

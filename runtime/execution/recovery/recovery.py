@@ -1,9 +1,11 @@
 """Recovery: the steps of a compilation with the health of their devices, and the last resort."""
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import (
     Error,
@@ -21,6 +23,8 @@ from neurald.runtime.plan.report import Move, StepFailure
 
 if TYPE_CHECKING:
     from neurald.runtime.execution.verification.step_verification import VerificationStatus
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class Recovery:
@@ -98,6 +102,8 @@ class Recovery:
         """
         if self._whole_model is None:
             raise cause
+        count_event(CountedEvent.FALLBACK, "whole model")
+        _LOGGER.warning("the CPU runs the whole model: %s", cause.with_traceback(None))
         if current_recorder() is None:
             result = self._whole_model.execute(request, options)
         else:

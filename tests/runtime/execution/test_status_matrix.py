@@ -19,6 +19,7 @@ from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.hal.accounting.events import CountedEvent, event_counts
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PreparedModel
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory, error_for
 from neurald.hal.model.types import Dimensions, Request
@@ -349,7 +350,10 @@ def test_a_missed_deadline_is_reported_if_the_application_set_it(
     execution, _ = bound_execution(compilation)
     if limit == "timeout":
         execution.set_timeout(60)
+    missed = CountedEvent.DEADLINE, "MissedDeadlineTransient"
+    before = event_counts().get(missed, 0)
     event = execution.start_compute_with_dependencies([], 60 if limit == "after fences" else 0)
     assert error_code(event.wait, 30) is Code.MISSED_DEADLINE_TRANSIENT
+    assert event_counts()[missed] == before + 1
     assert not event.was_redone
     assert compilation.recovery.fallbacks == ()

@@ -13,6 +13,7 @@ from support.models.plans import CONTROL_FLOW, all_but, assert_same_as_on_cpu, c
 from support.models.small import FLOAT, add_model
 
 import neurald as nd
+from neurald.hal.accounting.events import CountedEvent, event_counts
 from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.model.types import Model
@@ -83,7 +84,9 @@ def test_a_step_that_cannot_be_prepared(available: list[nd.Device]) -> None:
     model = unary_chain(Op.TANH, Op.RELU, Op.ABS)
     broken = Refusing(OpFailed("out of order"), Op.RELU)
     available += [only("a", Op.TANH, Op.ABS), broken]
+    before = event_counts().get((CountedEvent.FALLBACK, "broken"), 0)
     compilation = uncached(model)
+    assert event_counts()[CountedEvent.FALLBACK, "broken"] == before + 1
     assert [step.device for step in compilation.plan.steps] == [cpu()]
     assert compilation.plan.steps[0].model is model
     assert compilation.report.fallback == "broken could not prepare the model: out of order"

@@ -29,6 +29,8 @@ def test_json_has_every_phase() -> None:
     assert (step["cache"], step["reason"]) in (("miss", "first use"), ("hit", ""))
     for phase in ("load_ms", "prepare_ms", "first_ms"):
         assert document[phase] > 0
+    used, unused = ("cache_load_ms", "compile_ms")[:: 1 if step["cache"] == "hit" else -1]
+    assert (document[used], document[unused]) == (step["prepare_ms"], 0)
     assert document["warmup"]["runs"] == 3
     steady = document["steady"]
     assert steady["runs"] == 7
@@ -48,6 +50,7 @@ def test_json_has_every_phase() -> None:
 def test_table_has_every_phase() -> None:
     result = invoke("benchmark", MODEL, *QUICK)
     assert result.exit_code == 0, result.stderr
+    assert ("  compile" in result.stdout) is not ("  load from the cache" in result.stdout)
     for word in (
         "cpu",
         "load",

@@ -1,5 +1,6 @@
 """Devices that fail at run time: the CPU takes over, and the devices are retried."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from support.sweeps import sweep
 from support.waiting import wait_until
 
 import neurald as nd
+from neurald.hal.accounting.events import CountedEvent, event_counts
 from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
@@ -377,14 +379,22 @@ def test_pauses_double_up_to_a_limit() -> None:
 
 
 @pytest.mark.parametrize("error", [MissedDeadlineTransient("late"), Cancelled("stop")])
-def test_what_the_application_asked_for_is_no_failure(error: Error, with_fallback: Compile) -> None:
+def test_what_the_application_asked_for_is_no_failure(
+    error: Error, with_fallback: Compile, caplog: pytest.LogCaptureFixture
+) -> None:
     device = FailingDevice()
     compilation = with_fallback(device)
     device.error = error
     execution, _ = bound_execution(compilation)
     execution.set_timeout(60)
-    assert error_code(execution.compute) is error.code
+    missed = CountedEvent.DEADLINE, type(error).__name__
+    before = event_counts().get(missed, 0)
+    with caplog.at_level(logging.INFO):
+        assert error_code(execution.compute) is error.code
     assert compilation.recovery.fallbacks == ()
+    is_late = isinstance(error, MissedDeadlineTransient)
+    assert event_counts().get(missed, 0) - before == is_late
+    assert ("missed its deadline" in caplog.text) is is_late
 
 
 def test_no_duration_is_known_after_a_fallback(with_fallback: Compile) -> None:
