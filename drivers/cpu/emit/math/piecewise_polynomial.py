@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
+from neurald.drivers.cpu.emit.math.float_tables import looked_up
 from neurald.drivers.cpu.emit.math.floats import Floats
-from neurald.drivers.cpu.emit.math.wide_floats import TABLE_LENGTH, looked_up
 
 #: Number of floats next to a part's middle that are tried as its centre.
 _TRIED = 400
@@ -15,52 +15,54 @@ _TRIED = 400
 class PiecewisePolynomial(Struct, frozen=True, kw_only=True):
     """A function from 0 to an end; see `pieces`.
 
-    With r = a - centre, the function is start + r·slope + r·(a polynomial of r). Each table has an
-    entry per part.
+    With r = a - centre, the function is start + r·(a polynomial of r). Each table has an entry per
+    part. In the first part, centre and start are 0, and the polynomial is that of the function less
+    a·slope.
 
     Attributes:
         parts_per_one: number of parts between 0 and 1.
         centres: close to the middles of parts, where the function is almost a float.
         starts: that float.
-        slopes: an integer in the first part, 0 elsewhere; it leaves little to the polynomial where
-            the function is small.
+        slope: an integer, which leaves little to the polynomial where the function is small.
         coefficients: the coefficients of each power of r, the lowest first.
     """
 
     parts_per_one: float
     centres: tuple[float, ...]
     starts: tuple[float, ...]
-    slopes: tuple[float, ...]
+    slope: float
     coefficients: tuple[tuple[float, ...], ...]
 
 
-def pieces(function: Callable[[float], float], end: float, terms: int) -> PiecewisePolynomial:
+def pieces(function: Callable[[float], float], end: float, count: int, terms: int) -> PiecewisePolynomial:
     """Approximates a smooth function that is 0 at 0.
 
     Args:
         function: accurate to many more digits than a float.
         end: end of the range.
+        count: number of parts, a power of two.
         terms: number of terms of the polynomial.
     """
     # The end is in the last part, however it is rounded.
-    step = end / (TABLE_LENGTH - 0.51)
-    centres = [_centre(function, part * step) if part else 0.0 for part in range(TABLE_LENGTH)]
+    step = end / (count - 0.51)
+    centres = [_centre(function, part * step) if part else 0.0 for part in range(count)]
     starts = [float(np.float32(function(centre))) for centre in centres]
-    slopes = [float(np.rint((function(step) - starts[0]) / step)), *(0.0 for _ in centres[1:])]
+    slope = float(np.rint(function(step) / step))
     # Interpolates at Chebyshev points, which are dense at the ends of a part. The range is slightly
     # wider than the part, since rounding may assign a number to a neighbour.
     points = 0.501 * step * np.cos(np.pi * (np.arange(terms) + 0.5) / terms)
     powers, wanted = [], []
-    for part, (centre, start, slope) in enumerate(zip(centres, starts, slopes, strict=True)):
+    for part, (centre, start) in enumerate(zip(centres, starts, strict=True)):
         beside = points + (part * step - centre)
         powers.append(np.vander(beside, increasing=True))
-        wanted.append([(function(centre + each) - start) / each - slope for each in beside])
+        less = 0 if part else slope
+        wanted.append([(function(centre + each) - start) / each - less for each in beside])
     coefficients = np.linalg.solve(np.array(powers), np.array(wanted)[..., None])[..., 0]
     return PiecewisePolynomial(
         parts_per_one=1 / step,
         centres=tuple(centres),
         starts=tuple(starts),
-        slopes=tuple(slopes),
+        slope=slope,
         coefficients=tuple(tuple(float(each) for each in column) for column in coefficients.T),
     )
 
@@ -74,16 +76,19 @@ def _centre(function: Callable[[float], float], middle: float) -> float:
 
 
 def piecewise(f: Floats, of: PiecewisePolynomial, a: str) -> str:
-    """Evaluates the function for 0 ≤ a ≤ its end, on vectors with `has_wide_floats`.
+    """Evaluates the function for 0 ≤ a ≤ its end, on vectors with tables of as many entries as parts.
 
     The result for NaN is NaN.
     """
     v = f.v
     # The part's number is in the low bits of the sum.
-    index = f.to_bits(f.fma(a, f.number(of.parts_per_one), f.number(f.format.magic)))
+    magic = f.number(f.format.magic)
+    found = f.fma(a, f.number(of.parts_per_one), magic)
+    index = f.to_bits(found)
     rest = f.subtract(a, looked_up(v, of.centres, index))
     *others, total = (looked_up(v, column, index) for column in of.coefficients)
     for each in reversed(others):
         total = f.fma(total, rest, each)
-    line = f.fma(rest, looked_up(v, of.slopes, index), looked_up(v, of.starts, index))
-    return f.fma(total, rest, line)
+    first = f.multiply(a, f.number(of.slope)) if of.slope != 1 else a
+    is_first = v.compare("oeq", f.element, found, magic)
+    return f.fma(total, rest, f.select(is_first, first, looked_up(v, of.starts, index)))

@@ -13,6 +13,7 @@ from functools import cache
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.emit.math.float_tables import table_length
 from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
 from neurald.drivers.cpu.emit.math.piecewise_polynomial import PiecewisePolynomial, pieces, piecewise
 from neurald.drivers.cpu.emit.math.rounding import rounded
@@ -27,6 +28,8 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 #: Least limit of `weight`: e^x is a normal number.
 MIN_WEIGHT_EXPONENT = -87.0
+#: Number of terms of the polynomials for the error function, by the number of parts.
+_ERF_TERMS = {16: 6, 8: 8}
 #: (e^r - 1) / r for |r| < 0.348, with an error of 0.8 ULP of e^r.
 _WEIGHT = (0.999999702, 0.499991417, 0.166676462, 0.0418991633, 0.00829008687)
 
@@ -214,8 +217,9 @@ def erf(v: Vector, element: str, x: str) -> str:
     high = f.number(f.format.erfc_end)
     a = f.absolute(x)
     a = f.select(v.compare("ogt", element, a, high), high, a)
-    if has_wide_floats(v, element):
-        return f.with_sign(piecewise(f, _erf_pieces(), a), x)
+    parts = table_length(v, element)
+    if parts:
+        return f.with_sign(piecewise(f, _erf_pieces(parts), a), x)
     near = f.fma(a, v.polynomial(element, f.multiply(a, a), f.format.erf), a)
     power = v.polynomial(element, a, f.format.erfc)
     far = f.subtract(f.number(1), exp(v, element, v.negate(element, power)))
@@ -223,8 +227,8 @@ def erf(v: Vector, element: str, x: str) -> str:
 
 
 @cache
-def _erf_pieces() -> PiecewisePolynomial:
-    return pieces(math.erf, FLOAT.erfc_end, 6)
+def _erf_pieces(count: int) -> PiecewisePolynomial:
+    return pieces(math.erf, FLOAT.erfc_end, count, _ERF_TERMS[count])
 
 
 def rsqrt(v: Vector, element: str, x: str) -> str:

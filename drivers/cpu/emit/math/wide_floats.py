@@ -10,14 +10,11 @@ from neurald.drivers.cpu.emit.vector import Vector
 _BYTES = 64
 _LANES = 16
 _REGISTER = "<16 x float>"
-_INDICES = "<16 x i32>"
 _ALL = "i16 -1"
 #: Rounding by the current mode.
 _ROUNDING = "i32 4"
 #: Operand of `significand`: result in [0.75, 1.5), and NaN for negative numbers.
 _FROM_THREE_QUARTERS = "i32 15"
-#: Number of entries of a table for `looked_up`.
-TABLE_LENGTH = _LANES
 
 
 def has_wide_floats(v: Vector, element: str) -> bool:
@@ -52,18 +49,6 @@ def inverse_root(v: Vector, x: str) -> str:
     better = v.fma("float", half, error, estimate)
     # For 0 and ∞ the estimate is exact, and the error is NaN.
     return v.select(v.compare("ord", "float", error, error), "float", better, estimate)
-
-
-def looked_up(v: Vector, table: Sequence[float], index: str) -> str:
-    """Looks up numbers in a table of `TABLE_LENGTH` by the low bits of i32 indices."""
-    values = Vector(v.code, v.target, _LANES).numbers("float", table)
-    name = "@llvm.x86.avx512.permvar.sf.512"
-    v.code.declarations.add(f"declare {_REGISTER} {name}({_REGISTER}, {_INDICES})")
-    parts = [
-        v.code.value(f"call {_REGISTER} {name}({_REGISTER} {values}, {_INDICES} {part})")
-        for part in v.parts("i32", index, _LANES)
-    ]
-    return v.joined("float", parts)
 
 
 def _in_registers(v: Vector, intrinsic: str, values: Sequence[str], rest: str) -> str:

@@ -6,13 +6,20 @@ from neurald.drivers.cpu.emit.math.piecewise_polynomial import pieces
 
 
 def test_pieces_approximate_the_function_and_have_floats_at_their_centres() -> None:
-    for function, end in ((math.erf, 4.0), (math.atan, 2.0), (lambda x: x, 3.0)):
-        found = pieces(function, end, 6)
+    shapes = (
+        (math.erf, 4.0, 16, 6),
+        (math.erf, 4.0, 8, 8),
+        (math.atan, 2.0, 16, 6),
+        (lambda x: x, 3.0, 16, 6),
+    )
+    for function, end, count, terms in shapes:
+        found = pieces(function, end, count, terms)
         assert found.centres[0] == found.starts[0] == 0
         a = np.linspace(0, end, 2001)
         part = np.rint(a * found.parts_per_one).astype(int)
         rest = a - np.array(found.centres)[part]
         total = np.polynomial.polynomial.polyval(rest, np.array(found.coefficients)[:, part], tensor=False)
-        got = np.array(found.starts)[part] + rest * (np.array(found.slopes)[part] + total)
+        slopes = np.where(part == 0, found.slope, 0.0)
+        got = np.array(found.starts)[part] + rest * (slopes + total)
         np.testing.assert_allclose(got, [function(each) for each in a], rtol=4e-8, atol=1e-12)
         assert all(start == np.float32(start) for start in (*found.starts, *found.centres))
