@@ -75,7 +75,7 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         tls: the folder with its certificate, as `neurald cert issue` made it.
         tls_cert, tls_key, tls_ca: files that are not in this folder.
         limits: of clients, as for `neurald driver --limit`.
-        sandbox, writable, readable: as for `neurald driver`.
+        sandbox, writable, readable: as for `neurald driver`; paths are absolute or begin with ~.
         environment: variables of its process, in addition to those of the manager.
     """
 
@@ -213,6 +213,10 @@ def load_configuration(file: Path | None = None, flags: Flags | None = None) -> 
     choice.sources["system"] = "--system" if flags.system else DEFAULT
     group = choice.of_file("group", None if content.group is None else str(content.group), SERVICE_GROUP)
     socket_mode = choice.of_file("socket_mode", content.socket_mode, "0660" if flags.system else "0600")
+    try:
+        sharing_of((), (), socket_mode)
+    except BadData as error:
+        raise BadData(f"socket_mode ({choice.sources['socket_mode']}): {error}") from None
     shared |= {
         "log_level": level or LogLevel.NOTICE,
         "users": choice.of_file("users", content.users, ()),
@@ -277,7 +281,7 @@ def load_for_this_machine(file: Path | None = None, flags: Flags | None = None) 
         try:
             driver_sharing(settings, found.socket_mode)
         except BadData as error:
-            raise BadData(f"users, groups or socket_mode of the driver {name}: {error}") from None
+            raise BadData(f"users or groups of the driver {name}: {error}") from None
     if found.system:
         try:
             group_number(found.group)
@@ -309,7 +313,14 @@ def _complete(
     if not settings.driver:
         settings = msgspec.structs.replace(settings, driver=name)
     _check(name, settings, sources)
-    return settings
+    paths = {
+        field: tuple(
+            _absolute(f"drivers.{name}.{field} ({sources[f'drivers.{name}.{field}']})", value)
+            for value in getattr(settings, field)
+        )
+        for field in ("writable", "readable")
+    }
+    return msgspec.structs.replace(settings, **paths)
 
 
 def _read(path: Path, *, must_exist: bool) -> _File:
@@ -406,13 +417,19 @@ def tls_arguments(settings: DriverSettings) -> list[str]:
     arguments = ["--listen-tls", settings.listen]
     for field, value in named.items():
         if value:
-            path = Path(value).expanduser()
-            if not path.is_absolute():
-                raise BadData(
-                    f"{field} is {value!r}; an absolute path, or one that begins with ~, is expected"
-                )
-            arguments += [f"--{field.replace('_', '-')}", str(path)]
+            arguments += [f"--{field.replace('_', '-')}", _absolute(field, value)]
     return arguments
+
+
+def _absolute(where: str, value: str) -> str:
+    """Returns an absolute path; raises BadData if a path is neither that nor begins with ~."""
+    try:
+        path = Path(value).expanduser()
+    except RuntimeError:
+        path = Path(value)
+    if not path.is_absolute() or "\0" in value:
+        raise BadData(f"{where} is {value!r}; an absolute path, or one that begins with ~, is expected")
+    return str(path)
 
 
 def _seconds(where: str, value: float, *, may_be_zero: bool = True) -> float:

@@ -101,6 +101,13 @@ def test_values_that_drivers_take_from_the_manager(file: Path, monkeypatch: pyte
     assert found.sources["drivers.gpu.drain_s"] == DRAIN_VARIABLE
 
 
+def test_paths_at_home(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    file.write_text("[drivers.cpu]\nwritable = ['~/x', '/y']\nreadable = ['~']")
+    (found,) = load_configuration(file).drivers.values()
+    assert (found.writable, found.readable) == (("/home/ada/x", "/y"), ("/home/ada",))
+
+
 def test_users_of_the_machine(file: Path) -> None:
     own = load_configuration(file)
     assert (own.system, own.socket_mode) == (False, "0600")
@@ -123,13 +130,9 @@ def test_users_of_the_machine(file: Path) -> None:
     [
         ("users = ['no one']\n[drivers.cpu]", r"of the driver cpu: there is no user 'no one'"),
         ("[drivers.cpu]\ngroups = ['no one']", r"of the driver cpu: there is no group 'no one'"),
-        (
-            "groups = []\nsocket_mode = '777'\n[drivers.cpu]",
-            r"of the driver cpu: '777' is not the mode of a socket",
-        ),
         ("group = 'no one'\ngroups = []\n[drivers.cpu]", r"group \(.*neurald\.toml\): there is no group"),
     ],
-    ids=range(4),
+    ids=range(3),
 )
 def test_users_that_this_machine_lacks(file: Path, content: str, message: str) -> None:
     file.write_text(content)
@@ -183,6 +186,9 @@ def test_without_a_file_installed_devices_are_supervised(
         ("[drivers.'../up']", "names a driver '../up'"),
         ("[drivers.manager]", "other than 'manager'"),
         ("idle_s = inf", "is inf"),
+        ("socket_mode = '777'", r"socket_mode \(.*neurald.toml\): '777' is not the mode of a socket"),
+        ("[drivers.cpu]\nwritable = ['a/b']", r"drivers\.cpu\.writable \(.*\) is 'a/b'; an absolute path"),
+        ("[drivers.cpu]\nreadable = ['/a', '']", r"drivers\.cpu\.readable \(.*\) is ''; an absolute path"),
         ("drivers = [", "neurald.toml: "),
     ],
 )

@@ -44,12 +44,14 @@ readinessProbe:
 {{- define "neurald.mounts" -}}
 - {name: temporary, mountPath: /tmp}
 - {name: cache, mountPath: /var/cache/neurald}
+- {name: drivers, mountPath: /var/cache/neurald-drivers}
 - {name: state, mountPath: /var/lib/neurald}
 {{- end }}
 
 {{- define "neurald.volumes" -}}
 - {name: temporary, emptyDir: {}}
 - {name: cache, emptyDir: {}}
+- {name: drivers, emptyDir: {}}
 - {name: state, emptyDir: {}}
 {{- end }}
 
