@@ -8,14 +8,18 @@ from typing import Any, Final
 import numpy as np
 
 import neurald as nd
+from neurald.runtime.devices.daemons import connection_to
 from neurald.runtime.devices.extensions import conflicts
 from neurald.runtime.devices.measuring import failures, measure_new
+from neurald.runtime.devices.remotes import configured_remotes
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.diagnosis.manager import examine_starts
 
 #: Time limit for preparing a trial, and for executing it.
 _PREPARE_S: Final = 60.0
 _EXECUTE_S: Final = 10.0
+#: Time limit for connecting to a daemon of another host.
+_CONNECT_S: Final = 5.0
 _COUNT: Final = 1000
 _TOLERANCE: Final = 2e-3
 
@@ -49,7 +53,28 @@ def examine_devices() -> Iterator[Finding]:
             severity=Severity.WARNING,
             advice="mend the cause, then `neurald devices` tries again",
         )
+    yield from _remotes()
     yield from examine_starts()
+
+
+def _remotes() -> Iterator[Finding]:
+    """Yields the configured daemons of other hosts that cannot be reached, or refuse this user."""
+    try:
+        remotes = configured_remotes()
+    except nd.Error:
+        return  # the examination of the settings tells
+    for name, settings in remotes.items():
+        connection = connection_to(settings.address)
+        connection.use_tls(settings.files())
+        try:
+            connection.connect(time.monotonic() + _CONNECT_S)
+        except nd.Error as error:
+            yield Finding(
+                subject=f"remote {name}",
+                found=f"no device: {error}",
+                severity=Severity.WARNING,
+                advice=f"mend the cause, or remove remotes.{name} from the configuration",
+            )
 
 
 def _computes(device: nd.Device) -> Finding:

@@ -75,3 +75,12 @@ def test_a_device_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_device_that_supports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     useless, _ = examined(monkeypatch, Useless("useless"))
     assert useless.severity is Severity.NOTE
+
+
+def test_a_remote_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURALD_REMOTES", "attic=127.0.0.1:1")
+    monkeypatch.setenv("NEURALD_TLS", "/nowhere")
+    (found,) = (each for each in examined(monkeypatch) if each.subject == "remote attic")
+    assert found.severity is Severity.WARNING
+    assert "/nowhere/cert.pem cannot be read" in found.found
+    assert "remotes.attic" in found.advice

@@ -88,12 +88,17 @@ def test_without_spare_processes_none_is_forked(folder: Path) -> None:
 def test_a_server_that_is_killed_is_replaced_when_it_is_needed(folder: Path) -> None:
     with Managed(folder, settings={"spare": True}) as managed:
         process = _served(managed)
-        for server in _servers(managed):
-            os.kill(server, signal.SIGKILL)
+        # If the server ended while it forks the spare process, that would be executed instead.
+        wait_until(lambda: managed.status().spare is not None and len(_servers(managed)) == 1)
+        spare = managed.status().spare
+        os.kill(_servers(managed)[0], signal.SIGKILL)
         wait_until(lambda: not _servers(managed))
         assert is_alive(process)
         os.kill(process, signal.SIGKILL)
-        successor = _served(managed, other_than=process)
+        assert _served(managed, other_than=process) == spare
+        wait_until(lambda: managed.status().spare not in (None, spare))
+        successor = managed.status().spare
+        assert successor is not None
         assert b"--fork" in _arguments(successor)
 
 
