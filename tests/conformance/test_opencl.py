@@ -56,7 +56,7 @@ OPERATIONS = frozenset(_NAMES.split())
 RECORDS = 1859
 #: Number of records of a specification that the tier `default` runs, evenly spread, since PoCL
 #: compiles slowly.
-MOST_RECORDS = 12
+MOST_RECORDS = 8
 #: Number of records of each operation that also run in other ways.
 SAMPLES = 2
 
@@ -168,7 +168,7 @@ CASES = (
             id=f"{name}-{case.name}",
             marks=[
                 *([pytest.mark.slow, needs_large_models] if name in LARGE_MODELS else []),
-                *([pytest.mark.full] if number % 6 else []),
+                *([pytest.mark.full] if number % 9 else []),
             ],
         )
         for number, (name, case) in enumerate(CASES)

@@ -6,7 +6,7 @@ import pytest
 from support.daemon.processes import running_daemon
 from support.data import NO_VECTORS, VECTORS
 from support.operations.variants import inputs_as_internal
-from support.tiers import one_in
+from support.tiers import one_in, spread
 
 import neurald as nd
 from neurald.service.conformance.records import failures, load_records, record_files, spec_name
@@ -15,6 +15,8 @@ if VECTORS is None:
     pytest.skip(NO_VECTORS, allow_module_level=True)
 
 SPECS = {spec_name(path): path for path in record_files(VECTORS)}
+#: Number of records of a specification that the tier `default` runs.
+MOST_RECORDS = 12
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +42,7 @@ def test_records(
         steps.append(len(compilation.plan.steps))
         return compilation
 
-    records = load_records(SPECS[spec])
+    records = spread(MOST_RECORDS, load_records(SPECS[spec]))
     assert not failures(records, compile_model)
     variants = [variant for record in records if (variant := inputs_as_internal(record)) is not None]
     assert not failures(variants, compile_model)

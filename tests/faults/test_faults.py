@@ -8,7 +8,7 @@ from faults.scenario import SCENARIOS
 @pytest.mark.timed
 @pytest.mark.slow
 def test_every_scenario() -> None:
-    report = run(tuple(SCENARIOS), seed=1, clients=4, leak_rounds=0)
+    report = run(tuple(SCENARIOS), seed=1, clients=2, leak_rounds=0)
     assert not report["wrong"], report
     right = [key for key in report["outcomes"] if key.endswith("right")]
     assert len(right) == 10, "in every way some call was right"

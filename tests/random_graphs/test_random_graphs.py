@@ -73,13 +73,13 @@ def _wrong(graph: RandomGraph) -> list[tuple[int, Array]]:
 @pytest.mark.slow
 def test_nearly_every_wrong_element_is_detected() -> None:
     """Elements decided by rounding are not compared, which must be very few."""
-    graphs = [random_graph(seed) for seed in range(300, 312)]
+    graphs = [random_graph(seed) for seed in range(300, 306)]
     found = [
         bool(Envelope(graph).difference(position, array, is_exact=False))
         for graph in graphs
         for position, array in _wrong(graph)
     ]
-    assert len(found) > 40
+    assert len(found) > 15
     assert sum(found) / len(found) > 0.9
 
 
