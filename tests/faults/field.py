@@ -126,7 +126,8 @@ class Field:
 def child_environment(folder: Path) -> dict[str, str]:
     """Returns the environment for finding the daemons of a field, without user settings.
 
-    Devices are chosen by Android's rule, so that small models run on drivers.
+    Devices are chosen by Android's rule, so that small models run on drivers. Processes that abort
+    write where each of their threads is.
     """
     return {
         **os.environ,
@@ -135,6 +136,7 @@ def child_environment(folder: Path) -> dict[str, str]:
         "XDG_RUNTIME_DIR": str(folder),
         "XDG_CACHE_HOME": str(folder / "caches"),
         "NEURALD_POLICY": "android",
+        "PYTHONFAULTHANDLER": "1",
     }
 
 
@@ -173,6 +175,21 @@ class Child:
         """Kills it."""
         self.process.kill()
         self._reap()
+
+    def answer(self, timeout_s: float) -> bytes:
+        """Returns the next line of its output.
+
+        Raises:
+            RuntimeError: it died, or it hangs and was aborted; with the end of its log.
+        """
+        assert self.process.stdout is not None
+        readable, _, _ = select.select([self.process.stdout], [], [], timeout_s)
+        if readable and (line := self.process.stdout.readline()):
+            return line
+        what = "died" if readable else f"does not answer within {timeout_s:g} s"
+        self.process.send_signal(signal.SIGABRT)
+        self.process.wait()
+        raise RuntimeError(f"a client {what}: {self._log.read_text(errors='replace')[-4000:]}")
 
     def report(self, timeout_s: float) -> str:
         """Stops it and returns its report; "" if it hangs or failed."""

@@ -49,6 +49,8 @@ _DRAINING_S = 0.05
 #: How long calls wait in a process that survives a fault.
 _SURVIVES_S = 0.05
 _USED_S = 60.0
+#: An application that takes longer hangs.
+_ANSWER_S = 60.0
 #: That are kept of a cell in which anything is wrong.
 _LOG_LINES = 60
 #: Lines of stacks, which are left out.
@@ -241,11 +243,7 @@ class _Matrix:
         self._application.process.stdin.write(line.encode() + b"\n")
 
     def _reply(self) -> dict[str, Any]:
-        assert self._application.process.stdout is not None
-        line = self._application.process.stdout.readline()
-        if not line:
-            raise RuntimeError("the application died")
-        reply: dict[str, Any] = json.loads(line)
+        reply: dict[str, Any] = json.loads(self._application.answer(_ANSWER_S))
         return reply
 
 

@@ -33,16 +33,18 @@ _STOP_S = 120.0
 _CORES = 1.5
 
 
-def play_in_jobs(count: int, jobs: int, *, slack: float = 1.0, seconds: float | None = None) -> MatrixReport:
-    """Plays all cells so many times; returns what happened.
+def play_in_jobs(
+    count: int, jobs: int, report: MatrixReport, *, slack: float = 1.0, seconds: float | None = None
+) -> None:
+    """Plays all cells so many times.
 
     Args:
         count: how often each cell is played.
         jobs: how many cells are played at a time.
+        report: gets what happened as soon as it is known.
         slack: factor of all limits of time, for busy machines.
         seconds: after which no further cell begins; None for no limit.
     """
-    report = MatrixReport()
     lock = threading.Lock()
     command = [sys.executable, "-m", "faults.managed.matrix_jobs", str(count), str(jobs)]
     environment = {**os.environ, "PYTHONPATH": python_path(), "OPENBLAS_NUM_THREADS": "1"}
@@ -74,7 +76,6 @@ def play_in_jobs(count: int, jobs: int, *, slack: float = 1.0, seconds: float | 
                 process.terminate()
         for thread in threads:
             thread.join(_STOP_S)
-    return report
 
 
 def _take(report: MatrixReport, line: dict[str, Any]) -> None:
@@ -131,7 +132,11 @@ def run(count: int, jobs: int | None, slack: float, minutes: float | None, path:
     began = time.monotonic()
     load = os.getloadavg()[0]
     used_s = _processor_s()
-    report = play_in_jobs(count, jobs, slack=slack, seconds=None if minutes is None else minutes * 60)
+    report = MatrixReport()
+    try:
+        play_in_jobs(count, jobs, report, slack=slack, seconds=None if minutes is None else minutes * 60)
+    except SystemExit:  # SIGTERM
+        report.wrong.append("the matrix was stopped before its end")
     content = {
         "jobs": jobs,
         "cores": len(os.sched_getaffinity(0)),

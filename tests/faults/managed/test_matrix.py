@@ -30,7 +30,8 @@ def test_every_fault_in_every_phase() -> None:
 @pytest.mark.timed
 @pytest.mark.slow
 def test_jobs_play_cells_at_the_same_time() -> None:
-    report = play_in_jobs(1, 2, slack=_SLACK, seconds=0.001)
+    report = MatrixReport()
+    play_in_jobs(1, 2, report, slack=_SLACK, seconds=0.001)
     assert not report.all_wrong, report.document()
     assert {(each.fault, each.phase) for each in report.cells} == {
         next(part(1, 2, 0)),
