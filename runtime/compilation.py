@@ -286,6 +286,8 @@ class Compilation:
         if pin is not None:
             from neurald.runtime.partitioning.overrides import Override
 
+            if not isinstance(pin, Override | Iterable):
+                raise BadData(f"pin is {shown(pin)}; a rule or a sequence of rules is expected")
             rules = (pin,) if isinstance(pin, Override) else tuple(pin)
             return self.partitioned.what_if(self.model, self._report.fallback, rules)
         notes = [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]

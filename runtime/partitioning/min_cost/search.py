@@ -19,6 +19,8 @@ from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProbl
 
 #: Graphs of so many operations are searched completely, if that does not take too long.
 MAX_EXACT: Final = 14
+#: When the exact search of the steps of a larger graph gives up; it takes some 10 us for each.
+_MAX_STEP_NODES: Final = 500
 #: How many operations are visited by predictions of improvements: more would take milliseconds.
 _IMPROVEMENT_VISITS: Final = 300
 _TOLERANCE: Final = 1e-9
@@ -103,7 +105,13 @@ def _searched(problem: PlacementProblem) -> tuple[float, Choice, Steps]:
     found = [_plan_of(inner, [device for device, _ in groups])]
     if inner.count > 1:
         found.append(_plan_of(inner, frontier_search.search(inner)))
-    seconds, placed, steps = _improved(inner, *min(found, key=_seconds), visits=_IMPROVEMENT_VISITS)
+    seconds, placed, steps = min(found, key=_seconds)
+    if inner.count <= MAX_EXACT:
+        best, cost, _ = exact_search.search(inner, placed, seconds, _MAX_STEP_NODES)
+        if cost < seconds:
+            seconds, placed, steps = _plan_of(inner, best)
+    else:
+        seconds, placed, steps = _improved(inner, seconds, placed, steps, visits=_IMPROVEMENT_VISITS)
     expanded = [
         (device, list(chain.from_iterable(groups[n][1] for n in members))) for device, members in steps
     ]

@@ -212,3 +212,5 @@ def test_costs_and_what_ifs() -> None:
     assert len(both.changes) >= 2
     with pytest.raises(BadData, match="no-such-device"):
         compilation.explain(pin=nd.pin("no-such-device", [0]))
+    with pytest.raises(BadData, match="pin is 5"):
+        compilation.explain(pin=5)  # type: ignore[arg-type]

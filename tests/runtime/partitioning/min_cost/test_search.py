@@ -1,5 +1,6 @@
 """The plan that is found is never worse than those it is compared with, and found quickly."""
 
+import itertools
 import random
 import time
 
@@ -39,6 +40,22 @@ def test_small_graphs_are_searched_completely(seed: int) -> None:
     found = find_plan(problem, NAMES)
     assert found.is_optimal
     assert found.seconds == pytest.approx(optimum(problem))
+
+
+@pytest.mark.parametrize("seed", [73, 160, 234, 280, 281])
+def test_no_other_devices_of_few_steps_are_better(seed: int) -> None:
+    """Moving single steps, while that helps, misses better plans of these graphs."""
+    rng = random.Random(seed)
+    problem = random_problem(rng, rng.choice([16, 20, 30]), 3)
+    found = find_plan(problem, NAMES)
+    assert not found.is_optimal
+    for devices in itertools.product(range(3), repeat=len(found.steps)):
+        choice = found.choice.copy()
+        for device, (_, operations) in zip(devices, found.steps, strict=True):
+            for position in operations:
+                choice[position] = device
+        if all(problem.costs[n][device] < float("inf") for n, device in enumerate(choice)):
+            assert problem.predicted_of(choice) >= found.seconds * (1 - 1e-9)
 
 
 def test_a_thousand_operations_take_milliseconds() -> None:
