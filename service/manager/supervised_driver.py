@@ -8,28 +8,27 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from neurald.hal.admission.sharing import Sharing
-from neurald.hal.crashes.trail import read_helper_deaths
 from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.address import Address
 from neurald.hal.process.peer import Peer
-from neurald.hal.records import DECODE_ERRORS
-from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator
+from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.awaited_restart import AwaitedRestart
 from neurald.service.manager.configuration import DriverSettings
 from neurald.service.manager.control import Done
+from neurald.service.manager.driver_crashes import DriverCrashes
 from neurald.service.manager.driver_launcher import DriverLauncher
 from neurald.service.manager.driver_process import DriverProcess
+from neurald.service.manager.process_report import reported_metrics, reported_number
 from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.spare_process import SpareProcess
 from neurald.service.manager.standby_socket import StandbySocket
-from neurald.service.manager.state import DriverMetrics, DriverState, DriverStatus, PatternStatus
+from neurald.service.manager.state import DriverMetrics, DriverState, DriverStatus
 from neurald.service.manager.timers import NamedTimers
+from neurald.service.manager.waiting_clients import WaitingClients, refusal
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -77,7 +76,6 @@ class SupervisedDriver:
         received: socket.socket | None = None,
     ) -> None:
         self.name = name
-        self._investigator = investigator
         self.settings = settings
         self.sharing = sharing
         self._loop = asyncio.get_running_loop()
@@ -86,6 +84,7 @@ class SupervisedDriver:
         self._standby = StandbySocket(
             self._path, self._activate, self._describe, self._refusal, sharing.socket_mode, received
         )
+        self._crashes = DriverCrashes(name, str(self._address), investigator)
         self._policy = RestartPolicy()
         self._state = DriverState.STOPPED
         self._reason = ""
@@ -96,8 +95,7 @@ class SupervisedDriver:
         self._spare = SpareProcess(self._create_process)
         #: Processes that drain.
         self._leaving: set[DriverProcess] = set()
-        #: The answer for clients that wait.
-        self._answer: asyncio.Future[bytes] | None = None
+        self._waiting = WaitingClients()
         self._timers = NamedTimers(self._loop)
         self._resumes_at_s = 0.0
         #: When the running process last had a session.
@@ -151,9 +149,7 @@ class SupervisedDriver:
             refusals=self._refusals,
             is_unable=process is None and self._is_unable,
             metrics=self._metrics if process is not None else None,
-            patterns=tuple(
-                PatternStatus.of(each) for each in self._investigator.entries(self.settings.driver)
-            ),
+            patterns=self._crashes.patterns(self.settings),
         )
 
     async def open(self) -> None:
@@ -175,7 +171,7 @@ class SupervisedDriver:
         self._closing_reason = reason
         self._timers.cancel_all()
         self._restart.failed(reason)
-        self._refuse(reason)
+        self._waiting.refuse(reason)
         self._drop_spare()
         if self._process is not None or self._next is not None:
             await self._retire(reason)
@@ -282,7 +278,7 @@ class SupervisedDriver:
             process.is_stopping = True
             self._timers.cancel("watchdog")
             # A client may have come since the last report.
-            self._sessions = _number(values, notifications.SESSIONS, self._sessions)
+            self._sessions = reported_number(values, notifications.SESSIONS, self._sessions)
             if self._next is None and not self._is_closing:
                 self._run(self._follow(process))
             return True
@@ -294,11 +290,13 @@ class SupervisedDriver:
         if values.get(notifications.LOST) == "1":
             self._abort("its device is lost")
             return True
-        if _number(values, notifications.HELPER_DEATHS, process.helper_deaths) != process.helper_deaths:
+        if (
+            reported_number(values, notifications.HELPER_DEATHS, process.helper_deaths)
+            != process.helper_deaths
+        ):
             self._helpers_died(process)
-        with contextlib.suppress(*DECODE_ERRORS):
-            self._metrics = msgspec.json.decode(values.get(notifications.METRICS, ""), type=DriverMetrics)
-        sessions = _number(values, notifications.SESSIONS, -1)
+        self._metrics = reported_metrics(values, self._metrics)
+        sessions = reported_number(values, notifications.SESSIONS, -1)
         if sessions >= 0:
             self._sessions_are(sessions)
         return True
@@ -306,13 +304,13 @@ class SupervisedDriver:
     @property
     def is_idle(self) -> bool:
         """True if it has no process and no client waits for one."""
-        works = self._process or self._next or self._leaving or self._answer
+        works = self._process or self._next or self._leaving or self._waiting
         return not works and "pause" not in self._timers
 
     def _describe(self) -> bytes:
         """Returns the line for a client that asks whether the driver starts when it is needed."""
         if self._is_closing:
-            return _refusal(self._closing_reason)
+            return refusal(self._closing_reason)
         if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED) or (
             self._state is DriverState.STARTING and self._policy.deaths
         ):
@@ -321,28 +319,29 @@ class SupervisedDriver:
 
     def _refusal_of_death(self, reason: str) -> bytes:
         """Returns the line for a client that the last death of the driver's process concerns."""
-        return _refusal(reason, UNABLE if self._is_unable else REFUSED)
+        return refusal(reason, UNABLE if self._is_unable else REFUSED)
 
     def _refusal(self, peer: Peer) -> bytes:
         """Returns the line for a client that is not served; empty for one that is."""
-        refusal = self.sharing.refusal(peer)
-        if refusal:
-            self._refusals += 1
-            self._log(f"a client was refused: {refusal}", logging.WARNING)
-        return _refusal(refusal) if refusal else b""
+        reason = self.sharing.refusal(peer)
+        if not reason:
+            return b""
+        self._refusals += 1
+        self._log(f"a client was refused: {reason}", logging.WARNING)
+        return refusal(reason)
 
     async def _activate(self) -> bytes:
         """Starts the driver unless it runs; returns the line for the client that needs it."""
         if self._is_closing:
             # Connections that end with the process may come back at once.
-            return _refusal(self._closing_reason)
+            return refusal(self._closing_reason)
         if self._end_reason and self._process is not None:
             # Its end follows at once.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_MAX_WAIT_S):
                     await self._end_is_over.wait()
             if not self._end_is_over.is_set():
-                return _refusal(self._end_reason)
+                return refusal(self._end_reason)
         if self._state is DriverState.QUARANTINED:
             return self._refusal_of_death(f"{self._reason}; `neurald restart {self.name}` starts it again")
         if self._state is DriverState.BACKOFF:
@@ -357,15 +356,12 @@ class SupervisedDriver:
             self._start()
         if self._state is DriverState.READY:
             return READY_LINE
-        answer = self._answer
-        if answer is None:
-            return _refusal(self._reason or "it stops")
-        return await asyncio.shield(answer)
+        return await self._waiting.answer() or refusal(self._reason or "it stops")
 
     def _start(self) -> None:
         self._timers.cancel("pause")
         self._is_outdated = False
-        self._answer = self._loop.create_future()
+        self._waiting.begin()
         self._enter(DriverState.STARTING)
         if not self._launcher.is_current:
             self._drop_spare()
@@ -423,7 +419,7 @@ class SupervisedDriver:
         self._timers.arm("watchdog", self.settings.watchdog_s, self._is_silent)
         if self.settings.spare:
             self._timers.arm("spare", _SPARE_AFTER_S, self._prepare_spare)
-        self._give(READY_LINE)
+        self._waiting.give(READY_LINE)
         if self._is_outdated:
             self._replace()
         else:
@@ -476,7 +472,7 @@ class SupervisedDriver:
             if each is not None:
                 self._timers.cancel(_start_timer(each))
                 self._leave(each)
-        self._refuse(reason)
+        self._waiting.refuse(reason)
         self._enter(DriverState.DRAINING, reason)
         self._restart.succeeded(f"it stops, since {reason}")
 
@@ -546,8 +542,7 @@ class SupervisedDriver:
         self._timers.cancel(_drain_timer(process))
         self._last_lines = tuple(process.last_lines)
         # Before a successor starts, which must not be given what killed this one.
-        self._count_helper_deaths(process)
-        self._investigator.process_died(self._crashed, process.end, process.breadcrumbs)
+        self._crashes.process_died(self.settings, process)
         if process in self._leaving:
             self._leaving.discard(process)
             self._last_exit = process.exit_text
@@ -578,25 +573,8 @@ class SupervisedDriver:
     def _helpers_died(self, process: DriverProcess) -> None:
         """Reads what killed helpers, and not again for a while: a driver may claim it at any rate."""
         if "helpers" not in self._timers and process is self._process:
-            self._count_helper_deaths(process)
+            self._crashes.helpers_died(self.settings, process)
             self._timers.arm("helpers", _HELPERS_S, lambda: None)
-
-    def _count_helper_deaths(self, process: DriverProcess) -> None:
-        process.helper_deaths, deaths = read_helper_deaths(process.breadcrumbs, process.helper_deaths)
-        self._investigator.helpers_died(self._crashed, deaths, process.breadcrumbs)
-
-    @property
-    def _crashed(self) -> CrashedDriver:
-        settings = self.settings
-        return CrashedDriver(
-            name=self.name,
-            driver=settings.driver,
-            address=self.address,
-            sandbox=settings.sandbox,
-            writable=settings.writable,
-            readable=settings.readable,
-            environment=settings.environment,
-        )
 
     def _died(self, reason: str, served_s: float) -> None:
         """Handles a process that ended by itself, or could not be started."""
@@ -621,7 +599,7 @@ class SupervisedDriver:
         self._sessions = 0
         if self._next is None:
             self._restart.failed(self._reason)
-        self._give(self._refusal_of_death(self._reason))
+        self._waiting.give(self._refusal_of_death(self._reason))
         self._run(self._stand_in())
 
     async def _resume(self, reason: str, *, starts: bool) -> None:
@@ -649,16 +627,6 @@ class SupervisedDriver:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _refuse(self, reason: str) -> None:
-        """Refuses the clients that wait for the start."""
-        self._give(_refusal(reason))
-
-    def _give(self, answer: bytes) -> None:
-        """Answers the clients that wait for the start."""
-        if self._answer is not None:
-            self._answer.set_result(answer)
-            self._answer = None
-
     def _enter(self, state: DriverState, reason: str = "") -> None:
         if state is DriverState.QUARANTINED is not self._state:
             self._quarantines += 1
@@ -680,16 +648,5 @@ def _drain_timer(process: DriverProcess) -> str:
     return f"drain {id(process)}"
 
 
-def _number(values: Mapping[str, str], name: str, otherwise: int) -> int:
-    """Returns a number that a process has sent, which may be anything."""
-    text = values.get(name, "")
-    return int(text[:9]) if text.isascii() and text.isdecimal() else otherwise
-
-
 def _cause(process: DriverProcess) -> str:
     return "it did not become ready" if process.ready_s is None else "it ended by itself"
-
-
-def _refusal(reason: str, beginning: bytes = REFUSED) -> bytes:
-    """Returns the line that tells a client why the driver does not start."""
-    return beginning + " ".join(reason.split()).encode()[:2000] + b"\n"
