@@ -2,10 +2,9 @@
 
 For a prepared model that `CallsNatively`, the ring of a client is served by native code as long as
 each submission repeats one that Python has run before, and nothing unusual happens. Everything else
-is left in the ring for Python: new requests, packets, limits of time, measured and traced
-executions, and executions that fail, which Python repeats to report what is wrong. What one
-function of native code runs is bound by Python beforehand, so that the client's bytes only choose
-among calls.
+is left in the ring for Python: new requests, packets, limits of time, measured executions, and
+executions that fail, which Python repeats to report what is wrong. What one function of native code
+runs is bound by Python beforehand, so that the client's bytes only choose among calls.
 
 The executions of native code pass a *gate*, which lets as many run at the same time as the device
 runs efficiently. More are left to *runners*, threads of the gate, as many as executions may run.

@@ -71,8 +71,8 @@ class Recorder:
         self.callers: weakref.WeakSet[Any] = weakref.WeakSet()
         #: Rings whose daemons note when they do what.
         self.stamped: weakref.WeakSet[Any] = weakref.WeakSet()
-        #: The number of the latest submission to each ring.
-        self.exchanges: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        #: The number and the beginning of the latest submission to each ring.
+        self.exchanges: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
         self._hosts: dict[str, int] = {}
         # What a thread did becomes a `Span` when somebody looks at it.
         self._spans: deque[Span | tuple[Any, ...]] = deque(maxlen=MAX_SPANS)

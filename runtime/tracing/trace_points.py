@@ -162,8 +162,7 @@ def _submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., 
     def call(peer: Any, *arguments: Any, **named: Any) -> Any:
         peer.want_stamps(recorder.thread.call or _UNNUMBERED)
         recorder.stamped.add(peer)
-        exchange = recorder.exchanges[peer] = recorder.next_exchange()
-        start = time.monotonic_ns()
+        exchange, start = recorder.exchanges[peer] = recorder.next_exchange(), time.monotonic_ns()
         try:
             return submit(peer, *arguments, **named)
         finally:
@@ -184,15 +183,16 @@ def _completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[...
             end = time.monotonic_ns()
             recorder.add("wait for the daemon", "device", start, end_ns=end)
             stamps = peer.stamps()
+            exchange, submitted = recorder.exchanges.get(peer, (0, start))
             times = (stamps.arrived_ns, stamps.admitted_ns, stamps.ended_ns, stamps.replied_ns)
             # The daemon may write anything.
             if (
                 stamps.number == (recorder.thread.call or _UNNUMBERED)
                 and list(times) == sorted(times)
-                and start - _LONGEST_SUBMISSION_NS <= times[0]
+                and submitted <= times[0]
                 and times[-1] <= end
             ):
-                recorder.add_daemon(recorder.exchanges.get(peer, 0), stamps.process, times)
+                recorder.add_daemon(exchange, stamps.process, times)
 
     return call
 
@@ -300,8 +300,6 @@ def _enqueued(recorder: Recorder, enqueue: Callable[..., Any]) -> Callable[..., 
 
 #: The number of calls outside of any call of the application.
 _UNNUMBERED: Final = 2**32 - 1
-#: How long before the wait for a daemon it may have seen the submission.
-_LONGEST_SUBMISSION_NS: Final = 10_000_000
 
 _CACHE: Final = "neurald.hal.cache.store"
 _BUILDER: Final = "neurald.runtime.compilation_builder"

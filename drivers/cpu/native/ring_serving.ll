@@ -6,6 +6,7 @@ declare i64 @send(i32, ptr, i64, i32)
 declare i32 @sched_yield()
 declare i64 @read(i32, ptr, i64)
 declare i64 @write(i32, ptr, i64)
+declare i32 @getpid()
 
 ; Returns the processor time of this thread, in nanoseconds.
 define internal i64 @used(ptr %time) {
@@ -695,11 +696,45 @@ define internal i1 @call.end(ptr %call) {
   ret i1 %kept
 }
 
+; Leaves the stamps of a call for its client, if that traces it.
+define internal void @ring.stamp(ptr %state, ptr %ring, i64 %begin, i64 %elapsed) {
+entry:
+  %time = alloca [2 x i64]
+  %p.wanted = getelementptr i8, ptr %ring, i64 $RING_WANTED_STAMPS
+  %wanted = load atomic i32, ptr %p.wanted monotonic, align 4
+  %is.untraced = icmp eq i32 %wanted, 0
+  br i1 %is.untraced, label %end, label %stamp
+stamp:
+  %p.stamps = getelementptr i8, ptr %ring, i64 $RING_STAMPS
+  %number = zext i32 %wanted to i64
+  store i64 %number, ptr %p.stamps
+  %p.process = getelementptr i8, ptr %p.stamps, i64 8
+  %pid = call i32 @getpid()
+  %process = zext i32 %pid to i64
+  store i64 %process, ptr %p.process
+  %p.arrived = getelementptr i8, ptr %p.stamps, i64 16
+  %p.queued = getelementptr i8, ptr %state, i64 $STATE_QUEUED
+  %arrived = load i64, ptr %p.queued
+  store i64 %arrived, ptr %p.arrived
+  %p.admitted = getelementptr i8, ptr %p.stamps, i64 24
+  store i64 %begin, ptr %p.admitted
+  %p.ended = getelementptr i8, ptr %p.stamps, i64 32
+  %ended = add i64 %begin, %elapsed
+  store i64 %ended, ptr %p.ended
+  %p.replied = getelementptr i8, ptr %p.stamps, i64 40
+  %replied = call i64 @now(ptr %time)
+  store i64 %replied, ptr %p.replied
+  br label %end
+end:
+  ret void
+}
+
 ; Passes the completion to the client, which has no new shapes, and no times, or that of the execution.
 ; Returns whether the client sleeps, so that `ring.wake` must follow.
-define internal i1 @ring.complete(ptr %state, i32 %put, i64 %elapsed) {
+define internal i1 @ring.complete(ptr %state, i32 %put, i64 %begin, i64 %elapsed) {
   %p.ring = getelementptr i8, ptr %state, i64 $STATE_RING
   %ring = load ptr, ptr %p.ring
+  call void @ring.stamp(ptr %state, ptr %ring, i64 %begin, i64 %elapsed)
   %p.entry = getelementptr i8, ptr %ring, i64 $RING_COMPLETION
   store i64 0, ptr %p.entry
   %p.first = getelementptr i8, ptr %p.entry, i64 8
@@ -845,12 +880,7 @@ look:
   %taken = load i32, ptr %p.taken
   %expected = add i32 %taken, 1
   %is.next = icmp eq i32 %number, %expected
-  br i1 %is.next, label %trace, label %python
-trace:
-  %p.stamps = getelementptr i8, ptr %ring, i64 $RING_STAMPS
-  %stamps = load atomic i32, ptr %p.stamps monotonic, align 4
-  %is.untraced = icmp eq i32 %stamps, 0
-  br i1 %is.untraced, label %read, label %python
+  br i1 %is.next, label %read, label %python
 read:
   ; Each word is read once: the client may change them at any time.
   %p.head = getelementptr i8, ptr %ring, i64 $RING_SUBMISSION
@@ -915,7 +945,7 @@ complete:
   store i32 %number, ptr %p.taken
   %put.before = load i32, ptr %p.put
   %put = add i32 %put.before, 1
-  %must.wake = call i1 @ring.complete(ptr %state, i32 %put, i64 %elapsed)
+  %must.wake = call i1 @ring.complete(ptr %state, i32 %put, i64 %begin, i64 %elapsed)
   br i1 %must.wake, label %wake, label %leave
 wake:
   call void @ring.wake(i32 %fd, i32 %put)
@@ -1040,7 +1070,7 @@ complete:
   %p.put = getelementptr i8, ptr %state, i64 $STATE_PUT
   %put.before = load i32, ptr %p.put
   %put = add i32 %put.before, 1
-  %must.wake = call i1 @ring.complete(ptr %state, i32 %put, i64 %elapsed)
+  %must.wake = call i1 @ring.complete(ptr %state, i32 %put, i64 %begin, i64 %elapsed)
   ; From here on the thread of the ring may leave the next call.
   call void @ring.free(ptr %state)
   br i1 %must.wake, label %wake.client, label %tell

@@ -30,6 +30,7 @@ from neurald.hal.rpc.transport.ring_layout import (
     COMPLETION,
     ENTRY_OFFSET,
     PACKETS,
+    STAMPS_OFFSET,
     SUBMISSION,
     WANTED_STAMPS,
     WORD_BYTES,
@@ -52,8 +53,6 @@ _YIELD_S = 1e-4
 _ALONE_S = 5e-5
 
 _ENTRY_BYTES = 32
-#: Offset of the stamps, in bytes: see `Stamps`.
-_STAMPS_OFFSET = 2112
 _STAMPS = struct.Struct("<6Q")
 _NUMBERS = 1 << 32
 _HALF_OF_NUMBERS = _NUMBERS // 2
@@ -113,7 +112,7 @@ class RingEnd:
     def __init__(self, memory: SharedMemory, connection: socket.socket, side: RingSide) -> None:
         view = memory.view()
         self._words = view.cast("I")
-        self._stamps = view[_STAMPS_OFFSET : _STAMPS_OFFSET + _STAMPS.size]
+        self._stamps = view[STAMPS_OFFSET : STAMPS_OFFSET + _STAMPS.size]
         #: The address of the memory, and that of the number of the submission that its client has
         #: cancelled.
         self.address = memory.address

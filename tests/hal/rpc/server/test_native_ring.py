@@ -16,6 +16,7 @@ import pytest
 from support.models.addition import addition, request
 from support.waiting import wait_until
 
+import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native.served_instances import ServedInstances
 from neurald.drivers.cpu.native.step_program import futex_number
@@ -147,6 +148,23 @@ def test_repeated_executions_need_no_python(server: DeviceServer, remote: Remote
     assert admission.executions == 50
     assert admission.busy_s > 0
     assert admission.calls == 0
+
+
+def test_traced_executions_need_no_python(server: DeviceServer, remote: RemoteDevice) -> None:
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions()))
+    for value in range(5):
+        caller.run(value)
+    with nd.trace() as trace:
+        for value in range(20):
+            caller.run(value)
+    caller.run(7)
+    assert native(server) == 25
+    drivers = [span for span in trace.spans if (span.category, span.name) == ("daemon", "driver")]
+    waits = [span for span in trace.spans if span.name == "wait for the daemon"]
+    assert len(drivers) == len(waits) == 20
+    assert {span.process for span in drivers} == {os.getpid()}
+    for inner, outer in zip(drivers, waits, strict=True):
+        assert inner.start_ns < inner.end_ns <= outer.end_ns
 
 
 def test_several_requests_and_models_take_turns(server: DeviceServer, remote: RemoteDevice) -> None:
