@@ -1,6 +1,8 @@
 """The command `neurald top`."""
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,11 +10,15 @@ import typer
 from neurald.service.cli.options.manager import SystemOption
 
 if TYPE_CHECKING:
+    from neurald.service.console.output import TableText
     from neurald.service.manager.snapshot import DriverSnapshot
+    from neurald.service.telemetry.page_state import ModelState, PageState
 
 _MIB = 1 << 20
 _COLUMNS = ("driver", "state", "process", "cores", "MiB", "sessions", "deaths", "last exit or reason")
 _RIGHT = ("process", "cores", "MiB", "sessions", "deaths")
+_MODEL_COLUMNS = ("model", "state", "wait", "run", "done", "failed", "p50 ms", "p99 ms", "devices or reason")
+_MODEL_RIGHT = ("wait", "run", "done", "failed", "p50 ms", "p99 ms")
 #: Ends the command.
 _QUIT = "q"
 
@@ -33,6 +39,17 @@ def top(
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document, the last measurement.")
     ] = False,
+    web: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Also show the models and queues of the execution service whose live page, that of "
+            "`neurald serve --web`, is at this address. Its drivers are shown, then.",
+        ),
+    ] = None,
+    auth_token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --web: the token of the service.")
+    ] = None,
     system: SystemOption = False,
 ) -> None:
     """Shows what the drivers of the service manager use, again and again.
@@ -42,31 +59,84 @@ def top(
     import msgspec
 
     from neurald.service.console.keys import pressed, single_keys
-    from neurald.service.console.output import live_tables, write_json, write_table
-    from neurald.service.console.process_usage import UsageMeter
-    from neurald.service.manager.control import manager_status
-    from neurald.service.manager.snapshot import driver_snapshots
+    from neurald.service.console.output import live_tables, write_json, write_line, write_table
 
-    meter = UsageMeter()
-    found = driver_snapshots(manager_status(system=system), meter)
+    if auth_token_file is not None and web is None:
+        raise typer.BadParameter("--auth-token-file needs --web")
+    measure = _of_manager(system=system) if web is None else _of_page(web, auth_token_file)
+    found = measure()
     if not sys.stdout.isatty() or json:
         for number in range(count or 1):
             if number or count is not None:
                 pressed(_QUIT, interval)
-                found = driver_snapshots(manager_status(system=system), meter)
-            if not json:
-                write_table(_COLUMNS, [_row(each) for each in found], right=_RIGHT)
+                found = measure()
+            for place, table in enumerate(() if json else _tables(found)):
+                if place:
+                    write_line()
+                write_table(table.columns, table.rows, right=table.right)
         if json:
-            write_json([msgspec.to_builtins(each) for each in found])
+            write_json(msgspec.to_builtins(found.drivers if web is None else found))
         return
     with single_keys(), live_tables() as show:
         shown = 0
         while True:
-            show(_COLUMNS, [_row(each) for each in found], right=_RIGHT, shorten=_COLUMNS[-1:])
+            show(_tables(found))
             shown += 1
             if shown == count or pressed(_QUIT, interval):
                 return
-            found = driver_snapshots(manager_status(system=system), meter)
+            found = measure()
+
+
+def _of_manager(*, system: bool) -> "Callable[[], PageState]":
+    """Returns a function that asks the service manager."""
+    from neurald.service.console.process_usage import UsageMeter
+    from neurald.service.manager.control import manager_status
+    from neurald.service.manager.snapshot import driver_snapshots
+    from neurald.service.telemetry.page_state import PageState
+
+    meter = UsageMeter()
+    return lambda: PageState(models=(), drivers=tuple(driver_snapshots(manager_status(system=system), meter)))
+
+
+def _of_page(address: str, token_file: Path | None) -> "Callable[[], PageState]":
+    """Returns a function that asks a live page."""
+    from neurald.service.cli.options.service import read_token
+    from neurald.service.telemetry.page_state import read_page_state
+
+    token = "" if token_file is None else read_token(token_file)
+    return lambda: read_page_state(address, token)
+
+
+def _tables(found: "PageState") -> "list[TableText]":
+    from neurald.service.console.output import TableText
+
+    drivers = TableText(
+        columns=_COLUMNS, rows=[_row(each) for each in found.drivers], right=_RIGHT, shorten=_COLUMNS[-1:]
+    )
+    if not found.models:
+        return [drivers]
+    models = TableText(
+        columns=_MODEL_COLUMNS,
+        rows=[_model_row(each) for each in found.models],
+        right=_MODEL_RIGHT,
+        shorten=(_MODEL_COLUMNS[0], _MODEL_COLUMNS[-1]),
+    )
+    return [models, drivers] if found.drivers else [models]
+
+
+def _model_row(model: "ModelState") -> tuple[str, ...]:
+    times = model.latency_ms or {}
+    figures = (
+        f"{model.name} {model.version}".strip(),
+        "READY" if model.is_ready else "-",
+        model.waiting,
+        model.running,
+        model.requests,
+        None if model.failures is None else model.failures + (model.refused or 0),
+        *(f"{times[name]:.2f}" if name in times else None for name in ("p50", "p99")),
+        model.reason or ", ".join(dict.fromkeys(model.devices)),
+    )
+    return tuple("-" if each in (None, "") else str(each) for each in figures)
 
 
 def _row(driver: "DriverSnapshot") -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from neurald.service.console.journal import goes_to_journal
@@ -94,25 +95,34 @@ def write_table(
     console.print(_table(columns, rows, right, shorten, console.width))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableText:
+    """A table; see `write_table`."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: Sequence[str] = ()
+    shorten: Sequence[str] = ()
+
+
 @contextmanager
-def live_tables() -> Iterator[Callable[..., None]]:
-    """Takes the terminal for tables of which each replaces the one before.
+def live_tables() -> Iterator[Callable[[Sequence[TableText]], None]]:
+    """Takes the terminal for tables that replace those before.
 
     Yields:
-        A function with the arguments of `write_table`, which shows a table.
+        A function that shows tables, one below the other.
     """
+    from rich.console import Group
     from rich.live import Live
 
     console = _console(sys.stdout)
     with Live(console=console, screen=True, auto_refresh=False) as live:
 
-        def show(
-            columns: Sequence[str],
-            rows: Sequence[Sequence[str]],
-            right: Sequence[str] = (),
-            shorten: Sequence[str] = (),
-        ) -> None:
-            live.update(_table(columns, rows, right, shorten, console.width), refresh=True)
+        def show(tables: Sequence[TableText]) -> None:
+            parts = [
+                _table(each.columns, each.rows, each.right, each.shorten, console.width) for each in tables
+            ]
+            live.update(Group(*parts), refresh=True)
 
         yield show
 

@@ -63,7 +63,7 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
         tls_certificate="" if files is None else str(files.certificate),
         tls_key="" if files is None else str(files.key),
         tls_authority="" if files is None else str(files.authority),
-        token=_token(Path(chosen.auth_token_file)) if chosen.auth_token_file else "",
+        token=read_token(Path(chosen.auth_token_file)) if chosen.auth_token_file else "",
         insecure=chosen.insecure,
         limits=chosen.limits,
         trace=chosen.trace,
@@ -82,7 +82,12 @@ def _address(text: str) -> str:
     return f"127.0.0.1:{text}" if text.isdecimal() else text
 
 
-def _token(file: Path) -> str:
+def read_token(file: Path) -> str:
+    """Returns the token of the execution service that a file of its operator has.
+
+    Raises:
+        BadState: the file is not a secret, or has no token.
+    """
     from neurald.hal.errors import BadState
     from neurald.hal.rpc.transport.certificate import read_file
 

@@ -136,10 +136,12 @@ def test_live_tables_replace_each_other(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "60")
     with output.live_tables() as show:
-        show(("driver", "reason"), [("gpu", "\x1b[2J" + "x" * 100)], shorten=("reason",))
-        show(("driver", "reason"), [("npu", "-")])
+        columns = ("driver", "reason")
+        long = output.TableText(columns=columns, rows=[("gpu", "\x1b[2J" + "x" * 100)], shorten=("reason",))
+        show([long, output.TableText(columns=("model",), rows=[("digits",)])])
+        show([output.TableText(columns=columns, rows=[("npu", "-")])])
     text = written.getvalue()
-    assert text.index("gpu") < text.index("npu")
+    assert text.index("gpu") < text.index("digits") < text.index("npu")
     assert "\x1b[2J" + "x" not in text
     assert "\\x1b[2Jx" in text
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 from support.browser import open_browser
+from support.daemon.command_line import error_of, invoke, invoke_json
 from support.inference.serving import Serving
 from support.waiting import wait_until
 
@@ -62,6 +63,21 @@ def infer(service: Serving) -> None:
         f"http://{service.http}/v2/models/digits/infer", json.dumps({"inputs": [tensor]}).encode()
     )
     urllib.request.urlopen(request, timeout=60).read()
+
+
+def test_top_shows_models_and_queues(service: Serving) -> None:
+    infer(service)
+    address = service.status.addresses["web"]
+    result = invoke("top", "--web", address)
+    assert result.exit_code == 0, result.stderr
+    title, _, digits, *_ = result.stdout.splitlines()
+    assert title.split()[:4] == ["model", "state", "wait", "run"]
+    assert digits.split()[:3] == ["digits", "1", "READY"]
+    assert digits.split()[-1] == "cpu"
+    document = invoke_json("top", "--web", address)
+    assert document["models"][0]["requests"] > 0
+    assert "no live page is at" in error_of("top", "--web", service.http)
+    assert "no live page answers at" in error_of("top", "--web", "127.0.0.1:1")
 
 
 def test_the_state_has_models_with_latencies_and_queues(service: Serving) -> None:

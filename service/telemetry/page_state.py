@@ -1,0 +1,95 @@
+"""Reads what the live page of an execution service shows, for `neurald top`."""
+
+import http.client
+from typing import Final
+
+import msgspec
+
+from neurald.hal.errors import BadData, UnavailableDevice
+from neurald.hal.records import DECODE_ERRORS
+from neurald.service.manager.snapshot import DriverSnapshot
+
+_TIMEOUT_S: Final = 10.0
+#: Most bytes of an answer.
+_MAX_BYTES: Final = 1 << 26
+_MAX_MESSAGE: Final = 300
+
+
+class ModelState(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a model; what is not known is None.
+
+    Attributes:
+        name, version: of the model.
+        is_ready: whether it takes requests.
+        reason: why it does not, or what is wrong with a later version.
+        devices: that run it.
+        waiting, running: requests.
+        requests, failures, refused: how many there were.
+        latency_ms: percentiles of the latest requests by name, such as `p50`.
+    """
+
+    name: str
+    version: str = ""
+    is_ready: bool = False
+    reason: str = ""
+    devices: tuple[str, ...] = ()
+    waiting: int | None = None
+    running: int | None = None
+    requests: int | None = None
+    failures: int | None = None
+    refused: int | None = None
+    latency_ms: dict[str, float] | None = None
+
+
+class PageState(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution service, and the drivers of its machine.
+
+    Attributes:
+        models: all versions.
+        drivers: of the service manager.
+        drivers_problem: why there are no drivers, if the manager does not answer.
+        connections: clients over HTTP.
+        request_bytes: memory of requests.
+    """
+
+    models: tuple[ModelState, ...]
+    drivers: tuple[DriverSnapshot, ...]
+    drivers_problem: str = ""
+    connections: int = 0
+    request_bytes: int = 0
+
+
+def read_page_state(address: str, token: str = "") -> PageState:
+    """Asks a live page for its state.
+
+    Args:
+        address: host and port of `neurald serve --web`.
+        token: of the service, if it wants one.
+
+    Raises:
+        BadData: the answer is not that of a live page.
+        UnavailableDevice: nobody answers there, or the token is not accepted.
+    """
+    try:
+        connection = http.client.HTTPConnection(address, timeout=_TIMEOUT_S)
+        try:
+            connection.request("GET", "/state", headers={"Authorization": f"Bearer {token}"} if token else {})
+            answer = connection.getresponse()
+            content = answer.read(_MAX_BYTES + 1)
+        finally:
+            connection.close()
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise UnavailableDevice(
+            f"no live page answers at {address} ({error}); `neurald serve --web` has one"
+        ) from None
+    if answer.status != http.client.OK:
+        text = content[:_MAX_MESSAGE].decode(errors="replace")
+        raise UnavailableDevice(
+            f"no live page is at {address}: the answer has status {answer.status}, {text}"
+        )
+    try:
+        if len(content) > _MAX_BYTES:
+            raise ValueError(f"it has more than {_MAX_BYTES} bytes")
+        return msgspec.json.decode(content, type=PageState)
+    except (ValueError, *DECODE_ERRORS) as error:
+        raise BadData(f"what answers at {address} is not a live page of neurald: {error}") from None
