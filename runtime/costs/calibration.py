@@ -18,10 +18,10 @@ from typing import Final
 from msgspec import Struct
 
 from neurald.hal.device import Device, ExecuteOptions, PreparedModel, PrepareOptions, Timing
-from neurald.hal.errors import Error
+from neurald.hal.errors import Error, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, aligned_zeros
 from neurald.hal.model.types import Argument, DeviceType, Model, Preference, Request
-from neurald.runtime.costs.micro_models import MicroModel, adding_model, micro_models, moving_model
+from neurald.runtime.costs.micro_models import MicroModel, micro_models, moving_models
 from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import kind_of, work_of
 from neurald.runtime.devices.driver_faults import convert_driver_faults
@@ -120,11 +120,10 @@ def calibrate(device: Device, progress: Progress = lambda done, total: None) -> 
         progress: is called from time to time.
 
     Raises:
-        Error: the device cannot even run a model of one element.
+        Error: the device cannot even run a model of one element, or supports none of them.
     """
     with convert_driver_faults(device.name):
-        build = moving_model if _supports(device, moving_model(1).model) else adding_model
-        moving = [_prepared(device, build(elements)) for elements in (1, *_MOVED)]
+        moving = _moving_runs(device)
         kinds = list(micro_models())
         computing: list[_Run] = []
         for done, (_, _, builders) in enumerate(kinds, start=1):
@@ -136,7 +135,7 @@ def calibrate(device: Device, progress: Progress = lambda done, total: None) -> 
                 if turn < _LONG_TURNS or run.shortest.called_s < _LONG_RUN_S:
                     run.take_turn(turn)
             progress((turn + 1) * len(kinds), len(kinds) * _TURNS)
-    table = _with_link(device, *[run.shortest for run in moving])
+    table = _with_link(device, moving)
     for run in computing:
         table = _with_times(table, run.micro, run.shortest)
     return table
@@ -158,7 +157,26 @@ def _runs(device: Device, builders: Sequence[Callable[[], MicroModel]]) -> list[
     return runs
 
 
-def _with_link(device: Device, launch: Shortest, small: Shortest, large: Shortest) -> CostTable:
+def _moving_runs(device: Device) -> list[_Run]:
+    """Returns models that move data, of one, some and many elements, which the device can run."""
+    failure: Error = OpFailed(
+        f"{device.name} supports no operation that could tell how long it takes to move data: "
+        "RESHAPE, ADD, RELU, LOGISTIC, MUL and CONV_2D were tried, with float32 and signed 8 bits"
+    )
+    is_tried = False
+    for build in moving_models():
+        models = [build(elements) for elements in (1, *_MOVED)]
+        if not all(_supports(device, micro.model) for micro in models):
+            continue
+        try:
+            return [_prepared(device, micro) for micro in models]
+        except Error as error:
+            failure = failure if is_tried else error
+            is_tried = True
+    raise failure
+
+
+def _with_link(device: Device, moving: Sequence[_Run]) -> CostTable:
     """Returns a table of the launch and of the link, from models that only move data.
 
     What the device itself needs for moving, if it reports that, is not the link. A processor copies
@@ -166,9 +184,10 @@ def _with_link(device: Device, launch: Shortest, small: Shortest, large: Shortes
     """
     is_host = device.type is DeviceType.CPU and not device.is_remote
     launch_s, small_s, large_s = (
-        each.called_s - (each.computing_s or 0.0) for each in (launch, small, large)
+        each.called_s - (each.computing_s or 0.0) for each in (run.shortest for run in moving)
     )
-    bytes_per_s = 2 * 4 * (_MOVED[1] - _MOVED[0]) / max(large_s - small_s, 1e-12)
+    small, large = (run.micro.input_bytes + run.micro.output_bytes for run in moving[1:])
+    bytes_per_s = (large - small) / max(large_s - small_s, 1e-12)
     if is_host or bytes_per_s >= _MEMORY_BYTES_PER_S:
         bytes_per_s = math.inf
     return CostTable(

@@ -1,6 +1,8 @@
 """Builds the small models that a calibration runs: one kind of operation each, in several sizes."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -273,15 +275,31 @@ def _builder(kind: OperandType, recipe: _Recipe, size: int, depth: int) -> Calla
     return build
 
 
-def moving_model(elements: int) -> MicroModel:
-    """Returns a model that does nothing but move so many float32 in and out."""
-    graph = _Graph(_F32, (1, elements))
+def moving_models() -> Iterator[Callable[[int], MicroModel]]:
+    """Yields functions that build a model of one operation on so many elements, which moves them in and out.
+
+    The first ones compute least. Later ones are for devices that support none of those: many
+    support 8 bits only, and some only convolutions.
+    """
+    for kind in (_F32, _Q8):
+        yield partial(_reshaping, kind)
+        yield partial(_applying, kind, _binary(OperationType.ADD))
+    for kind in (_F32, _Q8):
+        yield partial(_applying, kind, _unary(OperationType.RELU))
+        yield partial(_applying, kind, _unit(OperationType.LOGISTIC))
+        yield partial(_applying, kind, _binary(OperationType.MUL))
+        yield partial(_applying, kind, _convolution)
+
+
+def _reshaping(kind: OperandType, elements: int) -> MicroModel:
+    graph = _Graph(kind, (1, elements))
     graph.apply(OperationType.RESHAPE, [graph.vector((elements,))], (elements,))
     return graph.build()
 
 
-def adding_model(elements: int) -> MicroModel:
-    """Returns a model of one ADD of so many float32, for devices that do not support RESHAPE."""
-    graph = _Graph(_F32, (1, elements))
-    graph.apply(OperationType.ADD, [graph.constant((1,)), graph.scalar(0)], (1, elements))
+def _applying(kind: OperandType, add: Callable[[_Graph, int, int], None], elements: int) -> MicroModel:
+    """Returns a model of one operation on an image of one channel, whose size is a power of 4."""
+    size = math.isqrt(elements)
+    graph = _Graph(kind, (1, size, size, 1))
+    add(graph, size, 1)
     return graph.build()

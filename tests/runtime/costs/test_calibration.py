@@ -8,6 +8,7 @@ from support.devices.misbehaving import FailingDevice
 from support.devices.simulated import SimulatedDevice
 
 import neurald as nd
+from neurald.drivers.sample.device import create_quant
 from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
@@ -128,6 +129,26 @@ def test_the_cpu_device_copies_nothing() -> None:
     assert table.link is not None
     assert table.link.shares_memory
     assert len(table.rates) == 22
+
+
+def test_a_device_for_8_bits_only_is_measured() -> None:
+    table = calibrate(create_quant())
+    assert table.launch is not None
+    assert table.link is not None
+    assert table.rates
+    assert {kind.operand for kind in table.rates} == {"TENSOR_QUANT8_ASYMM_SIGNED"}
+
+
+def test_a_device_for_convolutions_only_is_measured() -> None:
+    supported = (nd.OperationType.CONV_2D,).__contains__
+    table = calibrate(SimulatedDevice("convolutions", launch_s=0.001, supports=supported))
+    assert table.launch is not None
+    assert table.launch.seconds >= 0.001
+
+
+def test_a_device_without_a_known_operation_is_an_error() -> None:
+    with pytest.raises(OpFailed, match="unknown supports no operation that could tell"):
+        calibrate(SimulatedDevice("unknown", supports=(nd.OperationType.TANH,).__contains__))
 
 
 def test_a_device_that_runs_nothing_is_an_error() -> None:

@@ -1,7 +1,7 @@
 """The models that a calibration runs."""
 
 from neurald.hal.validation.model_rules import validate_model
-from neurald.runtime.costs.micro_models import adding_model, micro_models, moving_model
+from neurald.runtime.costs.micro_models import micro_models, moving_models
 from neurald.runtime.costs.work import kind_of, work_of
 
 
@@ -24,7 +24,13 @@ def test_all_are_valid_and_of_one_kind_and_work() -> None:
 
 
 def test_models_that_move_data() -> None:
-    for build in (moving_model, adding_model):
-        micro = build(1000)
+    seen = set()
+    for build in moving_models():
+        micro = build(1 << 14)
         validate_model(micro.model)
-        assert micro.input_bytes == micro.output_bytes == 4000
+        (operation,) = micro.model.main.operations
+        kind = micro.model.main.operands[operation.inputs[0]].type
+        seen.add((operation.type, kind))
+        assert micro.input_bytes == micro.output_bytes == kind.dtype.itemsize << 14
+        assert build(1).input_bytes == kind.dtype.itemsize
+    assert len(seen) == 12
