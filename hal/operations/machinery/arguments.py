@@ -1,11 +1,10 @@
 """Checks of arguments that determine sizes and positions, which may have arbitrary values."""
 
-import numpy as np
-
 from neurald.hal.errors import BadData
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check
+from neurald.hal.operations.machinery.rules import have_same_scale
 
 
 def integers(call: Call, name: str, shape: Shape) -> Array:
@@ -55,8 +54,7 @@ def one_scale(many: str, one: str) -> Check:
             return
         arguments = zip(call.indexes(many), call.operands(many), strict=True)
         for position, (index, operand) in enumerate(arguments):
-            same = np.float32(operand.scale) == np.float32(expected.scale)
-            if not same or operand.zero_point != expected.zero_point:
+            if not have_same_scale(operand, expected):
                 raise BadData(
                     f"{call.operand_label(index)} ({many}[{position}] of {call.binding.type.name}) has "
                     f"scale {operand.scale:g} "

@@ -133,25 +133,28 @@ class Call:
             UnknownValue: it is not fully known yet.
             BadData: the operation does not support the rank, which the model leaves open.
         """
-        return self.shapes(name)[0]
+        indexes = self.indexes(name)
+        return self._shape_at(name, indexes[0]) if len(indexes) == 1 else self.shapes(name)[0]
 
     def shapes(self, name: str) -> tuple[Shape, ...]:
         """Returns the shapes of a variadic input, see `shape`."""
-        shapes = []
+        return tuple([self._shape_at(name, index) for index in self.indexes(name)])
+
+    def _shape_at(self, name: str, index: int) -> Shape:
+        """Returns the shape of an operand of a parameter; see `shape`."""
+        shape = self._shape_of(index)
+        if shape is None:
+            raise UnknownValue(name)
         parameter = self._defaults.get(name)
-        for index in self.indexes(name):
-            shape = self._shape_of(index)
-            if shape is None:
-                raise UnknownValue(name)
-            low, high = (0, len(shape)) if parameter is None else parameter.ranks
+        if parameter is not None:
+            low, high = parameter.ranks
             if not low <= len(shape) <= high and self._operands[index].type.is_tensor:
                 ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
                 raise BadData(
                     f"{self.operand_label(index)} ({name} of {self.binding.type.name}) has rank "
                     f"{len(shape)}; {ranks} is expected"
                 )
-            shapes.append(shape)
-        return tuple(shapes)
+        return shape
 
     def array(self, name: str) -> Array:
         """Returns the value of an input, which must not be written.

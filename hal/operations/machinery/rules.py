@@ -6,7 +6,7 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import FeatureLevel, OperandType
+from neurald.hal.model.types import FeatureLevel, Operand, OperandType
 from neurald.hal.operations.machinery.call import Call, Shape
 from neurald.hal.operations.machinery.definition import Check
 from neurald.hal.operations.machinery.signature import Row, row
@@ -54,10 +54,13 @@ def data_rows(
 def has_same_scale(call: Call, *names: str) -> bool:
     """Returns True if the named inputs have the output's scale (in float32) and zero point."""
     output = call.operand("output")
-    return all(
-        np.float32(operand.scale) == np.float32(output.scale) and operand.zero_point == output.zero_point
-        for name in names
-        for operand in call.operands(name)
+    return all(have_same_scale(operand, output) for name in names for operand in call.operands(name))
+
+
+def have_same_scale(operand: Operand, other: Operand) -> bool:
+    """Returns True if two operands have the same scale (in float32) and zero point."""
+    return operand.zero_point == other.zero_point and (
+        operand.scale == other.scale or bool(np.float32(operand.scale) == np.float32(other.scale))
     )
 
 

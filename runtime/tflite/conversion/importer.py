@@ -38,6 +38,7 @@ from neurald.runtime.tflite.graph.operands import (
     is_dequantized,
     to_operand,
 )
+from neurald.runtime.tflite.graph.repetition import RepeatingBuilder
 from neurald.runtime.tflite.graph.state import (
     STATEFUL,
     CallArguments,
@@ -50,7 +51,6 @@ from neurald.runtime.tflite.graph.state import (
     tensor_key,
     variable_keys,
 )
-from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization import LEGALIZATIONS
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ class Importer:
         if source.inputs or source.outputs:
             raise BadData(f"subgraph {index} initialises variables; it must have no inputs and no outputs")
         try:
-            graph = self._legalize(SubgraphBuilder(source, (), (), self), source)
+            graph = self._legalize(RepeatingBuilder(source, (), (), self), source)
             if leaving:
                 from neurald.runtime.tflite.conversion.evaluation import evaluate
 
@@ -364,7 +364,7 @@ class Importer:
         shapes: list[Dimensions] = [self._initial[key].shape for key in keys]
         self._calling.append(source.index)
         while True:
-            graph = SubgraphBuilder(source, inputs, outputs, self)
+            graph = RepeatingBuilder(source, inputs, outputs, self)
             for position, tensor in enumerate(inputs):
                 try:
                     graph.add_input(tensor)
@@ -440,7 +440,7 @@ class Importer:
         handles = {tensor: handle for tensor, handle in pairs if handle is not None}
         inputs = [tensor for tensor, handle in pairs if handle is None]
         outputs = [tensor for tensor in source.outputs if not is_handle(source.tensors[tensor])]
-        graph = SubgraphBuilder(source, inputs, outputs, self, handles)
+        graph = RepeatingBuilder(source, inputs, outputs, self, handles)
         for tensor, given in zip(source.inputs, arguments.values, strict=True):
             if given is not None:
                 graph.add_input(tensor, given)
@@ -450,7 +450,7 @@ class Importer:
         self.referenced.append(result)
         return len(self.referenced) - 1
 
-    def _legalize(self, graph: SubgraphBuilder, source: TfliteSubgraph) -> SubgraphBuilder:
+    def _legalize(self, graph: RepeatingBuilder, source: TfliteSubgraph) -> RepeatingBuilder:
         """Runs the rules of all operators.
 
         Raises:
@@ -467,7 +467,7 @@ class Importer:
                 self.problems.append(f"{operator}: it is not supported")
                 continue
             try:
-                legalization.legalize(graph, operator)
+                graph.convert(operator, legalization.read_options(operator), legalization.rule)
             except UnsupportedFeature as error:
                 self.problems.append(f"{operator}: {error}")
         if len(self.problems) > before:

@@ -100,9 +100,7 @@ class Flatbuffer:
 
     def vtable(self, table: int) -> "_Vtable":
         """Returns the vtable of the table at a position; both lie inside the file."""
-        self._tables_left -= 1
-        if self._tables_left < 0:
-            raise BadData(f"the file has more than {MAX_TABLES} tables")
+        self.spend_table()
         (distance,) = INT32.unpack_from(self.data, table)
         position = table - distance
         found = self._vtables.get(position)
@@ -160,6 +158,12 @@ class Flatbuffer:
         except UnicodeDecodeError:
             raise BadData(f"the text at byte {start} is not UTF-8") from None
 
+    def spend_table(self) -> None:
+        """Charges a table that is about to be read to the budget."""
+        self._tables_left -= 1
+        if self._tables_left < 0:
+            raise BadData(f"the file has more than {MAX_TABLES} tables")
+
     def spend_bytes(self, size_bytes: int) -> None:
         """Charges bytes that are about to be read to the budget."""
         self._bytes_left -= size_bytes
@@ -207,11 +211,13 @@ class _Layout(Struct, frozen=True, kw_only=True):
     """The places of the fields of a `TableReader` in tables with the same vtable.
 
     Attributes:
+        table_size: of the tables, in bytes.
         format: of the fields that are present, in the order of their offsets.
         pick: takes these fields and all defaults, and returns all fields in the reader's order.
         references: position among the fields, and offset in the table.
     """
 
+    table_size: int
     format: NumberFormat
     pick: Callable[[tuple[Any, ...]], Sequence[Any]]
     references: tuple[tuple[int, int], ...]
@@ -231,7 +237,9 @@ class TableReader:
         self._file = file
         self._fields = tuple(fields)
         self._defaults = tuple(field.default for field in fields)
-        self._layouts: dict[int, _Layout | None] = {}
+        self._layouts: dict[int, _Layout] = {}
+        #: The vtables whose fields overlap.
+        self._overlapping: set[int] = set()
 
     def read(self, position: int) -> list[Any]:
         """Reads the table at a position.
@@ -244,18 +252,13 @@ class TableReader:
             BadData: the table, one of the fields or a referenced object exceeds the file.
         """
         file = self._file
-        vtable = file.vtable(position)
-        key = vtable.position
-        if key in self._layouts:
-            layout = self._layouts[key]
-        else:
-            layout = self._layout(vtable, position)
-            if len(self._layouts) < _MAX_VTABLES:
-                self._layouts[key] = layout
-        if layout is None:
-            return self._one_by_one(vtable, position)
-        found = list(layout.pick(layout.format.unpack_from(file.data, position) + self._defaults))
-        size = file.size
+        data, size = file.data, file.size
+        # The usual case of `Flatbuffer.vtable`, without its call.
+        layout = self._layouts.get(position - INT32.unpack_from(data, position)[0])
+        if layout is None or position + layout.table_size > size:
+            return self._read_unusual(position)
+        file.spend_table()
+        found = list(layout.pick(layout.format.unpack_from(data, position) + self._defaults))
         for number, offset in layout.references:
             at = position + offset
             target = at + found[number]
@@ -263,6 +266,18 @@ class TableReader:
                 file.follow(at)
             found[number] = target
         return found
+
+    def _read_unusual(self, position: int) -> list[Any]:
+        """Reads the first table with a vtable, or one whose fields overlap; see `read`."""
+        vtable = self._file.vtable(position)
+        key = vtable.position
+        if key not in self._layouts and key not in self._overlapping:
+            layout = self._layout(vtable, position)
+            if layout is None:
+                self._overlapping.add(key)
+            elif len(self._layouts) < _MAX_VTABLES:
+                self._layouts[key] = layout
+        return self._one_by_one(vtable, position)
 
     def _one_by_one(self, vtable: _Vtable, position: int) -> list[Any]:
         """Reads the table at a position whose fields overlap, as no writer lays them out."""
@@ -295,6 +310,7 @@ class TableReader:
         for place, (_, number, _) in enumerate(present):
             places[number] = place
         return _Layout(
+            table_size=vtable.table_size,
             format=NumberFormat("".join(text)),
             pick=itemgetter(*places) if len(places) > 1 else itemgetter(slice(0, len(places))),
             references=tuple(

@@ -122,6 +122,11 @@ class Tensor(Struct, frozen=True, kw_only=True):
         """The schema's name of the type."""
         return _TYPE_NAMES.get(self.type, str(self.type))
 
+    @property
+    def may_be_quantized(self) -> bool:
+        """False if the file has neither scales nor details of a quantisation for the tensor."""
+        return self._quantization is not None and bool(self._quantization[1] or self._quantization[3])
+
     def quantization(self) -> Quantization | None:
         """Returns the tensor's quantisation; None if it has none, or if it is blockwise.
 

@@ -27,6 +27,8 @@ class OperandTable:
         self._expected: dict[int, Dimensions] = {}
         self._constants: dict[tuple[OperandType, Dimensions, bytes], int] = {}
         self._omitted: dict[OperandType, int] = {}
+        #: The constants and omitted arguments that operators share.
+        self._shared: set[int] = set()
         self._zeros: dict[int, bytes] = {}
         self._bias_scales: dict[int, float] = {}
 
@@ -46,6 +48,7 @@ class OperandTable:
                     type=operand_type, dimensions=dimensions, lifetime=Lifetime.CONSTANT_COPY, value=value
                 )
             )
+            self._shared.add(self._constants[key])
         return self._constants[key]
 
     def int32(self, value: int) -> int:
@@ -142,6 +145,7 @@ class OperandTable:
             self._omitted[operand_type] = self._add(
                 Operand(type=operand_type, dimensions=(0,), lifetime=Lifetime.NO_VALUE)
             )
+            self._shared.add(self._omitted[operand_type])
         return self._omitted[operand_type]
 
     def temporary(self, like: int, dimensions: Dimensions | None = None) -> int:

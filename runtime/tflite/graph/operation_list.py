@@ -40,10 +40,22 @@ class OperationList(OperandTable):
         self._accepted_operands: list[tuple[Operand, ...]] = []
         #: Whether an operation is known to have results without elements.
         self._has_empty = False
+        #: Constants and their values, by number.
+        self._values: dict[int, tuple[Operand, Array | None]] = {}
+        #: The operands whose values were asked for, while they are recorded.
+        self._values_read: list[int] | None = None
 
     def value(self, index: int) -> Array | None:
         """Returns the value of a constant, None for any other operand."""
-        return self.importer.constant(self._operands[index])
+        if self._values_read is not None:
+            self._values_read.append(index)
+        operand = self._operands[index]
+        if not operand.lifetime.is_constant:
+            return None
+        known = self._values.get(index)
+        if known is None or known[0] is not operand:
+            known = self._values[index] = operand, self.importer.constant(operand)
+        return known[1]
 
     def emit(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Adds an operation, and infers the dimensions of its outputs.
@@ -66,11 +78,15 @@ class OperationList(OperandTable):
         for index, shape in zip(outputs, shapes, strict=True):
             self._operands[index] = replace(self._operands[index], dimensions=shape)
         if not self._evaluate(operation):
-            operands = self._operands
-            self._operations.append(operation)
-            self._accepted_operands.append(
-                tuple([operands[index] for index in operation.inputs + operation.outputs])
-            )
+            self._append(operation)
+
+    def _append(self, operation: Operation) -> None:
+        """Adds an operation that its definition accepts."""
+        operands = self._operands
+        self._operations.append(operation)
+        self._accepted_operands.append(
+            tuple([operands[index] for index in operation.inputs + operation.outputs])
+        )
 
     def emit_unchecked(
         self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]
@@ -79,11 +95,7 @@ class OperationList(OperandTable):
         operands = self._operands
         for index in outputs:
             operands[index] = replace(operands[index], dimensions=self._expected[index])
-        operation = Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs))
-        self._operations.append(operation)
-        self._accepted_operands.append(
-            tuple([operands[index] for index in operation.inputs + operation.outputs])
-        )
+        self._append(Operation(type=operation_type, inputs=tuple(inputs), outputs=tuple(outputs)))
 
     @property
     def is_accepted(self) -> bool:
@@ -91,10 +103,16 @@ class OperationList(OperandTable):
 
         And if they knew the shapes of empty results.
         """
+        return not self._has_empty and self._is_accepted(0)
+
+    def _is_accepted(self, first: int) -> bool:
+        """Returns whether the operands of the operations from the first one on are as accepted."""
         operands = self._operands
-        return not self._has_empty and all(
+        return all(
             operands[index] is before or is_interchangeable(operands[index], before)
-            for operation, accepted in zip(self._operations, self._accepted_operands, strict=True)
+            for operation, accepted in zip(
+                self._operations[first:], self._accepted_operands[first:], strict=True
+            )
             for index, before in zip(operation.inputs + operation.outputs, accepted, strict=True)
         )
 

@@ -143,12 +143,13 @@ class SubgraphBuilder(OperationList):
         Raises:
             UnsupportedFeature: the input is omitted, or no operand can represent it.
         """
-        if not self.has(operator, position):
+        index = operator.inputs[position] if position < len(operator.inputs) else OMITTED
+        if index == OMITTED:
             raise UnsupportedFeature(f"input {position} is omitted")
-        index = operator.inputs[position]
-        if self._tensors[index].blocks() is not None:
+        tensor = self._tensors[index]
+        if tensor.may_be_quantized and tensor.blocks() is not None:
             raise UnsupportedFeature(
-                f"{self._tensors[index]} is quantised by blocks; only the weights of FULLY_CONNECTED and "
+                f"{tensor} is quantised by blocks; only the weights of FULLY_CONNECTED and "
                 "the table of "
                 "EMBEDDING_LOOKUP may be"
             )
@@ -463,6 +464,11 @@ class SubgraphBuilder(OperationList):
             start, rest = self.vector([0] * len(target)), self.vector([-1] * len(target))
             self.emit(OperationType.SLICE, (index, start, rest), (result,))
         return result
+
+
+def is_absent(operand: Operand) -> bool:
+    """Returns True if an operand stands for a tensor that nothing has read or written yet."""
+    return operand is _ABSENT
 
 
 def _storage(operand: Operand) -> tuple[object, ...]:

@@ -32,7 +32,7 @@ def custom(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     legalization = BY_NAME.get(operator.custom_code)
     if legalization is None:
         raise UnsupportedFeature("it is not supported")
-    legalization.legalize(graph, operator)
+    legalization.rule(graph, operator, legalization.read_options(operator))
 
 
 def _call(graph: SubgraphBuilder, operator: Operator, number: int) -> None:

@@ -137,20 +137,17 @@ class Legalization(Struct, frozen=True, kw_only=True):
     inputs: tuple[int, int] | None = (1, 1)
     outputs: tuple[int, int] | None = (1, 1)
 
-    def legalize(self, graph: SubgraphBuilder, operator: Operator) -> None:
-        """Emits the operations that replace `operator`.
+    def read_options(self, operator: Operator) -> Options:
+        """Returns the options of an operator that has as many inputs and outputs as it may have.
 
         Raises:
-            UnsupportedFeature: no operation can replace it.
-            BadData: its description or that of its tensors in the file is invalid.
+            UnsupportedFeature: it has other numbers of them, or options of another kind.
+            BadData: its description in the file is invalid.
         """
         if not _fits(len(operator.inputs), self.inputs) or not _fits(len(operator.outputs), self.outputs):
             raise UnsupportedFeature(
                 f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs"
             )
-        self.rule(graph, operator, self._options(operator))
-
-    def _options(self, operator: Operator) -> Options:
         if self.options is None:
             return {}
         kind = OPTIONS[self.options]
