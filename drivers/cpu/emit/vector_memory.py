@@ -12,8 +12,9 @@ from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 
 #: Size of the smallest elements with gather instructions, in bytes.
 _WORD_BYTES = 4
-#: Size of the smallest vectors with gather instructions, in bytes.
-_MIN_GATHER_BYTES = 32
+#: Size of the smallest vectors for which gathering words is faster than loading short elements one
+#: by one, in bytes.
+_MIN_GATHER_BYTES = 64
 _CACHE_LINE_BYTES = 64
 _SIZES = {"float": 4, "double": 8}
 
