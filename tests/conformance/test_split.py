@@ -14,6 +14,8 @@ from neurald.service.conformance.records import failures, load_records, record_f
 if VECTORS is None:
     pytest.skip(NO_VECTORS, allow_module_level=True)
 
+pytestmark = pytest.mark.usefixtures("compiles_here")
+
 SPECS = {spec_name(path): path for path in record_files(VECTORS)}
 #: Number of records of a specification that the tier `default` runs.
 MOST_RECORDS = 12

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from support.sweeps import sweep
 from support.tflite.builder import TfliteGraph, TfliteModel
 from support.tflite.operator import random
@@ -13,6 +14,8 @@ import neurald as nd
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
+
+pytestmark = pytest.mark.usefixtures("compiles_here")
 
 _ROUNDS = 2
 
