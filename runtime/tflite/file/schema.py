@@ -28,6 +28,8 @@ from neurald.runtime.tflite.file.flatbuffer import (
 from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, TensorType
 
 _IDENTIFIER = b"TFL3"
+#: What plan files have in its place; see `neurald.runtime.plan_files.container`.
+_PLAN_FILE_IDENTIFIER = b"PLAN"
 _VERSION = 3
 
 #: An omitted operator input.
@@ -297,6 +299,10 @@ class TfliteFile:
     """
 
     def __init__(self, data: memoryview) -> None:
+        if data[4:8] == _PLAN_FILE_IDENTIFIER:
+            raise BadData(
+                "it is a plan file, which `neurald run` and neurald.load_plan load; a .tflite model is expected"
+            )
         file = Flatbuffer(data, _IDENTIFIER)
         root = file.root
         version = root.integer(0, UINT32)

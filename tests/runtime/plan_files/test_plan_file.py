@@ -173,6 +173,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         nd.load_plan(MODEL)
 
 
+def test_a_plan_file_is_no_model(tmp_path: Path) -> None:
+    nd.save_plan(MODEL, tmp_path / "digits.plan")
+    with pytest.raises(BadData, match="plan file, which `neurald run`"):
+        nd.load_tflite(tmp_path / "digits.plan")
+
+
 def test_a_plan_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadState, match="cannot be written"):
         nd.save_plan(MODEL, tmp_path / "none" / "a.plan")
