@@ -1,6 +1,7 @@
 """The command `neurald cache`, which lists, verifies, removes and creates cache entries."""
 
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -259,7 +260,8 @@ def _summary(found: "Cache", entries: "list[EntryStatus]") -> str:
 def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
     from neurald.service.console.output import write_json, write_line, write_table
 
-    described = [_describe(entry) for entry in sorted(entries, key=lambda entry: -entry.last_use_s)]
+    ordered = sorted(entries, key=lambda entry: -entry.last_use_s)
+    described = [_describe(entry) for entry in ordered]
     if json:
         document = {
             "directory": str(found.path),
@@ -277,15 +279,23 @@ def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
             entry["model"] or "-",
             f"{entry['size_bytes'] / _MB:.2f}",
             "-" if entry["compile_ms"] is None else f"{entry['compile_ms']:.1f}",
-            # The table omits seconds and time zone; --json has the full timestamp.
-            entry["last_use"][:16].replace("T", " "),
+            # An age needs one line of a narrow terminal; --json has the full timestamp.
+            _age(time.time() - used_s),
             f"damaged: {entry['damage']}" if entry["damage"] else "sound",
         ]
-        for entry in described
+        for entry, used_s in zip(described, (each.last_use_s for each in ordered), strict=True)
     ]
     if rows:
-        write_table(columns, rows, right=columns[3:5], shorten=["device", "model", "state"])
+        write_table(columns, rows, right=columns[3:6], shorten=["device", "model", "state"])
     write_line(_summary(found, entries))
+
+
+def _age(seconds: float) -> str:
+    """Returns text such as `5 min ago`."""
+    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length_s:
+            return f"{int(seconds // length_s)} {unit} ago"
+    return "just now"
 
 
 def _describe(entry: "EntryStatus") -> dict[str, Any]:

@@ -15,6 +15,7 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.cache.entry import Origin
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache
 from neurald.service import demo
+from neurald.service.cli.cache import _age
 
 MODEL = Path(demo.__file__).parent / "digits.tflite"
 
@@ -78,12 +79,23 @@ class TestLs:
         assert one["created"] == "2001-09-09T01:46:40+00:00"
         assert one["damage"] == ""
 
+    def test_ages(self) -> None:
+        for seconds, text in (
+            (-5, "just now"),
+            (59.9, "just now"),
+            (60, "1 min ago"),
+            (7199, "1 h ago"),
+            (10**6, "11 d ago"),
+        ):
+            assert _age(seconds) == text
+
     def test_table(self, filled: Path) -> None:
         result = invoke("cache", "ls")
         assert result.exit_code == 0, result.stderr
         rows = [line for line in result.stdout.splitlines() if "a model" in line]
         assert len(rows) == 3
         assert all("12.5" in row and "sound" in row for row in rows)
+        assert all(" ago " in row or "just now" in row for row in rows)
         assert {row.split()[0] for row in rows} == {entry(filled, number).name[:12] for number in range(3)}
         assert result.stdout.splitlines()[-1].startswith("3 entries, 0.0 MB of ")
 
