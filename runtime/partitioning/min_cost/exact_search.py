@@ -389,7 +389,7 @@ class _Search:
         for position in bits(self._all & ~self._done):
             ready = self._ready[position]
             alone = bounds.alone[position]
-            devices = bounds.devices[self._allowed[position]]
+            devices = bounds.devices(self._allowed[position])
             for device in devices:
                 if self._queues[device] >> position & 1:
                     devices = [device]

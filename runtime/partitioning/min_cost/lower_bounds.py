@@ -31,7 +31,6 @@ class LowerBounds:
         written: by operation, those that it reads from, as bits.
         readers: by operation, those that read from it.
         options: by operation, the devices that can run it, as bits.
-        devices: by bits, the devices.
         used: all devices that can run an operation.
         own: by operation and device, its cost there with that of moving outputs of the graph.
         tails: by operation and device, what at least follows its end.
@@ -53,7 +52,7 @@ class LowerBounds:
             self.written[target] |= 1 << source
             readers[source].add(target)
         self.readers = [sorted(each) for each in readers]
-        self.devices = [bits(number) for number in range(1 << len(self._indexes))]
+        self._devices: dict[int, list[int]] = {}
         self.options = [
             sum(1 << device for device in self._indexes if costs[device] < math.inf)
             for costs in problem.costs
@@ -75,10 +74,17 @@ class LowerBounds:
         self.changes = [
             [
                 (device, [each - low for each, low in zip(rows[device], lowest, strict=True)])
-                for device in sorted(self.devices[options], key=lambda device: rows[device][-1])
+                for device in sorted(self.devices(options), key=lambda device: rows[device][-1])
             ]
             for rows, lowest, options in zip(self.weighted, least, self.options, strict=True)
         ]
+
+    def devices(self, options: int) -> list[int]:
+        """Returns the devices of bits."""
+        found = self._devices.get(options)
+        if found is None:
+            found = self._devices[options] = bits(options)
+        return found
 
     def _own_costs(self) -> list[list[float]]:
         problem = self._problem
@@ -94,7 +100,7 @@ class LowerBounds:
         problem = self._problem
         tails = [[0.0] * len(self._indexes) for _ in range(problem.count)]
         for position in reversed(range(problem.count)):
-            for device in self.devices[self.options[position]]:
+            for device in self.devices(self.options[position]):
                 longest = 0.0
                 for number in problem.writes[position]:
                     value = problem.values[number]
@@ -108,7 +114,7 @@ class LowerBounds:
                                 if target == device
                                 else out + value.into[target] + problem.launches[target]
                             )
-                            for target in self.devices[self.options[reader]]
+                            for target in self.devices(self.options[reader])
                         )
                         longest = max(longest, shortest)
                 tails[position][device] = longest

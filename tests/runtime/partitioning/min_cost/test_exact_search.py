@@ -46,6 +46,12 @@ def test_three_devices_and_as_many_operations_as_are_searched(seed: int) -> None
     assert find_plan(problem, ("a", "b", "c")).is_optimal
 
 
+def test_many_devices() -> None:
+    problem = random_problem(random.Random(1), 5, 40)
+    found = find_plan(problem, [str(n) for n in range(40)])
+    assert found.seconds == pytest.approx(problem.predicted(found.steps))
+
+
 def test_the_limit_ends_a_search_with_the_best_so_far() -> None:
     problem = random_problem(random.Random(3), 14, 3)
     start = [0] * problem.count

@@ -14,7 +14,7 @@ def test_no_plan_takes_less(seed: int) -> None:
     problem = random_problem(rng, rng.randint(1, 20), rng.choice([2, 3]), is_sequential=seed % 4 == 0)
     bounds = LowerBounds(problem)
     for _ in range(5):
-        choice = [rng.choice(bounds.devices[options]) for options in bounds.options]
+        choice = [rng.choice(bounds.devices(options)) for options in bounds.options]
         # The search predicts plans of one step as it predicts those of several.
         seconds = problem.predicted_of(choice) + max(problem.launches)
         assert max(bounds.all_left) <= seconds
