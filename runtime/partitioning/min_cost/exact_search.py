@@ -50,7 +50,7 @@ def search(
         problem: of a small graph.
         best: a choice to begin with.
         best_cost: its predicted cost, or that of a better plan of the same choice.
-        max_nodes: when to give up.
+        max_nodes: when to give up with up to three devices; sooner with more.
     """
     return _Search(problem, best, best_cost, max_nodes).run()
 
@@ -118,9 +118,10 @@ class _Search:
         self._problem = problem
         self._best = best
         self._best_cost = best_cost
-        self._nodes_left = max_nodes
         self._is_sequential = problem.is_sequential
         self._bounds = bounds = LowerBounds(problem)
+        # Each takes longer with more devices, and fewer searches end.
+        self._nodes_left = max_nodes // max(1, len(bounds.used) - 2)
         self._launches = problem.launches
         self._interpreter = problem.device_count
         self._written, self._readers = bounds.written, bounds.readers
