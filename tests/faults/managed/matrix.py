@@ -116,8 +116,7 @@ class _Matrix:
         fault, phase = cell.fault, cell.phase
         self._number += 1
         self._service.remove("armed", "entered", "strike", "swallowed")
-        if not self._until_used(cell):
-            self.note(cell, "the device was not in use before")
+        if not self._until_used(cell, "the device was not in use before"):
             return
         process = self._service.wait_for_process()
         arranged = self._ask("arrange", phase)
@@ -185,23 +184,25 @@ class _Matrix:
             self.note(cell, f"the call ended after {cell.call_s:.2f} s")
 
     def _recovers(self, cell: PlayedCell, struck_s: float) -> None:
-        if not self._until_used(cell):
-            self.note(cell, "the device is not used again")
+        if not self._until_used(cell, "the device is not used again"):
             return
         cell.recovery_s = time.monotonic() - struck_s
         if cell.recovery_s > (RECOVERY_S + _NOTICED_S.get(cell.fault, 0.0)) * self._slack:
             self.note(cell, f"the device was used again after {cell.recovery_s:.2f} s")
 
-    def _until_used(self, cell: PlayedCell) -> bool:
+    def _until_used(self, cell: PlayedCell, otherwise: str) -> bool:
+        """Makes calls until the device runs one; notes what it must not do otherwise."""
         end = time.monotonic() + _USED_S
-        while time.monotonic() < end:
+        while True:
             reply = self._ask("use")
             if reply["problem"]:
                 self.note(cell, f"a call between faults: {reply['problem']}")
             if reply["result"]:
                 return True
+            if time.monotonic() > end:
+                self.note(cell, f"{otherwise}: {reply['recovery']}")
+                return False
             time.sleep(0.01)
-        return False
 
     def _poisoned(self) -> threading.Thread:
         """Prepares the execution of another client, which waits to cause a fault.

@@ -3,8 +3,8 @@
     python -m faults.managed.matrix_application ADDRESS
 
 Each line of its input is `arrange PHASE NUMBER`, `act PHASE NUMBER` or `use`; each line of its
-output is a JSON object: whether the result was right, when the call ended, and how long the longest
-call took.
+output is a JSON object: whether the result was right, when the call ended, how long the longest
+call took, and which failures the library has noticed.
 """
 
 import contextlib
@@ -174,7 +174,13 @@ class MatrixApplication:
             problem = ""
         except Exception as error:
             result, problem = False, f"{type(error).__name__}: {error}"
-        return {"result": result, "end_s": time.monotonic(), "longest_s": self._longest_s, "problem": problem}
+        return {
+            "result": result,
+            "end_s": time.monotonic(),
+            "longest_s": self._longest_s,
+            "problem": problem,
+            "recovery": str(self._compilation.recovery),
+        }
 
 
 def main() -> None:
