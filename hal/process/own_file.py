@@ -1,36 +1,55 @@
 """Removes files that this process has made, and not what others have put in their place since."""
 
+import contextlib
+import os
 from pathlib import Path
 
 
-def file_number(path: Path) -> int:
-    """Returns what tells a file from those that may replace it.
+class OwnFile:
+    """A file that this process has made.
+
+    It stays open, since the number of a file that is gone is given to the next one: a socket that
+    another process has bound at the same path could not be told from the own one.
+
+    Attributes:
+        path: where it is, unless another one has replaced it.
 
     Raises:
         OSError: there is no such file.
     """
-    return path.lstat().st_ino
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
 
-def is_own(path: Path, number: int | None) -> bool:
-    """Returns whether a file is there and was not replaced.
+    @property
+    def is_there(self) -> bool:
+        """True if it is at its path, and was not replaced."""
+        if self._descriptor < 0:
+            return False
+        try:
+            return os.path.samestat(self.path.lstat(), os.fstat(self._descriptor))
+        except OSError:
+            return False
 
-    Args:
-        path: of the file.
-        number: of the file that this process has made; None if it has made none.
-    """
-    try:
-        return file_number(path) == number
-    except OSError:
-        return False
+    def move(self, path: Path) -> None:
+        """Moves it to a path, where it replaces what is there.
 
+        Raises:
+            OSError: it cannot be moved there.
+        """
+        self.path.replace(path)
+        self.path = path
 
-def remove_own(path: Path, number: int | None) -> None:
-    """Removes a file unless it was replaced.
+    def remove(self) -> None:
+        """Removes it, unless it was replaced."""
+        if self.is_there:
+            self.path.unlink(missing_ok=True)
+        self.forget()
 
-    Args:
-        path: of the file, which may be missing.
-        number: of the file that this process has made; None if it has made none.
-    """
-    if is_own(path, number):
-        path.unlink(missing_ok=True)
+    def forget(self) -> None:
+        """Leaves it to others."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)

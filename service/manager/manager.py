@@ -20,7 +20,7 @@ from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
 from neurald.hal.process.orphans import ORPHANS
-from neurald.hal.process.own_file import file_number, is_own, remove_own
+from neurald.hal.process.own_file import OwnFile
 from neurald.hal.process.peer import CREDENTIALS, described_user
 from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
 from neurald.hal.records import DECODE_ERRORS
@@ -118,7 +118,7 @@ class Manager:
         self._exit_when_idle_s = exit_when_idle_s
         self._busy_s = 0.0
         #: Of the file of its socket.
-        self._control_number = 0
+        self._control: OwnFile | None = None
         self._configuration = configuration
         self._reload = reload
         self._directory = runtime_directory()
@@ -162,9 +162,8 @@ class Manager:
                 listener = self._received.get(control)
                 mode = int(self._configuration.socket_mode, 8)
                 server = await serve_unix(self._serve_operator, listener or _listening(control, mode))
-                self._control_number = file_number(control)
-                if listener is None:
-                    cleanup.callback(remove_own, control, self._control_number)
+                self._control = OwnFile(control)
+                cleanup.callback(self._control.remove if listener is None else self._control.forget)
                 cleanup.callback(server.close)
                 cleanup.enter_context(self._signals())
                 cleanup.enter_context(_watchdog(notifier, interval_s))
@@ -241,7 +240,7 @@ class Manager:
         """
         if self._exit_when_idle_s is None or self._stops.is_set():
             return
-        if not is_own(self._directory / MANAGER_SOCKET, self._control_number):
+        if self._control is not None and not self._control.is_there:
             _LOG.warning("the sockets in %s have been removed or replaced", self._directory)
             self._stops.set()
             return
@@ -338,7 +337,7 @@ class Manager:
             receiver = bind_private(path, socket.SOCK_DGRAM)
         except OSError as error:
             raise BadState(f"{path} cannot be bound: {error.strerror or error}") from None
-        number = file_number(path)
+        file = OwnFile(path)
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         loop = asyncio.get_running_loop()
         loop.add_reader(receiver, self._receive, receiver)
@@ -347,7 +346,7 @@ class Manager:
         finally:
             loop.remove_reader(receiver)
             receiver.close()
-            remove_own(path, number)
+            file.remove()
 
     def _receive(self, receiver: socket.socket) -> None:
         for _ in range(_MAX_NOTIFICATIONS):

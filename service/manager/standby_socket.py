@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.process.activation import GREETING, STATE, is_served
-from neurald.hal.process.own_file import file_number, remove_own
+from neurald.hal.process.own_file import OwnFile
 from neurald.hal.process.peer import Peer, peer_of
 from neurald.service.manager.conversations import ConversationLimit
 
@@ -58,13 +58,15 @@ class StandbySocket:
         self._received = received
         self._second_name = path.with_name(f".{path.name}.listening")
         self._server: asyncio.Server | None = None
-        #: Of the file of its own socket.
-        self._number: int | None = None
+        #: Of its own socket, while it listens.
+        self._file: OwnFile | None = None
+        #: How often it was closed.
+        self._closings = 0
         self._opening = asyncio.Lock()
         self._limit = ConversationLimit(total=_MAX_CLIENTS, of_user=_MAX_USER_CLIENTS)
 
     async def open(self) -> None:
-        """Listens, in the place of whatever is at the path.
+        """Listens, in the place of whatever is at the path, unless it is closed meanwhile.
 
         Raises:
             OSError: the socket cannot be created.
@@ -72,17 +74,25 @@ class StandbySocket:
         async with self._opening:
             if self._server is not None:
                 return
+            closings = self._closings
             staging = self._path.with_name(f".{os.getpid()}-{self._path.stem}")
             listener = bind_private(staging) if self._received is None else self._received.dup()
             try:
                 if self._received is None and self._mode != _PRIVATE:
                     staging.chmod(self._mode)
-                self._server = await serve_unix(self._converse, listener)
+                server = await serve_unix(self._converse, listener)
+                if self._closings != closings:
+                    # A process listens at the path by now.
+                    server.close()
+                    staging.unlink(missing_ok=True)
+                    return
+                self._server = server
                 if self._received is not None:
                     self._name_received(staging)
+                    staging.replace(self._path)
                 else:
-                    self._number = file_number(staging)
-                staging.replace(self._path)
+                    self._file = OwnFile(staging)
+                    self._file.move(self._path)
             except OSError:
                 self.close()
                 listener.close()
@@ -113,13 +123,17 @@ class StandbySocket:
         Args:
             removes: whether to remove the socket's file, if it is not another process's yet.
         """
+        self._closings += 1
         if self._server is not None:
             self._server.close()
             self._server = None
             if self._received is not None:
                 _refuse_waiting(self._received)
-            elif removes:
-                remove_own(self._path, self._number)
+        if self._file is not None:
+            if removes:
+                self._file.remove()
+            self._file.forget()
+            self._file = None
         if removes and self._received is not None:
             self._second_name.unlink(missing_ok=True)
 

@@ -528,7 +528,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/manager/driver_crashes.py": "tests/service/manager/test_poison.py",
     "service/daemon/socket_files.py": "tests/service/daemon/test_daemon.py",
     "service/manager/control.py": "tests/service/manager/test_manager.py",
-    "service/manager/standby_socket.py": "tests/service/manager/test_manager.py",
     "service/manager/state.py": "tests/service/manager/test_manager.py",
     "service/sandbox/capabilities.py": "tests/service/sandbox/test_sandbox.py",
     "service/sandbox/kernel.py": "tests/service/sandbox/test_sandbox.py",

@@ -32,7 +32,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import require_grpc
-from neurald.hal.process.own_file import file_number, remove_own
+from neurald.hal.process.own_file import OwnFile
 from neurald.hal.process.workers import WorkerThreads
 from neurald.hal.rpc.server.channel import ChannelServer
 from neurald.hal.rpc.server.grpc_service import MAX_KEPT_CALLS, SERVICE, GrpcService
@@ -144,7 +144,7 @@ class DeviceServer:
         shares_port = takes_over and tls is not None
         self._staging = _staging_address(address) if takes_over and not shares_port else address
         #: The numbers of the sockets' files, by path. Another process may replace the files.
-        self._own_files: dict[Path, int] = {}
+        self._own_files: list[OwnFile] = []
         self._token: bytes | None = None
         self._gate = AccessInterceptor(self.handler.sessions)
         self._certificates = None if self._revocations is None else CertificateInterceptor(self._revocations)
@@ -229,7 +229,7 @@ class DeviceServer:
         else:
             if self._sharing != NOBODY_ELSE:
                 bound.path.chmod(self._sharing.socket_mode)
-            self._own_files[bound.path] = file_number(bound.path)
+            self._own_files.append(OwnFile(bound.path))
         try:
             self._require_token()
         except Error:
@@ -275,9 +275,11 @@ class DeviceServer:
             moves.insert(0, (token_path(source), token_path(target)))
         try:
             for old, new in moves:
-                old.replace(new)
-                self._own_files.pop(old, None)
-                self._own_files[new] = file_number(new)
+                file = next((each for each in self._own_files if each.path == old), None)
+                if file is None:
+                    file = OwnFile(old)
+                    self._own_files.append(file)
+                file.move(new)
         except OSError as error:
             self.stop()
             raise BadState(f"{target} cannot be taken over: {error.strerror}") from None
@@ -328,8 +330,8 @@ class DeviceServer:
 
     def _remove_sockets(self) -> None:
         """Removes the files of the sockets, unless another process has replaced them."""
-        for path, number in self._own_files.items():
-            remove_own(path, number)
+        for file in self._own_files:
+            file.remove()
 
     def _stop_grpc(self) -> None:
         self.grpc.stop(_FLUSH_S).wait(_STOP_S)

@@ -200,7 +200,7 @@ class _Matrix:
             if reply["result"]:
                 return True
             if time.monotonic() > end:
-                self.note(cell, f"{otherwise}: {reply['recovery']}")
+                self.note(cell, f"{otherwise}: {reply['failures']}")
                 return False
             time.sleep(0.01)
 

@@ -179,7 +179,7 @@ class MatrixApplication:
             "end_s": time.monotonic(),
             "longest_s": self._longest_s,
             "problem": problem,
-            "recovery": str(self._compilation.recovery),
+            "failures": [str(each) for each in self._compilation.recovery.fallbacks],
         }
 
 

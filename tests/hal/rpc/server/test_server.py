@@ -433,6 +433,28 @@ def test_sockets_are_for_their_user_alone(local: DeviceServer) -> None:
     assert not list(path.parent.iterdir())
 
 
+def test_a_server_that_ends_late_leaves_the_sockets_of_its_successor(
+    tmp_path: Path, device: AddingDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File systems may give the numbers of its own sockets to those of the successor."""
+    address = Address.parse(f"unix://{tmp_path}/d.sock")
+    server, successor = DeviceServer(device, address), DeviceServer(device, address)
+    server.start()
+    end = server._stop_grpc
+
+    def end_late() -> None:
+        end()
+        successor.start()
+
+    monkeypatch.setattr(server, "_stop_grpc", end_late)
+    server.stop()
+    peer = Peer(successor)
+    assert peer.call("Describe", device_pb2.DescribeRequest()).name == "adder"
+    peer.close()
+    successor.stop()
+    assert not list(tmp_path.iterdir())
+
+
 def test_odd_characters_in_a_path(tmp_path: Path, device: AddingDevice) -> None:
     folder = tmp_path / "a b%20c"
     folder.mkdir()
