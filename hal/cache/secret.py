@@ -5,6 +5,7 @@ act as this user anyway; one that can only write to a cache directory cannot for
 driver's process can write to the cache, so it has only a secret that is derived from this one.
 """
 
+import contextlib
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -19,8 +20,8 @@ SECRET_VARIABLE = "NEURALD_SECRET_FILE"  # noqa: S105 - the name of a variable
 MAC_BYTES = 32
 _MAX_REASON_BYTES = 2000
 
-#: What this process has instead of the installation's secret; None for that itself. A reason why
-#: there is none.
+#: The secret that this process has in place of the installation's, or the reason why there is none;
+#: None for the installation's.
 _derived: bytes | BadState | None = None
 
 
@@ -84,6 +85,9 @@ def keep_derived_secret(owner: str) -> None:
 
     Args:
         owner: what the process is for. Processes of the same owner have the same secret.
+
+    Raises:
+        OSError: no child can be started.
     """
     global _derived
     reading, writing = os.pipe()
@@ -96,7 +100,9 @@ def keep_derived_secret(owner: str) -> None:
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         secret, reason = pipe.read(MAC_BYTES), pipe.read(_MAX_REASON_BYTES).decode(errors="replace")
-    os.waitpid(child, 0)
+    # A process that was started with SIGCHLD ignored cannot wait for a child that has ended.
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(child, 0)
     is_there = len(secret) == MAC_BYTES and not reason
     _derived = secret if is_there else BadState(reason or "the installation's secret could not be read")
 

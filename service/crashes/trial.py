@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.cache.secret import keep_derived_secret
 from neurald.hal.crashes.breadcrumbs import recorded_version
 from neurald.hal.crashes.outline import ModelOutline
 from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
@@ -326,6 +327,8 @@ class _Trials:
 
 def run(job: TrialJob) -> TrialReport:
     """Searches for the operations that kill."""
+    # It runs code of the driver, which must not find the installation's secret in its memory either.
+    keep_derived_secret(job.driver)
     sandbox = enter(
         job.sandbox,
         [Address.parse(job.address)],
@@ -372,8 +375,6 @@ def main() -> None:
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_FIRST_TO_END), encoding="ascii")
     job = msgspec.msgpack.decode(sys.stdin.buffer.read(_MAX_INPUT_BYTES), type=TrialJob)
-    if ":" in job.driver:
-        sys.path.append(os.getcwd())  # noqa: PTH109 - a plain string is wanted
     sys.stdout.buffer.write(msgspec.msgpack.encode(run(job)))
     sys.stdout.buffer.flush()
 

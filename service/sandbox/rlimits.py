@@ -74,5 +74,7 @@ def _can_fork() -> bool:
         return False
     if child == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+    # A process that was started with SIGCHLD ignored cannot wait for a child that has ended.
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(child, 0)
     return True

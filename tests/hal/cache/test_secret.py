@@ -111,8 +111,9 @@ def test_codes_differ_by_secret_purpose_and_content() -> None:
 
 #: Prints the secret of a process of an owner, or why there is none, and waits.
 _DERIVE = """
-import sys
+import signal, sys
 from neurald.hal.cache.secret import installation_secret, keep_derived_secret
+signal.signal(signal.SIGCHLD, signal.Handlers[sys.argv[2]])
 keep_derived_secret(sys.argv[1])
 try:
     print(installation_secret().hex(), flush=True)
@@ -122,10 +123,21 @@ sys.stdin.read()
 """
 
 
-def derived(owner: str, look: Callable[[int], None] = lambda process: None) -> str:
-    """Returns what a process of this owner has for a secret; `look` gets the process."""
+def derived(
+    owner: str, look: Callable[[int], None] = lambda process: None, *, children: str = "SIG_DFL"
+) -> str:
+    """Returns what a process of this owner has for a secret.
+
+    Args:
+        owner: of the secret.
+        look: gets the process.
+        children: the name of its handler of SIGCHLD.
+    """
     with subprocess.Popen(
-        [sys.executable, "-c", _DERIVE, owner], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _DERIVE, owner, children],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         said = process.stdout.readline().strip()
@@ -155,7 +167,7 @@ def test_a_process_with_a_derived_secret_never_had_the_installations(place: Path
     secret = place.read_bytes()
     assert secret not in memories[0]
     assert bytes.fromhex(gpu) in memories[0]
-    assert gpu == derived("gpu") != secret.hex()
+    assert gpu == derived("gpu", children="SIG_IGN") != secret.hex()
     assert derived("camera") not in (gpu, secret.hex())
     place.write_bytes(b"too short")
     assert "9 bytes" in derived("gpu")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from support.daemon.processes import python_path
 from support.devices.poisonous import chain
 
 import neurald as nd
+from neurald.hal.cache.secret import SECRET_VARIABLE
 from neurald.hal.crashes.outline import outline_of
 from neurald.hal.crashes.pattern import ModelSignatures
 from neurald.hal.errors import BadData
@@ -82,7 +84,9 @@ def test_damaged_outlines_are_refused() -> None:
             model_of(content)
 
 
-def tried(model: Model, **changes: object) -> TrialReport:
+def tried(
+    model: Model, folder: Path | None = None, variables: dict[str, str] | None = None, **changes: object
+) -> TrialReport:
     job = TrialJob(
         driver="support.devices.poisonous:create",
         version=_version(),
@@ -93,7 +97,8 @@ def tried(model: Model, **changes: object) -> TrialReport:
     done = subprocess.run(
         [sys.executable, "-m", "neurald.service.crashes.trial"],
         input=msgspec.msgpack.encode(msgspec.structs.replace(job, **changes)),
-        env={**os.environ, "PYTHONPATH": python_path()},
+        env={**os.environ, "PYTHONPATH": python_path()} | (variables or {}),
+        cwd=folder,
         capture_output=True,
         timeout=120,
         check=True,
@@ -134,3 +139,24 @@ def test_a_hang_is_repeated_only_if_the_driver_hung() -> None:
 def test_another_version_and_a_driver_that_cannot_start_kill_nothing() -> None:
     assert not tried(chain(ADD, MUL), version="other").kills
     assert not tried(chain(ADD, MUL), driver="nothing").kills
+
+
+#: Dies if it has the installation's secret.
+_SPY = """
+import os
+from neurald.hal.cache.secret import installation_secret, secret_path
+from support.devices.poisonous import create as create_other
+
+def create():
+    if installation_secret() == secret_path().read_bytes():
+        os.abort()
+    return create_other()
+"""
+
+
+def test_a_driver_of_the_current_folder_is_tried_and_has_a_secret_of_its_own(tmp_path: Path) -> None:
+    Path(tmp_path, "spy.py").write_text(_SPY)
+    report = tried(
+        chain(ADD, ADD), tmp_path, {SECRET_VARIABLE: str(tmp_path / "secret")}, driver="spy:create"
+    )
+    assert report == TrialReport(trials=2, is_complete=True)
