@@ -58,22 +58,25 @@ class StandbySocket:
         self._received = received
         self._second_name = path.with_name(f".{path.name}.listening")
         self._server: asyncio.Server | None = None
-        #: Of its own socket, while it listens.
+        #: The file of its own socket, while it listens.
         self._file: OwnFile | None = None
         #: How often it was closed.
         self._closings = 0
         self._opening = asyncio.Lock()
         self._limit = ConversationLimit(total=_MAX_CLIENTS, of_user=_MAX_USER_CLIENTS)
 
-    async def open(self) -> None:
+    async def open(self) -> bool:
         """Listens, in the place of whatever is at the path, unless it is closed meanwhile.
+
+        Returns:
+            Whether it listens now.
 
         Raises:
             OSError: the socket cannot be created.
         """
         async with self._opening:
             if self._server is not None:
-                return
+                return True
             closings = self._closings
             staging = self._path.with_name(f".{os.getpid()}-{self._path.stem}")
             listener = bind_private(staging) if self._received is None else self._received.dup()
@@ -85,7 +88,7 @@ class StandbySocket:
                     # A process listens at the path by now.
                     server.close()
                     staging.unlink(missing_ok=True)
-                    return
+                    return False
                 self._server = server
                 if self._received is not None:
                     self._name_received(staging)
@@ -100,6 +103,7 @@ class StandbySocket:
                 raise
             # Two names of one file are not replaced by each other.
             staging.unlink(missing_ok=True)
+            return True
 
     def _name_received(self, staging: Path) -> None:
         """Gives the file of the supervisor's socket its second name and, beside the path, another."""

@@ -106,7 +106,7 @@ class SupervisedDriver:
         self._metrics: DriverMetrics | None = None
         self._end_reason = ""
         self._restart = AwaitedRestart(name)
-        #: Whether the process that starts just now has settings or a version of before.
+        #: Whether a restart was asked for while a process was starting, which is replaced then.
         self._is_outdated = False
         #: Why the successor is ended.
         self._next_reason = ""
@@ -194,7 +194,7 @@ class SupervisedDriver:
         """Replaces its process by a new one without a gap, and forgets its deaths.
 
         The process that runs stays until the new one is ready, and for good if that does not
-        become ready. A process that starts just now is replaced once it is ready. A driver that does
+        become ready. A process that is starting is replaced once it is ready. A driver that does
         not run only leaves quarantine or its pause.
 
         Args:
@@ -447,6 +447,8 @@ class SupervisedDriver:
     async def _retire(self, reason: str, *, is_needed: bool = False) -> None:
         """Listens in place of its process, which then ends when it has drained.
 
+        If a successor becomes ready meanwhile, that serves, and the process drains anyway.
+
         Args:
             reason: why.
             is_needed: whether clients may come back soon, so that the spare process stays for them.
@@ -455,8 +457,8 @@ class SupervisedDriver:
             return
         if self._is_closing:
             await self._stand_in()
-        else:
-            await self._standby.open()
+        elif not await self._standby.open():
+            return  # a new process has become ready meanwhile
         self._timers.cancel("watchdog")
         if is_needed:
             self._timers.arm("spare", _SPARE_KEPT_S, self._drop_spare)

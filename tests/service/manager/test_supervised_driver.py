@@ -177,6 +177,23 @@ def test_one_that_ends_while_it_is_retired_leaves_nothing_behind(
     with_driver(folder, test)
 
 
+def test_one_that_is_replaced_while_it_is_retired_serves_on(folder: Path) -> None:
+    async def test(driver: SupervisedDriver, process: Any) -> None:
+        successor: Any = _Process(1002)
+        driver._next = successor
+        retiring = asyncio.ensure_future(driver._retire("it had no clients"))
+        await asyncio.sleep(0)
+        driver._became_ready(successor)
+        await retiring
+        assert (process.deeds, successor.deeds) == (["stop"], [])
+        assert driver.status().process == 1002
+        assert await driver._activate() == READY
+        driver._timers.cancel_all()
+        os.close(successor.breadcrumbs)
+
+    with_driver(folder, test)
+
+
 @pytest.mark.parametrize("becomes_ready", [True, False])
 def test_why_a_new_process_was_given_up_is_not_said_of_later_ones(
     folder: Path, *, becomes_ready: bool
