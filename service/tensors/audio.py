@@ -18,8 +18,9 @@ DEFAULT_RATE: Final = 16_000
 _MAX_RATE: Final = 768_000
 #: Most bytes of one sample.
 _MAX_WIDTH: Final = 4
-#: Most bytes of samples that are read.
-_MAX_BYTES: Final = 1 << 28
+#: Most samples of all channels together, and most samples at the model's rate. Each takes 20 bytes or
+#: more while it is converted.
+_MAX_SAMPLES: Final = 1 << 26
 _TYPES: Final = (
     OperandType.TENSOR_FLOAT32,
     OperandType.TENSOR_FLOAT16,
@@ -95,11 +96,15 @@ def read_audio(path: Path, rate: int) -> Array:
                     raise BadData(f"{path} has {found} samples per second; 1 to {_MAX_RATE} are expected")
                 if width > _MAX_WIDTH:
                     raise BadData(f"{path} has samples of {width} bytes; 1 to {_MAX_WIDTH} are expected")
-                content = sound.readframes(_MAX_BYTES // (channels * width) + 1)
+                longest = min(_MAX_SAMPLES // channels, _MAX_SAMPLES * found // rate)
+                content = sound.readframes(longest + 1)
         except (wave.Error, EOFError, RuntimeError) as error:
             raise BadData(f"{path} is not a WAV file with PCM samples: {error or 'it is cut off'}") from None
-    if len(content) > _MAX_BYTES:
-        raise BadData(f"{path} has more than {_MAX_BYTES} bytes of samples")
+    if len(content) > longest * channels * width:
+        raise BadData(
+            f"{path} takes more than {longest / found:g} s; this is the limit for {channels} channels, with "
+            f"{found} samples per second that become {rate}"
+        )
     content = content[: len(content) // (channels * width) * channels * width]
     if not content:
         raise BadData(f"{path} has no samples")

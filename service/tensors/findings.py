@@ -116,24 +116,32 @@ def find_segments(
 def find_transcript(outputs: Sequence[Array], labels: Sequence[str] | None) -> str | None:
     """Returns the text that a model of speech recognised, for which the labels are its characters.
 
-    Its only output has scores of characters for each moment, of shape [1, moments, characters]. The
-    most probable ones are taken, repeated ones once, and blanks are left out. The blank is the class
-    with the label `<blank>`, `<pad>` or `_`; without one it is the class after the last label, or
-    the last class.
+    Its only output has scores of characters for each of several moments, of shape
+    [1, moments, characters]. The most probable ones are taken, repeated ones once, and blanks are
+    left out. The blank is the class with the label `<blank>`, `<pad>` or `_`; without one it is the
+    class after the last label, or the last class.
 
     Returns:
-        The text; None for other models, and without labels for all characters.
+        The text; None for other models, without labels for all characters, and for labels that are
+        names of classes.
     """
     if len(outputs) != 1 or outputs[0].ndim != 3 or outputs[0].dtype.kind in "Oc" or labels is None:
         return None
     batch, moments, classes = outputs[0].shape
-    if batch != 1 or not moments or len(labels) not in (classes, classes - 1):
+    if batch != 1 or moments < 2 or len(labels) not in (classes, classes - 1) or not _are_characters(labels):
         return None
     blank = next((place for place, label in enumerate(labels) if label in _BLANKS), classes - 1)
     best = outputs[0][0].argmax(-1)
     changes = np.flatnonzero(np.diff(best, prepend=-1))
     text = "".join(_text(labels[each]) for each in best[changes].tolist() if each != blank)
     return " ".join(text.split())
+
+
+def _are_characters(labels: Sequence[str]) -> bool:
+    """Returns whether labels are characters, or parts of words that a blank or a space is among."""
+    return any(label in _BLANKS or "▁" in label for label in labels) or all(
+        len(label) <= 1 or label in _SPACES for label in labels
+    )
 
 
 def _text(label: str) -> str:

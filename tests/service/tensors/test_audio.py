@@ -79,6 +79,15 @@ def test_inputs_of_models(tmp_path: Path) -> None:
         audio_input(taking(kind, (40,), (40,)), path)
 
 
+def test_sounds_that_would_take_too_much_memory_are_refused(tmp_path: Path) -> None:
+    slow = sound(tmp_path / "a.wav", np.zeros(4_195), rate=1)
+    with pytest.raises(
+        nd.BadData, match="more than 4194 s; this is the limit for 1 channels, with 1 samples"
+    ):
+        read_audio(slow, 16_000)
+    assert len(read_audio(slow, 1_000)) == 4_195_000
+
+
 def test_damaged_files(tmp_path: Path) -> None:
     content = bytearray(sound(tmp_path / "a.wav", np.zeros(50)).read_bytes())
     path = tmp_path / "b.wav"

@@ -157,4 +157,7 @@ def test_transcripts() -> None:
     for other in (None, letters[:2], letters * 2):
         assert find_transcript(outputs, other) is None
     assert find_transcript([outputs[0][0]], letters) is None
+    # These are scores of classes.
+    assert find_transcript([outputs[0][:, :1]], letters) is None
+    assert find_transcript(outputs, ["cat", "dog", "bird", "fish", "a"]) is None
     assert finding_table({"transcript": "aab c"}) == (["transcript"], [["aab c"]])
