@@ -68,19 +68,21 @@ class Sandbox:
         return "partial" if self.missing else "full"
 
     def close(self) -> None:
-        """Forbids connections. Call this before code of the driver runs, and before clients are served.
+        """Forbids connections, unless they are forbidden already.
+
+        Call this before code of the driver runs, and before clients are served.
 
         Raises:
             BadState: the kernel refuses.
         """
         if self.is_closed:
             return
-        self.is_closed = True
         if _SECCOMP in self.parts:
             try:
                 seccomp.forbid_connecting()
             except OSError as error:
                 raise BadState(_REFUSED.format(error)) from None
+        self.is_closed = True
         logger.info("sandbox %s: %s", self.mode, ", ".join(self.parts) or "nothing is restricted")
 
     def remove_temporary_files(self) -> None:
