@@ -43,8 +43,8 @@ def top(
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="Also show the models and queues of the execution service whose live page, that of "
-            "`neurald serve --web`, is at this address. Its drivers are shown, then.",
+            help="Also show the models and queues of the execution service whose live page, which "
+            "`neurald serve --web` serves, is at this address. The drivers are those of its host.",
         ),
     ] = None,
     auth_token_file: Annotated[

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from neurald.hal.errors import BadData, UnavailableDevice
+from neurald.hal.process.address import Address
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.manager.snapshot import DriverSnapshot
 
@@ -64,14 +65,24 @@ def read_page_state(address: str, token: str = "") -> PageState:
 
     Args:
         address: host and port of `neurald serve --web`.
-        token: of the service, if it wants one.
+        token: of the service, if it wants one. It is sent without encryption, so only within this
+            host.
 
     Raises:
-        BadData: the answer is not that of a live page.
+        BadData: the address is not valid, the token would be sent to another host, or the answer is
+            not that of a live page.
         UnavailableDevice: nobody answers there, or the token is not accepted.
     """
+    place = Address.parse(address)
+    if place.path is not None:
+        raise BadData(f"{address} is a UNIX socket; the host:port of a live page is expected")
+    if token and not place.is_loopback:
+        raise BadData(
+            f"the token would be sent to {address} without encryption; forward a port of this host to the page "
+            "with `ssh -L`, and name that"
+        )
     try:
-        connection = http.client.HTTPConnection(address, timeout=_TIMEOUT_S)
+        connection = http.client.HTTPConnection(place.host, place.port, timeout=_TIMEOUT_S)
         try:
             connection.request("GET", "/state", headers={"Authorization": f"Bearer {token}"} if token else {})
             answer = connection.getresponse()

@@ -78,6 +78,16 @@ def test_top_shows_models_and_queues(service: Serving) -> None:
     assert document["models"][0]["requests"] > 0
     assert "no live page is at" in error_of("top", "--web", service.http)
     assert "no live page answers at" in error_of("top", "--web", "127.0.0.1:1")
+    for wrong in ("8080", "unix:///a.sock", "http://127.0.0.1:8080"):
+        assert "host:port" in error_of("top", "--web", wrong)
+
+
+def test_top_sends_the_token_to_no_other_host(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    said = error_of("top", "--web", "192.0.2.1:8080", "--auth-token-file", token)
+    assert "without encryption" in said
 
 
 def test_the_state_has_models_with_latencies_and_queues(service: Serving) -> None:
