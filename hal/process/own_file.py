@@ -8,8 +8,9 @@ from pathlib import Path
 class OwnFile:
     """A file that this process has made.
 
-    It stays open, since the number of a file that is gone is given to the next one: a socket that
-    another process has bound at the same path could not be told from the own one.
+    It stays open, since the system gives the number of a file that is gone to the next one: a
+    socket that another process has bound at the same path could not be told from that of this
+    process.
 
     Attributes:
         path: where it is, unless another one has replaced it.

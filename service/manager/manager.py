@@ -117,7 +117,7 @@ class Manager:
         self._service = service
         self._exit_when_idle_s = exit_when_idle_s
         self._busy_s = 0.0
-        #: Of the file of its socket.
+        #: The file of its socket, once it listens.
         self._control: OwnFile | None = None
         self._configuration = configuration
         self._reload = reload
@@ -384,7 +384,7 @@ class Manager:
             connection = writer.get_extra_info("socket")
             async with asyncio.timeout(_REQUEST_S):
                 line = await reader.readline()
-            async for answer in self._answers(line, may_control=may_control(connection)):
+            async for answer in self._answers(line, reader, may_control=may_control(connection)):
                 writer.write(msgspec.json.encode(answer) + b"\n")
                 async with asyncio.timeout(_REQUEST_S):
                     await writer.drain()
@@ -397,7 +397,10 @@ class Manager:
         except BadState as error:
             return Forgiven(refusal=str(error))
 
-    async def _answers(self, line: bytes, *, may_control: bool) -> AsyncIterator[msgspec.Struct]:
+    async def _answers(
+        self, line: bytes, reader: asyncio.StreamReader, *, may_control: bool
+    ) -> AsyncIterator[msgspec.Struct]:
+        """Yields the replies to a request; the end of what its client sends tells that it has left."""
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
         except DECODE_ERRORS as error:
@@ -421,7 +424,12 @@ class Manager:
             if not outcome.done():
                 within_s = driver.restart_s
                 yield Done(within_s=within_s)
-                await asyncio.wait((outcome,), timeout=within_s)
+                # Others need the place of a client that has left.
+                left = asyncio.ensure_future(_ended(reader))
+                await asyncio.wait((outcome, left), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+                left.cancel()
+                if left.done() and not outcome.done():
+                    return
             yield (
                 outcome.result()
                 if outcome.done()
@@ -429,6 +437,12 @@ class Manager:
                     f"{driver.name}: its new process has neither become ready nor ended; `neurald status` shows its state"
                 )
             )
+
+
+async def _ended(reader: asyncio.StreamReader) -> None:
+    """Waits until a client sends nothing more, or something that nobody expects."""
+    with contextlib.suppress(OSError):
+        await reader.read(1)
 
 
 def _for_clients(status: ManagerStatus) -> ManagerStatus:

@@ -143,7 +143,7 @@ class DeviceServer:
         self._is_open_to_all = insecure
         shares_port = takes_over and tls is not None
         self._staging = _staging_address(address) if takes_over and not shares_port else address
-        #: The numbers of the sockets' files, by path. Another process may replace the files.
+        #: The files of the sockets and of the token, which another process may replace.
         self._own_files: list[OwnFile] = []
         self._token: bytes | None = None
         self._gate = AccessInterceptor(self.handler.sessions)

@@ -333,6 +333,14 @@ def test_a_new_process_that_hangs_is_given_up_soon(managed: Managed) -> None:
     assert managed.status().reason == (
         "a new process ended before it was ready (it was not ready within 0.5 s)"
     )
+    # Clients that do not wait for it take no room of others.
+    for _ in range(20):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(30)
+            client.connect(str(managed.directory / "manager.sock"))
+            client.sendall(b'{"type": "restart", "driver": "adder"}\n')
+            assert b"within_s" in client.recv(4096)
+    assert managed.status().state is DriverState.READY
     assert add(device, 1) == 2
 
 
