@@ -151,6 +151,10 @@ class RecordFile(Generic[_Entry]):
                 entry.check()
         except FileNotFoundError:
             return ()
+        except PermissionError as error:
+            # A process in a sandbox may read the file that was there, and none that replaces it.
+            logger.warning("what has changed in %s is not known: %s", self._path, error)
+            return self._entries
         except (OSError, BadData, *DECODE_ERRORS) as error:
             logger.warning("%s: %s: %s", self._loss, self._path, error)
             return ()

@@ -1,3 +1,4 @@
+import errno
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,21 @@ def test_damaged_files_count_as_empty(records: WrongResults, tmp_path: Path) -> 
         assert WrongResults(path).entries() == ()
     records.add("gpu", "1", PATTERN, "d", "n")
     assert len(WrongResults(path).entries()) == 1
+
+
+def test_a_file_that_may_not_be_read_any_more_changes_nothing(
+    records: WrongResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a sandbox, this happens when another process has replaced it."""
+    entry = records.add("gpu", "1", PATTERN, "d", "n")
+    assert records.entries() == (entry,)
+    WrongResults(tmp_path / "state" / "wrong_results.json").add("npu", "1", PATTERN, "d", "n")
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("neurald.hal.crashes.record_file.os.open", refuse)
+    assert records.entries() == (entry,)
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
