@@ -327,7 +327,7 @@ class _Trials:
 
 def run(job: TrialJob) -> TrialReport:
     """Searches for the operations that kill."""
-    # It runs code of the driver, which must not find the installation's secret in its memory either.
+    # Code of the driver runs here, too, which must not find the installation's secret in memory.
     keep_derived_secret(job.driver)
     sandbox = enter(
         job.sandbox,

@@ -1,8 +1,8 @@
 """The conversation of operators' commands with the service manager.
 
 The manager listens at `manager.sock` beside its drivers' sockets. A client sends one request as a
-line of JSON, gets its reply in the same form, and the connection ends. Only the request for a restart
-may have two replies.
+line of JSON, gets its reply in the same form, and the connection ends. Only the request for a
+restart may have two replies.
 """
 
 import contextlib
@@ -38,7 +38,8 @@ class StatusRequest(msgspec.Struct, frozen=True, tag="status"):
 class RestartRequest(msgspec.Struct, frozen=True, tag="restart"):
     """Asks for the restart of a driver.
 
-    The reply is a `Done`. If it has a `within_s`, another `Done` follows when the restart has ended.
+    The reply is a `Done`. If its `within_s` is not 0, another `Done` follows when the restart has
+    ended.
     """
 
     driver: str

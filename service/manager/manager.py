@@ -400,7 +400,7 @@ class Manager:
     async def _answers(
         self, line: bytes, reader: asyncio.StreamReader, *, may_control: bool
     ) -> AsyncIterator[msgspec.Struct]:
-        """Yields the replies to a request; the end of what its client sends tells that it has left."""
+        """Yields the replies to a request, until its client closes the connection."""
         try:
             request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
         except DECODE_ERRORS as error:

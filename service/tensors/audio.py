@@ -18,8 +18,8 @@ DEFAULT_RATE: Final = 16_000
 _MAX_RATE: Final = 768_000
 #: Most bytes of one sample.
 _MAX_WIDTH: Final = 4
-#: Most samples of all channels together, and most samples at the model's rate. Each takes 20 bytes or
-#: more while it is converted.
+#: Most samples of all channels together, and most samples at the model's rate. Each takes 20 bytes
+#: or more while it is converted.
 _MAX_SAMPLES: Final = 1 << 26
 _TYPES: Final = (
     OperandType.TENSOR_FLOAT32,
@@ -33,8 +33,8 @@ _TYPES: Final = (
 def audio_input(model: Model, path: Path, rate: int = DEFAULT_RATE) -> tuple[Array, str]:
     """Reads a sound as the only input of a model, which takes a waveform.
 
-    Channels are mixed, and the samples are brought to the model's rate. A sound that is too short is
-    followed by silence. Real inputs get samples from -1 to 1, quantised ones the same, quantised.
+    Channels are mixed, and the samples are brought to the model's rate. A sound that is too short
+    is followed by silence. Real inputs get samples from -1 to 1, quantised ones the same, quantised.
 
     Args:
         model: whose input has one dimension of several samples; others have the length 1 or are

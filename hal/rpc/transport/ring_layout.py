@@ -14,7 +14,8 @@ CANCELLED: Final = 33
 PACKETS: Final = 34
 #: Index of the word with the number of the call whose stamps the client wants; 0 for none.
 WANTED_STAMPS: Final = 512
-#: Offset of the stamps that the daemon leaves, in bytes: see `neurald.hal.rpc.transport.ring_end.Stamps`.
+#: Offset of the stamps that the daemon leaves, in bytes: see
+#: `neurald.hal.rpc.transport.ring_end.Stamps`.
 STAMPS_OFFSET: Final = 2112
 #: Offset of an entry from its number, in bytes.
 ENTRY_OFFSET: Final = 8

@@ -138,7 +138,7 @@ class ModelInterface:
         return InferenceJob(inputs=inputs, rows=rows, wanted=chosen, finish=finish, end=end)
 
     def raw_request(self, content: memoryview) -> InferenceRequest:
-        """Returns the request that the bytes of the only input are, as HTTP's raw binary requests have it.
+        """Returns the request whose only input has these bytes, as in HTTP's raw binary requests.
 
         Raises:
             ServiceError: the model has other inputs, or the shape does not follow from the bytes.

@@ -76,7 +76,8 @@ _GROUPS: Final = {
     "LogSettings": "logging",
 }
 
-#: Calls that the thread answers that has received them: waking the loop's takes longer than they do.
+#: Calls that are answered in the thread that has received them, since they take less time than
+#: waking the thread of the loop does.
 _AT_ONCE: Final = ("ServerLive", "ServerReady", "ModelReady")
 
 Call = Callable[[Any], Any]
