@@ -106,6 +106,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
         large: fingerprints of the data that have files of their own.
         states: attested states of these files; None for one that has none.
         origin: of the artifact.
+        owner: whose secret authenticates it, see `neurald.hal.cache.secret.secret_owner`.
     """
 
     format: int
@@ -118,6 +119,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     large: tuple[Fingerprint, ...]
     states: tuple[FileState | None, ...]
     origin: Origin
+    owner: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -142,7 +144,7 @@ def _names(sizes: Iterable[int]) -> list[str]:
 
 
 def write_entry(
-    directory: int, secret: bytes, parts: KeyParts, artifact: Artifact, origin: Origin
+    directory: int, secret: bytes, parts: KeyParts, artifact: Artifact, origin: Origin, owner: str = ""
 ) -> Manifest:
     """Writes the files of a new entry.
 
@@ -152,6 +154,7 @@ def write_entry(
         parts: the parts of its key.
         artifact: the artifact to store.
         origin: its origin.
+        owner: of the secret.
 
     Raises:
         BadData: the artifact's seal or the manifest is too large for an entry.
@@ -182,6 +185,7 @@ def write_entry(
         large=tuple(large),
         states=tuple(map(states.get, _names(sizes))),
         origin=origin,
+        owner=owner,
     )
     encoded = msgspec.msgpack.encode(manifest)
     if len(encoded) > _MAX_MANIFEST_BYTES:
@@ -210,12 +214,39 @@ def read_manifest(path: str, secret: bytes, key: str) -> Manifest:
         BadData: it is damaged, or of another installation, version or key.
         OutOfMemory, OSError: it cannot be read.
     """
+    return _manifest(_beginning(path), secret, key)[0]
+
+
+def claimed_owner(path: str) -> str:
+    """Returns the owner that an entry names, before its manifest is verified.
+
+    Raises:
+        BadData: it is damaged.
+        OutOfMemory, OSError: it cannot be read.
+    """
+    head = _beginning(path)
+    if len(head) < _START.size:
+        raise BadData(_DAMAGED)
+    _, size = _START.unpack_from(head)
+    try:
+        return msgspec.msgpack.decode(head[_START.size : _START.size + size], type=_Owned).owner
+    except DECODE_ERRORS:
+        raise BadData(_DAMAGED) from None
+
+
+class _Owned(Struct, frozen=True):
+    """What is read of a manifest that is not verified."""
+
+    owner: str = ""
+
+
+def _beginning(path: str) -> memoryview:
+    """Returns the beginning of the head of an entry, which has its manifest."""
     descriptor, status = open_file(None, f"{path}/{HEAD}")
     try:
-        head = read_whole(descriptor, min(status.st_size, _MANIFEST_END)).view()
+        return read_whole(descriptor, min(status.st_size, _MANIFEST_END)).view()
     finally:
         os.close(descriptor)
-    return _manifest(head, secret, key)[0]
 
 
 def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]:

@@ -21,8 +21,9 @@ MAC_BYTES = 32
 _MAX_REASON_BYTES = 2000
 
 #: The secret that this process has in place of the installation's, or the reason why there is none;
-#: None for the installation's.
+#: None for the installation's. Its owner.
 _derived: bytes | BadState | None = None
+_owner = ""
 
 
 def secret_path() -> Path:
@@ -72,6 +73,16 @@ def installation_secret() -> bytes:
     )
 
 
+def secret_owner() -> str:
+    """Returns whose secret `installation_secret` returns; empty for the installation's own."""
+    return _owner
+
+
+def derived_secret(secret: bytes, owner: str) -> bytes:
+    """Returns the secret of an owner, such as a driver, which is derived from the installation's."""
+    return authentication_code(secret, b"secret of", owner.encode())
+
+
 def authentication_code(secret: bytes, purpose: bytes, content: bytes) -> bytes:
     """Returns the authentication code of `content`, which depends on the secret and the purpose."""
     return mac_of(secret, b"neurald " + purpose + b"\0" + content)
@@ -89,7 +100,7 @@ def keep_derived_secret(owner: str) -> None:
     Raises:
         OSError: no child can be started.
     """
-    global _derived
+    global _derived, _owner
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -103,6 +114,7 @@ def keep_derived_secret(owner: str) -> None:
     # A process that was started with SIGCHLD ignored cannot wait for a child that has ended.
     with contextlib.suppress(ChildProcessError):
         os.waitpid(child, 0)
+    _owner = owner
     is_there = len(secret) == MAC_BYTES and not reason
     _derived = secret if is_there else BadState(reason or "the installation's secret could not be read")
 
@@ -110,7 +122,7 @@ def keep_derived_secret(owner: str) -> None:
 def _write_derived(owner: str, descriptor: int) -> None:
     """Writes the derived secret, or as many other bytes and the reason why there is none."""
     try:
-        said = authentication_code(installation_secret(), b"secret of", owner.encode())
+        said = derived_secret(installation_secret(), owner)
     except BadState as error:
         said = bytes(MAC_BYTES) + str(error).encode()
     os.write(descriptor, said)

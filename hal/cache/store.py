@@ -30,12 +30,13 @@ from neurald.hal.cache.directory import CacheDirectory
 from neurald.hal.cache.entry import (
     Manifest,
     Origin,
+    claimed_owner,
     read_entry,
     read_manifest,
     write_entry,
 )
 from neurald.hal.cache.key import KeyParts
-from neurald.hal.cache.secret import installation_secret
+from neurald.hal.cache.secret import derived_secret, installation_secret, secret_owner
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
 from neurald.hal.process.file_lock import ProcessLock
@@ -65,12 +66,14 @@ class CacheLocation(Struct, frozen=True, array_like=True):
     Attributes:
         path: absolute, of the directory.
         limit_bytes: see `Cache`.
-        secret: of the installation.
+        secret: of the installation, or of a driver.
+        owner: see `Cache`.
     """
 
     path: str
     limit_bytes: int
     secret: bytes
+    owner: str = ""
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -131,7 +134,8 @@ class Cache:
     Args:
         path: of the directory, which is created on first store.
         limit_bytes: maximum size; None for that of the environment.
-        secret: of the installation; None for the one that the environment names.
+        secret: of the installation; None for the one that this process has.
+        owner: of a secret that is given, see `neurald.hal.cache.secret.secret_owner`.
 
     Attributes:
         constants: digests of models' constants that are known from earlier.
@@ -141,21 +145,24 @@ class Cache:
             secret.
     """
 
-    def __init__(self, path: Path, limit_bytes: int | None = None, secret: bytes | None = None) -> None:
+    def __init__(
+        self, path: Path, limit_bytes: int | None = None, secret: bytes | None = None, owner: str = ""
+    ) -> None:
         self.limit_bytes = max_bytes_from_environment() if limit_bytes is None else limit_bytes
         self._secret = installation_secret() if secret is None else secret
+        self._owner = secret_owner() if secret is None else owner
         self._directory = CacheDirectory(path)
         self.constants = ConstantDigests(self._directory, self._secret)
 
     @classmethod
     def at(cls, location: CacheLocation) -> Self:
         """Opens the cache of another process."""
-        return cls(Path(location.path), location.limit_bytes, location.secret)
+        return cls(Path(location.path), location.limit_bytes, location.secret, location.owner)
 
     @property
     def location(self) -> CacheLocation:
         """With what another process opens this cache."""
-        return CacheLocation(str(self.path.absolute()), self.limit_bytes, self._secret)
+        return CacheLocation(str(self.path.absolute()), self.limit_bytes, self._secret, self._owner)
 
     @property
     def path(self) -> Path:
@@ -247,7 +254,7 @@ class Cache:
             self._directory.sweep()
             self._directory.shrink(self.limit_bytes - size, keep=name)
             with self._directory.draft(name) as entry:
-                write_entry(entry, self._secret, parts, artifact, origin)
+                write_entry(entry, self._secret, parts, artifact, origin, self._owner)
             self._directory.shrink(self.limit_bytes, keep=name)
         except OSError as error:
             raise OpFailed(f"the cache {self.path} cannot be written: {error.strerror or error}") from None
@@ -277,9 +284,9 @@ class Cache:
         size, last_use = self._directory.size_bytes(name), self._directory.last_use_s(name)
         try:
             path = self._directory.entry(name)
-            manifest = read_manifest(path, self._secret, name)
+            manifest, secret = self._authenticated(path, name)
             if is_thorough:
-                read_entry(path, self._secret, name, is_thorough=True)
+                read_entry(path, secret, name, is_thorough=True)
         except OSError as error:
             if not self._directory.exists(name):
                 return None
@@ -287,6 +294,22 @@ class Cache:
         except Error as error:
             damage = str(error)
         return EntryStatus(key=name, size_bytes=size, last_use_s=last_use, manifest=manifest, damage=damage)
+
+    def _authenticated(self, path: str, name: str) -> tuple[Manifest, bytes]:
+        """Returns the manifest of an entry, also of one of a driver, and the secret that it is verified with.
+
+        Raises:
+            BadData, OutOfMemory, OSError: see `read_manifest`.
+        """
+        try:
+            return read_manifest(path, self._secret, name), self._secret
+        except BadData:
+            owner = claimed_owner(path)
+            # A secret that is derived itself leads to no other one.
+            if not owner or self._owner:
+                raise
+            secret = derived_secret(self._secret, owner)
+            return read_manifest(path, secret, name), secret
 
     def prune(self, *, limit_bytes: int | None = None, unused_s: float | None = None) -> list[str]:
         """Removes abandoned drafts and surplus or old entries; returns the keys of the entries.

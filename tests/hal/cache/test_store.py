@@ -12,7 +12,7 @@ from support.devices.cached import NEEDED, ORIGIN, artifact, contents, entry_par
 
 from neurald.hal.cache.entry import FORMAT, HEAD, write_entry
 from neurald.hal.cache.file import open_directory
-from neurald.hal.cache.secret import SECRET_VARIABLE, installation_secret
+from neurald.hal.cache.secret import SECRET_VARIABLE, derived_secret, installation_secret
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache, Loaded, Miss, default_directory
 from neurald.hal.device import CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, OpFailed
@@ -376,3 +376,25 @@ def test_an_entry_of_other_hands_is_none(directory: Path) -> None:
     write_entry(descriptor, installation_secret(), entry_parts(graphs="33"), artifact(), ORIGIN)
     os.close(descriptor)
     assert load(directory) == Miss(reason="the entry cannot be used: it is the entry of another key")
+
+
+def test_an_entry_of_a_driver_is_sound_and_used_by_that_driver_only(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = derived_secret(installation_secret(), "gpu")
+    with monkeypatch.context() as driver:
+        driver.setattr("neurald.hal.cache.secret._derived", secret)
+        driver.setattr("neurald.hal.cache.secret._owner", "gpu")
+        stored(directory, PARTS)
+        # Processes that compile for it open the cache so.
+        Cache.at(Cache(directory).location).store(entry_parts(graphs="22"), artifact(), ORIGIN)
+        assert contents(load(directory)) == CONTENTS
+        driver.setattr("neurald.hal.cache.secret._owner", "camera")
+        stored(directory, entry_parts(graphs="33"))
+        driver.setattr("neurald.hal.cache.secret._owner", "")
+        stored(directory, entry_parts(graphs="44"))
+    assert isinstance(load(directory), Miss)
+    for found in (Cache(directory).verify(), Cache(directory).entries()):
+        sound = [each.manifest.owner for each in found if each.manifest is not None and not each.damage]
+        assert sound == ["gpu", "gpu"]
+        assert len(found) == 4, "a driver forges no entry of others"
