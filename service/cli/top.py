@@ -59,12 +59,14 @@ def top(
     import msgspec
 
     from neurald.service.console.keys import pressed, single_keys
-    from neurald.service.console.output import live_tables, write_json, write_line, write_table
+    from neurald.service.console.output import live_tables, note, write_json, write_line, write_table
 
     if auth_token_file is not None and web is None:
         raise typer.BadParameter("--auth-token-file needs --web")
     measure = _of_manager(system=system) if web is None else _of_page(web, auth_token_file)
     found = measure()
+    if found.drivers_problem and not json:
+        note(f"no drivers are shown: {found.drivers_problem}")
     if not sys.stdout.isatty() or json:
         for number in range(count or 1):
             if number or count is not None:

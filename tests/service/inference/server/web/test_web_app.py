@@ -20,6 +20,7 @@ from support.waiting import wait_until
 from neurald.service.console.process_usage import UsageMeter
 from neurald.service.demo.digits import MODEL
 from neurald.service.manager.snapshot import driver_snapshots
+from neurald.service.telemetry.page_state import PageState
 
 TOKEN = "b7e41d0c"
 
@@ -80,6 +81,15 @@ def test_top_shows_models_and_queues(service: Serving) -> None:
     assert "no live page answers at" in error_of("top", "--web", "127.0.0.1:1")
     for wrong in ("8080", "unix:///a.sock", "http://127.0.0.1:8080"):
         assert "host:port" in error_of("top", "--web", wrong)
+
+
+def test_top_says_why_a_page_has_no_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = PageState(models=(), drivers=(), drivers_problem="no service manager answers")
+    monkeypatch.setattr("neurald.service.telemetry.page_state.read_page_state", lambda *_: state)
+    assert (
+        invoke("top", "--web", "127.0.0.1:1").stderr
+        == "note: no drivers are shown: no service manager answers\n"
+    )
 
 
 def test_top_sends_the_token_to_no_other_host(tmp_path: Path) -> None:
