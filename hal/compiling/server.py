@@ -75,6 +75,8 @@ def main(control_fd: int, driver: str, *, niceness: int, lasts: bool) -> None:
         niceness: see `neurald.hal.compiling.pool.CompilePool`.
         lasts: True if many models will follow, False if the first one is waiting.
     """
+    # A process that ignores it cannot wait for its children, and an application may have done so.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.nice(niceness)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

@@ -275,6 +275,20 @@ def test_the_process_that_forks_is_started_again(
     assert shared_pool.pool.process != before
 
 
+def test_an_application_may_ignore_the_ends_of_its_children(session: Session) -> None:
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits(compile_bytes=128 << 20))
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        compiled(pool, session, doing("echo"))
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    parent = pool.pool.process
+    with pytest.raises(OpFailed, match="SIGSEGV"):
+        compiled(pool, session, doing("crash"))
+    assert pool.pool.process == parent
+    pool.close()
+
+
 def test_nothing_is_left_of_a_pool_that_was_closed(session: Session, start: Start) -> None:
     pool = SessionPool(DRIVER, CompilingDevice(), Limits())
     future = start(pool, session, doing("spin"))
