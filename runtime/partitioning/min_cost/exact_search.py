@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
-from operator import le
+from operator import add, le
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -31,7 +31,8 @@ from msgspec import Struct
 from neurald.runtime.partitioning.min_cost.lower_bounds import LowerBounds, bits
 from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem
 
-#: How many devices of operations are tried before the best choice so far is taken.
+#: How many devices of operations, and moves of values, are tried before the best choice so far is
+#: taken.
 MAX_NODES: Final = 60_000
 #: Choices must be better by more than rounding.
 _TOLERANCE: Final = 1e-12
@@ -127,7 +128,7 @@ class _Search:
         self._written, self._readers = bounds.written, bounds.readers
         self._all = (1 << problem.count) - 1
         self._into: list[list[tuple[int, int, list[float]]]] = [[] for _ in range(problem.count)]
-        self._out: list[list[tuple[list[int], list[float]]]] = [[] for _ in range(problem.count)]
+        self._out: list[list[tuple[Sequence[int], list[float]]]] = [[] for _ in range(problem.count)]
         #: The operations whose devices matter to their readers.
         self._known = 0
         if problem.has_transfers:
@@ -154,11 +155,15 @@ class _Search:
                 if any(value.into):
                     self._into[position].append((number, value.writer, value.into))
                     self._known |= 1 << value.writer if value.writer >= 0 else 0
+            # Values with the same readers are moved together.
+            together: dict[tuple[int, ...], list[float]] = {}
             for number in self._problem.writes[position]:
                 value = self._problem.values[number]
                 # What outputs of the graph cost is a part of the cost of their operation.
                 if any(value.out) and not value.is_output:
-                    self._out[position].append((value.readers, value.out))
+                    costs = together.setdefault(tuple(value.readers), [0.0] * len(value.out))
+                    costs[:] = map(add, costs, value.out)
+            self._out[position] += together.items()
 
     def run(self) -> tuple[Choice, float, bool]:
         first = [n for n, written in enumerate(self._written) if not written]
@@ -235,6 +240,10 @@ class _Search:
             moving = _Step(device, step.start, overhead, step.own, step.operations, step.moved)
             self._move_out(position, number + 1, following, moving)
         if all(allowed & here for allowed in before):
+            # Otherwise nothing would limit a search among many values.
+            self._nodes_left -= 1
+            if self._nodes_left < 0:
+                return
             for reader in readers:
                 self._allowed[reader] = here
             self._move_out(position, number + 1, following, step)
