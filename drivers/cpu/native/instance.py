@@ -93,6 +93,8 @@ class Instance:
             statuses=memory.address + statuses,
         )
         self._records = StepRecords(executable, code, team, places)
+        #: The executable whose sizes all records and ports have; None if `fit` was interrupted.
+        self._fitted: Executable | None = executable
         self._forks = process.forks
         self._has_ports = has_ports
         self._limits = NEVER_CANCELLED.address, 0, LOOP_TIMEOUT_NS
@@ -194,13 +196,18 @@ class Instance:
         """Gives the step other sizes; returns False if its values do not fit into the memory.
 
         Args:
-            executable: the same step for other lengths; without instructions and bands.
+            executable: the same step; for other lengths than now it has neither instructions nor
+                bands.
         """
+        if self._fitted is executable:
+            return True
         if executable.arena_bytes > self._room_bytes or executable.scratch_bytes > self._stride:
             return False
+        self._fitted = None
         self._records.fit(executable)
         if "_ports" in vars(self):
             self._fit_ports()
+        self._fitted = executable
         return True
 
     def _fit_ports(self) -> None:

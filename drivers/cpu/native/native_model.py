@@ -159,9 +159,7 @@ class NativeModel:
             OutOfMemory: there is no memory for a larger arena.
             ResourceExhaustedPersistent, ResourceExhaustedTransient: likewise for the current account.
         """
-        if not isinstance(instance, Instance) or instance.executable is self.executable:
-            return instance
-        if instance.fit(self.executable):
+        if not isinstance(instance, Instance) or instance.fit(self.executable):
             return instance
         self._cancellations.pop(instance, None)
         return self._new_instance()

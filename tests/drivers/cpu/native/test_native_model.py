@@ -19,6 +19,7 @@ from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.instance import Instance
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.step_records import StepRecords
 from neurald.drivers.cpu.target.executable import Executable, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.reference.device import ReferenceDevice
@@ -153,6 +154,28 @@ def test_sizes_run_side_by_side() -> None:
 
     side_by_side([threading.Thread(target=run, args=(length,)) for length in models])
     assert not wrong
+
+
+@sweep("owner,method", [(StepRecords, "_sizes"), (Instance, "_fit_ports")])
+def test_a_change_of_sizes_that_is_interrupted_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, owner: type, method: str
+) -> None:
+    models = in_sizes((250, 7))
+
+    def is_right(length: int) -> bool:
+        values = np.arange(length, dtype=np.int32)
+        return np.array_equal(models[length].run_arrays([values])[0], values + 3)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    assert is_right(250)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, method, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            is_right(7)
+    assert is_right(7)
+    assert is_right(250)
 
 
 def test_executions_wait_for_instances(monkeypatch: pytest.MonkeyPatch) -> None:
