@@ -243,6 +243,11 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             *zip((len(call.locations) for call in template.calls), map(len, self.locations), strict=False),
         ]
         shapes += zip(
+            (len(port.dimensions) for port in (*template.inputs, *template.outputs)),
+            (len(port.dimensions) for port in (*self.inputs, *self.outputs)),
+            strict=False,
+        )
+        shapes += zip(
             (len(each.locations) for each in template.instructions), map(len, self.instructions), strict=False
         )
         if any(one != other for one, other in shapes):
@@ -267,12 +272,15 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         values = [*(place.value for place in places), *(port.value for port in ports if port.value >= 0)]
         if any(not 0 <= value < len(self.values) for value in values):
             raise BadData(f"a location refers to a value beyond the {len(self.values)} of the arena")
-        changing = chain.from_iterable(self.locations)
         if any(
-            place is not None and base != Base.ARENA
-            for place, base in zip(changing, template.calls.bases, strict=True)
+            (place is not None) != (base == Base.ARENA)
+            for place, base in zip(chain.from_iterable(self.locations), template.calls.bases, strict=True)
         ):
-            raise BadData("an argument that changes is not in the arena")
+            raise BadData(
+                "an argument in the arena does not change with lengths, or one changes that is elsewhere"
+            )
+        if template.banded:
+            raise BadData("a step with open dimensions has bands")
         for each in self.symbols:
             for number, dimension in each:
                 if not 0 <= number < len(self.inputs) or dimension < 0:

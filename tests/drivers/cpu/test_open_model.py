@@ -13,6 +13,7 @@ from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.cpu.target.executable import BandedCalls
 from neurald.drivers.cpu.target.open_executable import OpenLocation
 from neurald.drivers.cpu.target.target import host_target
 from neurald.hal.device import Artifact, ExecuteOptions
@@ -515,6 +516,20 @@ def test_inconsistent_executables_are_refused(change: dict[str, Any]) -> None:
     opened.check()
     with pytest.raises(BadData):
         msgspec.structs.replace(opened, **change).check()
+
+
+def test_executables_that_do_not_fit_other_lengths_are_refused() -> None:
+    _, artifact = cached_artifact()
+    opened = read_open_artifact(artifact).opened
+    longer = [msgspec.structs.replace(each, dimensions=(0, *each.dimensions)) for each in opened.outputs]
+    banded = BandedCalls(first=0, calls=2, turn=1, min_threads=1, max_threads=1, streams=(), table=bytes(32))
+    for change, what in (
+        ({"outputs": tuple(longer)}, "do not match"),
+        ({"locations": tuple((None,) * len(each) for each in opened.locations)}, "in the arena"),
+        ({"template": msgspec.structs.replace(opened.template, banded=(banded,))}, "has bands"),
+    ):
+        with pytest.raises(BadData, match=what):
+            msgspec.structs.replace(opened, **change).check()
 
 
 def test_locations_beyond_the_values_are_refused() -> None:
