@@ -70,7 +70,8 @@ class Comparison:
         self.winner: Side | None = None
         self.reason = ""
         self._predicted_cpu_s = predicted_cpu_s
-        self._cold: dict[Side, float] = {}
+        #: What the first runs of each side tell, until its first turn is complete.
+        self._first: dict[Side, float] = {}
         self._side = Side.PLAN
         self._turn: list[float] = []
         self._medians: dict[Side, list[float]] = {Side.PLAN: [], Side.CPU: []}
@@ -80,7 +81,7 @@ class Comparison:
     @property
     def next_side(self) -> Side:
         """The side that runs next."""
-        if self._cold and Side.CPU not in self._cold:
+        if self._first and Side.CPU not in self._first:
             return Side.CPU
         if 0 < len(self._turn) < TURN:
             return self._side
@@ -90,10 +91,12 @@ class Comparison:
         """Adds the time of a run, which may also be of the other side than the next one."""
         if self.winner is not None or seconds <= 0:
             return
-        if side not in self._cold or side.other in self._cold:
+        if side not in self._first or side.other in self._first:
             self._runs[side].append(seconds)
-        self._cold.setdefault(side, seconds)
+        self._first.setdefault(side, seconds)
         if side is not self._side or len(self._turn) == TURN:
+            if len(self._turn) > 1:
+                self._first[self._side] = statistics.median(self._turn[1:])
             self._side, self._turn = side, []
         self._turn.append(seconds)
         if len(self._turn) == TURN:
@@ -110,7 +113,7 @@ class Comparison:
             return statistics.median(medians)
         if side is self._side and len(self._turn) > 1:
             return statistics.median(self._turn[1:])
-        return self._cold.get(side)
+        return self._first.get(side)
 
     def _decide(self) -> None:
         plan_s, cpu_s = self.typical_s(Side.PLAN), self.typical_s(Side.CPU)

@@ -77,6 +77,14 @@ def test_a_run_after_those_of_the_other_side_does_not_count(seed: int) -> None:
     assert comparison.winner is Side.CPU
 
 
+def test_warm_runs_before_the_cpu_device_is_ready_count() -> None:
+    comparison = Comparison()
+    for side, seconds in ((Side.PLAN, 2.0), (Side.PLAN, 0.05), (Side.PLAN, 0.05), (Side.CPU, 0.09)):
+        comparison.add(side, seconds)
+    assert comparison.winner is None
+    assert comparison.typical_s(Side.PLAN) == 0.05
+
+
 def test_without_a_clear_difference_the_plan_stays() -> None:
     wins = [decide(1.0, 1.0, jitter=0.0, seed=seed)[0].winner for seed in range(5)]
     assert wins == [Side.PLAN] * 5
