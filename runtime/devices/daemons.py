@@ -197,15 +197,13 @@ class DaemonConnection:
             BadState: it is connected with another certificate, or without one.
             Error: the daemon refuses a session.
         """
-        device = self._device
-        if device is not None and device.is_alive:
-            if tls is not None and tls != self._tls:
-                raise BadState(
-                    f"the application is connected to {self.address} without the certificate {tls.certificate}; close "
-                    "that device before you connect with this one"
-                )
-            return device
+        alive = self._alive(tls)
+        if alive is not None:
+            return alive
         with self._lock:
+            alive = self._alive(tls)  # Another thread may have connected meanwhile.
+            if alive is not None:
+                return alive
             before = self._token_file, self._tls
             self._token_file = token_file or self._token_file
             self._tls = tls or self._tls
@@ -225,6 +223,22 @@ class DaemonConnection:
             self._pause_s = self._retry_at = 0.0
             self._reported = ""
             return self._device
+
+    def _alive(self, tls: "TlsFiles | None") -> "RemoteDevice | None":
+        """Returns the device if the application is connected.
+
+        Raises:
+            BadState: it is connected with another certificate than `tls`, or without one.
+        """
+        device = self._device
+        if device is None or not device.is_alive:
+            return None
+        if tls is not None and tls != self._tls:
+            raise BadState(
+                f"the application is connected to {self.address} without the certificate {tls.certificate}; close "
+                "that device before you connect with this one"
+            )
+        return device
 
     def _connected(self, deadline_s: float | None) -> "RemoteDevice":
         if not self.starts_manager:

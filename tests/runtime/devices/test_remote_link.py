@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import neurald as nd
 from neurald.hal.process.address import Address
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.tls_files import TlsFiles
+from neurald.runtime.devices.daemons import DaemonConnection
 
 SHAPE = (64, 64)
 CUTS = 100
@@ -72,6 +75,29 @@ def test_a_certificate_that_was_not_checked_is_not_taken_for_valid(host: Host, t
     again = nd.connect(address)
     assert again.name == connected.name
     again.close()
+
+
+def test_of_two_threads_with_other_certificates_one_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, refused = DaemonConnection("127.0.0.1:9"), []
+    device = SimpleNamespace(is_alive=True)
+    monkeypatch.setattr(DaemonConnection, "_connected", lambda *_: device)
+
+    def connect(name: str) -> None:
+        path = Path(name)
+        try:
+            connection.connect(tls=TlsFiles(certificate=path, key=path, authority=path))
+        except nd.BadState:
+            refused.append(name)
+
+    threads = [threading.Thread(target=connect, args=(name,)) for name in ("a", "b")]
+    with connection._lock:
+        for thread in threads:
+            thread.start()
+        # Both have found no connection by then, or the second one finds it a moment later.
+        time.sleep(0.05)
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 1
 
 
 class Application:
