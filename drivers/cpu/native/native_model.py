@@ -417,8 +417,7 @@ class NativeModel:
             keep: owner of this memory.
         """
         executable = self.executable
-        has_strings = any(is_string(port.operand.type) for port in (*executable.inputs, *executable.outputs))
-        if executable.loops or executable.strings or has_strings or self.opened is not None:
+        if executable.loops or executable.strings or self._has_strings() or self.opened is not None:
             return None
         with self._serving:
             if self._served is None:
