@@ -141,7 +141,7 @@ class Compilation:
         return replace(self._report, steps=steps, failures=self.recovery.failures)
 
     def compare_with_cpu(self, preparer: Preparer, key: str) -> None:
-        """Lets runs of the whole model on the CPU device alternate with the first ones of the plan.
+        """Lets the plan and the CPU device, which runs the whole model, take turns at first.
 
         Args:
             preparer: prepares the model for the CPU device.
@@ -292,7 +292,7 @@ class Compilation:
             return self.partitioned.what_if(self.model, self._report.fallback, rules)
         notes = [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
         if self._trial is not None:
-            notes.append("runs of the CPU device alternate with those of the plan, until the faster is known")
+            notes.append("the plan and the CPU device run in turns, until the faster one is known")
         if self._verdict:
             notes.append(self._verdict)
         notes += [*map(str, self.verifications), *self._notes]

@@ -120,7 +120,7 @@ class NativeModel:
         self._instances: LendingPool[Instance | GrowingInstance]
         #: The cancellations of the last executions, by instance.
         self._cancellations: dict[Instance | GrowingInstance, Cancellation | None]
-        #: With which it shares the memory of executions, and which ends them.
+        #: The step with which it shares the memory of executions, and which ends them, if there is one.
         self._origin = None if self._has_strings() else origin
         if self._origin is None:
             self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)

@@ -32,6 +32,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     """A plan of the arena.
 
     Attributes:
+        plan: as the planner gives it.
         sizes: for which each value has memory, in bytes.
         offsets: of each value.
     """
@@ -64,8 +65,8 @@ class SizedExecutables:
         self._unit_costs = np.array([cost_ns / max(1, count) for cost_ns, count in items], np.float64)
         self._extents = np.array(opened.extents, np.intp)
         self._scratch = np.array(opened.scratch_bytes, np.intp)
-        #: The sizes of all values, one value after the other, and where each of them begins. A
-        #: value without any has the number 0.
+        #: The numbers of the sizes of all values, one value after the other, and where each of them
+        #: begins. A value without any, which has no bytes, has -1.
         self._sizes = np.array([size for value in opened.values for size in value.sizes or (-1,)], np.intp)
         counts = (max(1, len(value.sizes)) for value in opened.values)
         self._first_sizes = np.array([*accumulate(counts, initial=0)][:-1], np.intp)
