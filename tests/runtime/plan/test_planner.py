@@ -229,8 +229,8 @@ def test_a_step_that_fell_back_is_explained(available: list[nd.Device]) -> None:
     model = unary_chain(Op.TANH)
     compilation = uncached(model)
     assert compilation.plan.steps[0].device is failing
-    assert compilation.explain().notes == ()
+    assert compilation.explain().moves == ()
     assert_same_as_on_cpu(model, compilation, VALUE)
-    (note,) = compilation.explain().notes
-    assert "failing" in note
-    assert "hot" in note
+    (move,) = map(str, compilation.explain().moves)
+    assert "failing" in move
+    assert "hot" in move
