@@ -330,7 +330,7 @@ class RepeatingBuilder(SubgraphBuilder):
             len(self._variables),
             len(self._bias_scales),
             len(self.importer.referenced),
-            [id(self._operands[index]) for index in inputs if index != OMITTED],
+            [self._operands[index] for index in inputs if index != OMITTED],
         )
 
     def _compared(self, read: Sequence[int], inputs: Sequence[int]) -> tuple[_Value, ...] | None:

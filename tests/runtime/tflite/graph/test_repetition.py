@@ -12,10 +12,19 @@ from support.sweeps import sweep
 from support.tflite.builder import TfliteGraph, TfliteModel
 
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
+from neurald.hal.records import replace
+from neurald.runtime.tflite.conversion import importer
 from neurald.runtime.tflite.conversion.file_conversion import convert
+from neurald.runtime.tflite.file.options import Options
+from neurald.runtime.tflite.file.schema import Operator
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 from neurald.runtime.tflite.graph import repetition
 from neurald.runtime.tflite.graph.repetition import RepeatingBuilder
+from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
+from neurald.runtime.tflite.legalization import LEGALIZATIONS
+from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 
 COUNT = 6
 ALPHAS = 1.53125, 2.53125
@@ -211,6 +220,27 @@ def test_results_that_are_fetched_differ_from_others() -> None:
     graph.inputs, graph.outputs = (0,), (6, last)  # the second layer's, which is recorded
     model, _ = same_models(file.build())
     assert len(model.outputs) == 2
+
+
+def test_rules_that_change_their_inputs_are_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operand that was replaced twice may be at the address of the first one."""
+
+    def rule(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
+        index, result = graph.input(operator), graph.output(operator)
+        for name in "some", "other":
+            graph._operands[index] = replace(graph._operands[index], name=name)
+        graph.emit(OperationType.TANH, (index,), (result,))
+
+    changed = {**LEGALIZATIONS, BuiltinOperator.TANH: Legalization(rule=rule)}
+    monkeypatch.setattr(importer, "LEGALIZATIONS", changed)
+    file = TfliteModel()
+    graph = file.subgraph()
+    graph.inputs = [graph.tensor((2,)) for _ in range(COUNT)]
+    graph.outputs = [graph.tensor((2,)) for _ in range(COUNT)]
+    for given, result in zip(graph.inputs, graph.outputs, strict=True):
+        graph.operator("TANH", (given,), (result,))
+    _, repeated = same_models(file.build())
+    assert not repeated
 
 
 @pytest.mark.skipif(FRESH_MODELS is None, reason=NO_FRESH_MODELS)
