@@ -269,6 +269,9 @@ class Operand(Struct, frozen=True, kw_only=True, array_like=True, eq=False, gc=F
         """Compares everything but the number."""
         return isinstance(other, Operand) and _compared(self) == _compared(other)
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # that of `Struct` compares identities
+
     def __hash__(self) -> int:
         return hash(_compared(self))
 
@@ -319,6 +322,9 @@ class Operation(Struct, frozen=True, kw_only=True, array_like=True, eq=False, gc
         """Compares everything but the number."""
         return isinstance(other, Operation) and _compared(self) == _compared(other)
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # that of `Struct` compares identities
+
     def __hash__(self) -> int:
         return hash(_compared(self))
 
@@ -340,6 +346,9 @@ class Subgraph(Struct, frozen=True, kw_only=True, array_like=True, eq=False, wea
     def __eq__(self, other: object) -> bool:
         """Compares everything but the number."""
         return isinstance(other, Subgraph) and _compared(self) == _compared(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # that of `Struct` compares identities
 
     def __hash__(self) -> int:
         return hash(_compared(self))

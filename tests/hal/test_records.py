@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand, OperandType, Operation
+from neurald.hal.model.types import Operand, OperandType, Operation, Subgraph
 from neurald.hal.records import replace
 
 
@@ -50,3 +50,8 @@ def test_the_number_for_messages_does_not_affect_comparisons() -> None:
     assert replace(operation, number=3) == operation
     assert replace(operation, outputs=(4,)) != operation
     assert operand != operation
+    graph = Subgraph(operands=(operand,), operations=(operation,), inputs=(), outputs=())
+    assert replace(graph, number=3) == graph
+    # Records that are equal must not differ, too.
+    for record in (operand, operation, graph):
+        assert (replace(record, number=3) != record) is False
