@@ -14,11 +14,11 @@ goes on, and its time is the usual one from then on.
 
 import math
 from collections import deque
-from collections.abc import Iterable
 from typing import Final
 
 from neurald.hal.model.types import Model, value_size
 from neurald.runtime.costs.slowness import set_slowness
+from neurald.runtime.execution.medians import low_median, median
 from neurald.runtime.model.branches import is_control_flow
 
 #: The factor by which a device becomes slow: twice, as a logarithm.
@@ -89,7 +89,7 @@ class DriftWatch:
         self._slow_work_s += seconds
         if self.is_slow or self._sum < self._limit or self._slow_work_s < _MIN_WORK_S:
             return False
-        slow_s = _low_median(self._latest)
+        slow_s = low_median(self._latest)
         if slow_s <= _SLOW * self._usual_s:
             return False
         self.is_slow = True
@@ -102,8 +102,8 @@ class DriftWatch:
         self._first.append(logarithm)
         if len(self._first) < _USUAL_RUNS:
             return
-        self._usual = _median(self._first)
-        deviation = _median(abs(each - self._usual) for each in self._first) * 1.48
+        self._usual = median(self._first)
+        deviation = median(abs(each - self._usual) for each in self._first) * 1.48
         self._limit = _SLOW_RUNS * _STEP / 2 * max(1.0, (deviation / _CALM) ** 2)
 
     def is_back(self, seconds: float) -> bool:
@@ -116,8 +116,8 @@ class DriftWatch:
     def stood_in(self, seconds: float) -> bool:
         """Adds a run of the CPU device. True if it is slower than the slow device, which then goes on."""
         self._stand_in.append(seconds)
-        slow_s = _low_median(self._latest) if self._latest else 0.0
-        if len(self._stand_in) < 3 or _low_median(self._stand_in) <= slow_s:
+        slow_s = low_median(self._latest) if self._latest else 0.0
+        if len(self._stand_in) < 3 or low_median(self._stand_in) <= slow_s:
             return False
         self._usual = math.log(max(slow_s, 1e-9))
         self._end()
@@ -138,15 +138,3 @@ def may_be_watched(model: Model) -> bool:
         value_size(graph.operands[n].type, graph.operands[n].dimensions) is not None
         for n in (*graph.inputs, *graph.outputs)
     )
-
-
-def _median(values: Iterable[float]) -> float:
-    # The module `statistics` takes 2 ms to import.
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _low_median(values: Iterable[float]) -> float:
-    ordered = sorted(values)
-    return ordered[(len(ordered) - 1) // 2]

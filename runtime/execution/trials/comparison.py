@@ -12,9 +12,10 @@ after fewer of them, a side that is a fifth slower would win too often.
 """
 
 import math
-import statistics
 from enum import Enum
 from typing import Final
+
+from neurald.runtime.execution.medians import median
 
 #: How many runs of the faster side the runs of the slower side may cost.
 MAX_LOSS: Final = 19.0
@@ -96,7 +97,7 @@ class Comparison:
         self._first.setdefault(side, seconds)
         if side is not self._side or len(self._turn) == TURN:
             if len(self._turn) > 1:
-                self._first[self._side] = statistics.median(self._turn[1:])
+                self._first[self._side] = median(self._turn[1:])
             self._side, self._turn = side, []
         self._turn.append(seconds)
         if len(self._turn) == TURN:
@@ -104,15 +105,15 @@ class Comparison:
             # The plan runs several turns until the CPU device is prepared.
             if len(medians) > len(self._medians[side.other]):
                 medians.pop()
-            medians.append(statistics.median(self._turn[1:]))
+            medians.append(median(self._turn[1:]))
         self._decide()
 
     def typical_s(self, side: Side) -> float | None:
         """Returns the median of the turns of a side, or what its first runs tell; None without any."""
         if medians := self._medians[side]:
-            return statistics.median(medians)
+            return median(medians)
         if side is self._side and len(self._turn) > 1:
-            return statistics.median(self._turn[1:])
+            return median(self._turn[1:])
         return self._first.get(side)
 
     def _decide(self) -> None:
