@@ -235,7 +235,7 @@ def claimed_owner(path: str) -> str:
 
 
 class _Owned(Struct, frozen=True):
-    """What is read of a manifest that is not verified."""
+    """The part of a manifest that is read before it is verified."""
 
     owner: str = ""
 

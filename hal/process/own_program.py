@@ -1,4 +1,4 @@
-"""How neurald starts programs of its own."""
+"""Builds the commands of neurald's own programs, which find no modules of the current folder."""
 
 import os
 import sys

@@ -229,7 +229,7 @@ class CompiledFunction:
 
     @property
     def last_receipt(self) -> "ExecutionReceipt | None":
-        """What happened in the latest call: devices, drivers, kinds of code, durations, fallbacks.
+        """The receipt of the latest call: devices, drivers, kinds of code, durations, fallbacks.
 
         See `Execution.receipt`. None before the first call, and unless the function was compiled
         with `receipts=True`, since calls then take some microseconds more.

@@ -14,7 +14,7 @@ class IntelOpenVinoGraphBackend(enum.IntEnum):
 
 
 class IntelOpenVinoPerformanceMode(enum.IntEnum):
-    """What the plug-in optimises for."""
+    """Goals for which the plug-in optimises."""
 
     LATENCY = 0
     THROUGHPUT = 1

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 
 class QualcommLogLevel(enum.IntEnum):
-    """What Qualcomm's libraries log."""
+    """Levels of the log of Qualcomm's libraries."""
 
     OFF = 0
     ERROR = 1
@@ -47,7 +47,7 @@ class QualcommDspPerformanceMode(enum.IntEnum):
 
 
 class QualcommProfiling(enum.IntEnum):
-    """What is profiled."""
+    """Kinds of profiles."""
 
     OFF = 0
     BASIC = 1
@@ -57,7 +57,7 @@ class QualcommProfiling(enum.IntEnum):
 
 
 class QualcommOptimizationLevel(enum.IntEnum):
-    """What graphs are optimised for."""
+    """Goals for which graphs are optimised."""
 
     OPTIMIZE_FOR_INFERENCE = 0
     OPTIMIZE_FOR_PREPARE = 1

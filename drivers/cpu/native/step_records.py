@@ -62,7 +62,7 @@ STATUS_BYTES: Final = 4
 
 
 class StepPlaces(Struct, frozen=True, kw_only=True):
-    """Where a step keeps its values.
+    """The addresses at which a step keeps its values.
 
     Attributes:
         arena, constants, strings: addresses of buffers, see `Base`.
