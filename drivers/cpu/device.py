@@ -45,11 +45,10 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.first_tier.library import FirstTierLibrary
     from neurald.drivers.cpu.native.native_model import NativeModel
     from neurald.drivers.cpu.open_model import CpuOpenModel, OpenArtifact
-    from neurald.drivers.cpu.open_variants import CompileOpen
     from neurald.drivers.cpu.preparation import Preparation
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
     from neurald.drivers.cpu.value_variants import ValueVariants
-    from neurald.drivers.cpu.variants import Kept, Prepare
+    from neurald.drivers.cpu.variants import CompileOpen, Kept, Prepare
     from neurald.hal.cache.store import CacheLocation
     from neurald.hal.compiling.job import Keep
     from neurald.hal.execution.reference_model import ReferenceModel
@@ -310,8 +309,8 @@ class CpuDevice:
 
         What prepares it for them is imported by the first one, since it takes longer than all else.
         """
+        from neurald.drivers.compiler.frontend.open_variants import OpenVariants
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
-        from neurald.drivers.cpu.open_variants import OpenVariants
         from neurald.hal.compiling.background import BackgroundCompiler
 
         # What lives as long as the model must not keep the first tier.

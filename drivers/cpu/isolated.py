@@ -12,11 +12,10 @@ from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.growing_model import GrowingModel, model_of_parts
 from neurald.drivers.cpu.open_model import CpuOpenModel
-from neurald.drivers.cpu.open_variants import RestoreOpen
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.cpu.parts import read_parts, write_parts
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.variants import Restore
+from neurald.drivers.cpu.variants import Restore, RestoreOpen
 from neurald.hal.device import Compiler, CompileResult, ExecuteOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -110,7 +109,7 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
     def compile_open(
         self, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
     ) -> CpuOpenModel | None:
-        """See `neurald.drivers.cpu.open_variants.CompileOpen`."""
+        """See `neurald.drivers.cpu.variants.CompileOpen`."""
         compiled = self.compiler.compile(
             shapes, is_open=True, deadline_s=limits.deadline_s, cancellation=limits.cancellation
         )

@@ -6,14 +6,10 @@ from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
 from neurald.drivers.compiler.memory.extent_program import ProgramBuilder
+from neurald.drivers.compiler.memory.open_step import OpenLocation, OpenPort, OpenValue
 from neurald.drivers.cpu.program.step import Step
 from neurald.drivers.cpu.target.executable import Executable
-from neurald.drivers.cpu.target.open_executable import (
-    OpenExecutable,
-    OpenLocation,
-    OpenPort,
-    OpenValue,
-)
+from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
 
 def opened_executable(

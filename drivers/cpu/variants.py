@@ -6,7 +6,7 @@ These are models compiled in parts, and compilations for input shapes that only 
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from neurald.drivers.compiler.frontend.variant_cache import WHOLE, variant_name
 from neurald.drivers.cpu.bounded_model import whole_model
@@ -20,6 +20,9 @@ from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
 
+if TYPE_CHECKING:
+    from neurald.drivers.cpu.open_model import CpuOpenModel
+
 _LOG = logging.getLogger(__name__)
 
 #: Prepares a model for the shapes of inputs that it leaves open, by operand, within the limits of
@@ -32,6 +35,10 @@ Prepare: TypeAlias = Callable[
 Kept: TypeAlias = Callable[[Model, Mapping[int, Shape]], CpuPreparedModel | ReferenceModel | None]
 #: Restores a compiled model from its artifact; raises BadData if it cannot.
 Restore: TypeAlias = Callable[[Artifact], NativeModel]
+#: Compiles a model for any lengths of its open dimensions; see `OpenModels.get`.
+CompileOpen: TypeAlias = "Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuOpenModel | None]"
+#: Restores such a model from its artifact; raises BadData if it cannot.
+RestoreOpen: TypeAlias = "Callable[[Model, Artifact], CpuOpenModel]"
 
 _PARTS = "parts"
 

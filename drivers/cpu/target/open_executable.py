@@ -9,47 +9,14 @@ import msgspec
 
 from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
-from neurald.drivers.compiler.memory.extent_program import ExtentProgram
+from neurald.drivers.compiler.memory.open_step import OpenLocation, OpenPort, OpenStep
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.errors import BadData, OutOfMemory
-from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan, plan_memory
 
 #: Finds the extents that a message names.
 NAME: Final = re.compile(NAME_PATTERN)
-
-
-class OpenValue(msgspec.Struct, frozen=True, array_like=True):
-    """A value in the arena.
-
-    Attributes:
-        sizes: the numbers of its sizes in the program: it has the largest.
-        first, last: positions of the calls between which it is alive, see `Lifespan`.
-    """
-
-    sizes: tuple[int, ...]
-    first: int
-    last: int
-
-    def size_bytes(self, numbers: Sequence[int]) -> int:
-        """Returns its size, for these numbers of the program."""
-        return max((numbers[each] for each in self.sizes), default=0)
-
-
-class OpenLocation(msgspec.Struct, frozen=True, array_like=True):
-    """An argument in the arena: a value, and the number of the offset in it (in bytes)."""
-
-    value: int
-    offset: int
-
-
-class OpenPort(msgspec.Struct, frozen=True, array_like=True):
-    """An input or output: its value, or -1, and the numbers of its size and its dimensions."""
-
-    value: int
-    size_bytes: int
-    dimensions: tuple[int, ...]
 
 
 class Grown(msgspec.Struct, frozen=True):
@@ -63,60 +30,29 @@ class Grown(msgspec.Struct, frozen=True):
     places: tuple[tuple[int, int], ...]
 
 
-class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
-    """A compiled step whose inputs have open dimensions.
-
-    All numbers refer to the values of `program`.
+class OpenExecutable(OpenStep, frozen=True, array_like=True, kw_only=True):
+    """A compiled step whose inputs have open dimensions. See `OpenStep` for its values.
 
     Attributes:
-        program: computes the numbers for given lengths.
         template: the executable for the lengths that it was compiled for.
-        symbols: for each open dimension, the inputs and dimensions that have this length.
-        values: the values in the arena.
         work_items: the number of work items of each call.
         locations: the arguments of each call; None for those that do not change.
         instructions: likewise for each instruction.
         sizings: numbers of the calls that set lengths. If there are any, the open dimensions change
             while the step runs; see `neurald.drivers.cpu.program.sizing`.
-        inputs, outputs: the ports.
         extents: the words that kernels read.
         scratch_bytes: the scratch memory per thread is the largest of these.
         names: names of extents in messages, with their numbers.
     """
 
-    program: ExtentProgram
     template: Executable
-    symbols: tuple[tuple[tuple[int, int], ...], ...]
-    values: tuple[OpenValue, ...]
     work_items: tuple[int, ...]
     locations: tuple[tuple[OpenLocation | None, ...], ...]
-    inputs: tuple[OpenPort, ...]
-    outputs: tuple[OpenPort, ...]
     extents: tuple[int, ...]
     scratch_bytes: tuple[int, ...]
     names: dict[str, int]
     instructions: tuple[tuple[OpenLocation | None, ...], ...] = ()
     sizings: tuple[int, ...] = ()
-
-    def lengths(self, shapes: Sequence[Sequence[int] | None]) -> tuple[int, ...] | None:
-        """Returns the length of each open dimension for given shapes of the inputs.
-
-        Returns None if the step has no such inputs.
-        """
-        if len(shapes) != len(self.inputs):
-            return None
-        found: list[int] = []
-        for places in self.symbols:
-            lengths = set()
-            for number, dimension in places:
-                shape = shapes[number]
-                if shape is None or dimension >= len(shape):
-                    return None
-                lengths.add(shape[dimension])
-            if len(lengths) != 1:
-                return None
-            found += lengths
-        return tuple(found)
 
     def input_lengths(self, shapes: Sequence[Sequence[int] | None]) -> tuple[int, ...] | None:
         """Returns the lengths that given shapes of the inputs have, and 0 for those that are set later.
@@ -166,7 +102,7 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         numbers = self.program.largest(capacities)
         if numbers is None:
             raise OutOfMemory(f"values of lengths up to {list(capacities)} exceed all limits")
-        plan = self.planned([value.size_bytes(numbers) for value in self.values])
+        plan = self.planned([value.size_bytes(numbers) for value in self.values], ALIGNMENT)
         template = self.template
 
         def moved(
@@ -214,25 +150,12 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         """Returns the scratch memory per thread, for these numbers."""
         return max((numbers[each] for each in self.scratch_bytes if numbers[each] > 0), default=0)
 
-    def planned(self, sizes: Sequence[int]) -> MemoryPlan:
-        """Returns the places of the values in the arena, for these sizes in bytes."""
-        return plan_memory(
-            [
-                Lifespan(value=n, size_bytes=max(1, size), first=value.first, last=value.last)
-                for n, (value, size) in enumerate(zip(self.values, sizes, strict=True))
-            ],
-            alignment=ALIGNMENT,
-        )
-
     def check(self) -> None:
         """Raises BadData if the parts do not fit together.
 
         The executable for given lengths must be checked as well.
         """
-        self.program.check()
-        template, count = self.template, len(self.program.values)
-        if len(self.symbols) != len(self.program.bounds):
-            raise BadData(f"{len(self.symbols)} open dimensions have {len(self.program.bounds)} bounds")
+        template = self.template
         shapes = [
             (len(template.calls), len(self.work_items)),
             (len(template.calls), len(self.locations)),
@@ -257,21 +180,9 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
         ]
         if any(not 0 <= number < len(template.calls) for number in self.sizings):
             raise BadData(f"a call that sets lengths is not among the {len(template.calls)} of the step")
-        ports = (*self.inputs, *self.outputs)
-        numbers = [
-            *self.work_items,
-            *self.extents,
-            *self.scratch_bytes,
-            *self.names.values(),
-            *(size for value in self.values for size in value.sizes),
-            *(place.offset for place in places),
-            *(number for port in ports for number in (port.size_bytes, *port.dimensions)),
-        ]
-        if any(not 0 <= number < count for number in numbers):
-            raise BadData(f"a number is not among the {count} of the program")
-        values = [*(place.value for place in places), *(port.value for port in ports if port.value >= 0)]
-        if any(not 0 <= value < len(self.values) for value in values):
-            raise BadData(f"a location refers to a value beyond the {len(self.values)} of the arena")
+        self.check_values(
+            places, (*self.work_items, *self.extents, *self.scratch_bytes, *self.names.values())
+        )
         if any(
             (place is not None) != (base == Base.ARENA)
             for place, base in zip(chain.from_iterable(self.locations), template.calls.bases, strict=True)
@@ -281,12 +192,8 @@ class OpenExecutable(msgspec.Struct, frozen=True, array_like=True):
             )
         if template.banded:
             raise BadData("a step with open dimensions has bands")
-        for each in self.symbols:
-            for number, dimension in each:
-                if not 0 <= number < len(self.inputs) or dimension < 0:
-                    raise BadData(f"an open dimension is that of input {number}, dimension {dimension}")
-            if not each and not self.sizings:
-                raise BadData("an open dimension has no input")
+        if not self.sizings and not all(self.symbols):
+            raise BadData("an open dimension has no input")
         for call in template.calls:
             for message in call.messages:
                 if any(name not in self.names for name in NAME.findall(message)):

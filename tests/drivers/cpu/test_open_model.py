@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import neurald as nd
+from neurald.drivers.compiler.memory.open_step import OpenLocation
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import BandedCalls
-from neurald.drivers.cpu.target.open_executable import OpenLocation
 from neurald.drivers.cpu.target.target import host_target
 from neurald.hal.device import Artifact, ExecuteOptions
 from neurald.hal.errors import BadData

@@ -63,16 +63,16 @@ def test_executables_in_any_order_fit_their_arena() -> None:
         # There is memory for up to an eighth more.
         numbers = ExtentEvaluation(opened().program).evaluate((length,))
         assert numbers is not None
-        exact = opened().planned([value.size_bytes(numbers.tolist()) for value in opened().values])
+        exact = opened().planned([value.size_bytes(numbers.tolist()) for value in opened().values], 64)
         assert executable.arena_bytes <= 1.125 * exact.size_bytes + 1024
 
 
 def test_similar_lengths_share_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = []
 
-    def counted(self: OpenExecutable, sizes: list[int]) -> arena_planner.MemoryPlan:
+    def counted(self: OpenExecutable, sizes: list[int], alignment: int) -> arena_planner.MemoryPlan:
         plans.append(sizes)
-        return plan(self, sizes)
+        return plan(self, sizes, alignment)
 
     plan = OpenExecutable.planned
     sized = SizedExecutables(opened())

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -13,8 +13,7 @@ from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
 
 if TYPE_CHECKING:
-    # A warm start does not import these.
-    from neurald.drivers.cpu.open_model import CpuOpenModel
+    # A warm start does not import it.
     from neurald.hal.operations.machinery.call import Shape
 
 _LOG = logging.getLogger(__name__)
@@ -22,30 +21,31 @@ _LOG = logging.getLogger(__name__)
 #: Cached for a model that cannot be compiled for open dimensions.
 _NOT_OPEN = b"not open"
 
-#: Compiles a model; see `OpenModels.get`.
-CompileOpen: TypeAlias = "Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuOpenModel | None]"
-#: Restores a model from its artifact; raises BadData if it cannot.
-RestoreOpen: TypeAlias = Callable[[Model, Artifact], "CpuOpenModel"]
+
+class _HasArtifact(Protocol):
+    def artifact(self) -> Artifact: ...
 
 
-class OpenVariants(Struct, frozen=True, kw_only=True):
+#: The models, which implement `neurald.drivers.compiler.frontend.shape_specialization.OpenModel`.
+_M = TypeVar("_M", bound=_HasArtifact)
+
+
+class OpenVariants(Struct, Generic[_M], frozen=True, kw_only=True):
     """Implements `neurald.drivers.compiler.frontend.shape_specialization.OpenModels`.
 
     Attributes:
         model: the model.
-        compile_open: compiles it.
-        restore: restores it.
+        compile_open: compiles it; see `OpenModels.get`.
+        restore: restores it from its artifact; raises BadData if it cannot.
         variants: the cache; None if there is none.
     """
 
     model: Model
-    compile_open: CompileOpen
-    restore: RestoreOpen
+    compile_open: "Callable[[Model, Mapping[int, Shape], ExecuteOptions], _M | None]"
+    restore: Callable[[Model, Artifact], _M]
     variants: Variants | None
 
-    def get(
-        self, number: int, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
-    ) -> "CpuOpenModel | None":
+    def get(self, number: int, shapes: "Mapping[int, Shape]", limits: ExecuteOptions) -> _M | None:
         """See `OpenModels.get`. That a model cannot be compiled is cached, too."""
         artifact = self._load(number)
         if artifact is not None:
@@ -63,7 +63,7 @@ class OpenVariants(Struct, frozen=True, kw_only=True):
             self.variants.store(_name(number), nothing if found is None else found.artifact(), compile_ms)
         return found
 
-    def kept(self, number: int) -> "CpuOpenModel | None":
+    def kept(self, number: int) -> _M | None:
         """See `OpenModels.kept`."""
         artifact = self._load(number)
         if artifact is None or _is_not_open(artifact):
