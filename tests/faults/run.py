@@ -3,6 +3,7 @@
     .venv/bin/python tests/faults/run.py --count 200 --seed 1
     .venv/bin/python tests/faults/run.py --attacks --seconds 20 --json attacks.json
     .venv/bin/python tests/faults/run.py --soak --minutes 30 --json soak.json
+    .venv/bin/python tests/faults/run.py --soak --service --minutes 30
     .venv/bin/python tests/faults/run.py --matrix --count 1000 --json matrix.json
     .venv/bin/python tests/faults/run.py --heal --device opencl --count 20 --json heal.json
     .venv/bin/python tests/faults/run.py --swaps --count 1000 --json swaps.json
@@ -19,14 +20,15 @@ while an honest client measures its calls (`attacked.py`). Attackers run at the 
 machines with at least four cores they get a separate quarter of them; on others the client's calls
 without attack are measured beside ordinary programs that compute (`cores.py`). The comparison thus
 shows what the daemon lets attackers take, not their own computations. With `--soak` clients use a
-daemon for a long time, and its resources must not grow (`soak.py`). With `--matrix` each of six
-faults strikes in each of eight phases of a call, under the service manager (`managed/matrix.py`),
-in as many jobs as the cores allow (`managed/matrix_jobs.py`). With `--heal` the process of an
-installed driver is killed and stopped during executions on its device (`managed/heal.py`). With
-`--updates` a driver is replaced again and again while its clients call (`managed/update.py`). With
-`--swaps` the first tiers of models are replaced by optimised code under threads, while compiling
-processes and daemons are killed and disks are full (`swap.py`). All exit with 1 if anything was
-wrong, too slow, or grew.
+daemon for a long time, and its resources must not grow (`soak.py`); with `--service` it is the
+execution service, whose models come and go (`service_soak.py`). With `--matrix` each of six faults
+strikes in each of eight phases of a call, under the service manager (`managed/matrix.py`), in as
+many jobs as the cores allow (`managed/matrix_jobs.py`). With `--heal` the process of an installed
+driver is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a
+driver is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the
+first tiers of models are replaced by optimised code under threads, while compiling processes and
+daemons are killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow,
+or grew.
 """
 
 import argparse
@@ -184,6 +186,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the attacks")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each attack lasts")
     parser.add_argument("--soak", action="store_true", help="use one daemon for a long time in place")
+    parser.add_argument("--service", action="store_true", help="use the execution service in its place")
     parser.add_argument(
         "--minutes", type=float, help="how long that is, by default 30, or the matrix may be at most"
     )
@@ -223,6 +226,10 @@ def main() -> int:
         return update.main(arguments.count, arguments.clients, arguments.slack, arguments.json)
     if arguments.swaps:
         return swap.main(arguments.count, arguments.seed, arguments.json)
+    if arguments.soak and arguments.service:
+        from faults import service_soak  # needs tritonclient
+
+        return service_soak.main(30.0 if arguments.minutes is None else arguments.minutes, arguments.json)
     if arguments.soak:
         return soak.main(30.0 if arguments.minutes is None else arguments.minutes, arguments.json)
     names = random.Random(arguments.seed).choices(arguments.scenario or list(SCENARIOS), k=arguments.count)

@@ -153,7 +153,7 @@ def soak(
                 child.wait_ready()
             watched = {"daemon": daemon.process.pid}
             watched |= {f"client {number}": child.process.pid for number, child in enumerate(children)}
-            samples = _sampled(watched, seconds)
+            samples = sampled(watched, seconds)
             most_entries = shared_memory_entries()
             for number, child in enumerate(children):
                 report = json.loads(child.report(_REPORT_S) or "null")
@@ -169,7 +169,7 @@ def soak(
         if daemon.process.poll() is not None:
             wrong.append(f"the daemon has ended: {daemon.log[-2000:]}")
         else:
-            wrong += _left(daemon.process.pid, before)
+            wrong += left(daemon.process.pid, before)
     growth = {who: Growth.in_samples(each) for who, each in samples.items()}
     for who, each in growth.items():
         wrong += each.faults(who, most_per_hour, flat)
@@ -186,7 +186,7 @@ def soak(
     }
 
 
-def _left(pid: int, before: Held) -> list[str]:
+def left(pid: int, before: Held) -> list[str]:
     """Describes what a daemon still holds after all clients left.
 
     Memory is judged by its growth.
@@ -199,7 +199,7 @@ def _left(pid: int, before: Held) -> list[str]:
         time.sleep(0.05)
 
 
-def _sampled(watched: dict[str, int], seconds: float) -> dict[str, list[Sample]]:
+def sampled(watched: dict[str, int], seconds: float) -> dict[str, list[Sample]]:
     """Samples processes for this many seconds; stops early if one of them ends."""
     samples: dict[str, list[Sample]] = {who: [] for who in watched}
     period_s = min(5.0, max(0.05, seconds / 200))
@@ -219,6 +219,11 @@ def main(minutes: float, report: Path | None) -> int:
     result = soak(minutes * 60)
     if report is not None:
         report.write_text(json.dumps(result, indent=1) + "\n")
+    return show(result)
+
+
+def show(result: dict[str, Any]) -> int:
+    """Prints a report; returns 1 if anything is wrong, else 0."""
     sys.stdout.write(f"{result['outcomes']}\n")
     for who, each in result["growth"].items():
         sys.stdout.write(

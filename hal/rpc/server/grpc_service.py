@@ -15,7 +15,6 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
-from neurald.hal.accounting.events import count_failure
 from neurald.hal.accounting.limits import certificate_user
 from neurald.hal.accounting.pacing import step
 from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
@@ -40,6 +39,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.rpc.server.call_trace import timed_call, timed_stream
 from neurald.hal.rpc.server.execution_handler import RunWithData
+from neurald.hal.rpc.server.failure_log import note_failure
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.certificate import Certificate
 from neurald.hal.rpc.transport.data_message import DataMessage, split
@@ -525,9 +525,7 @@ def _run_or_abort(context: grpc.ServicerContext, call: Callable[[], _T]) -> _T:
         return call()
     except Exception as error:
         failure = _failure(error)
-    event = count_failure(failure)
-    if event is not None:
-        logger.info("%s of a call: %s", event, failure)
+    note_failure(failure, "a call")
     return abort(context, failure)
 
 

@@ -17,7 +17,6 @@ from contextlib import ExitStack
 from typing import Final, Self
 
 from neurald.hal.accounting.account import charging
-from neurald.hal.accounting.events import count_failure
 from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import Ticket, with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
@@ -45,6 +44,7 @@ from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Priority
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
 from neurald.hal.process.time_slices import AdaptiveSlices
+from neurald.hal.rpc.server.failure_log import note_failure
 from neurald.hal.rpc.server.native_ring import NativeRing
 from neurald.hal.rpc.server.received_request import ReceivedRequest, RunCancellation
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
@@ -534,9 +534,7 @@ class RingServer:
         return self._arena
 
     def _fail(self, error: Error) -> None:
-        event = count_failure(error)
-        if event is not None:
-            logger.info("%s of an execution: %s", event, error)
+        note_failure(error, "an execution")
         self._send(error_packet(self._ring.next_number, error))
         self._ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 

@@ -17,6 +17,7 @@ from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.autopsy import describe_end
+from neurald.service.inference.models.silence import Silence
 from neurald.service.inference.worker.orders import (
     Cancel,
     Explained,
@@ -35,10 +36,6 @@ from neurald.service.sandbox.mode import SandboxMode
 
 #: How often a worker is asked whether it is well.
 _PING_S: Final = 0.05
-#: A worker that has not answered for so long is not ready, and one that is silent for longer is
-#: ended.
-_HANGS_S: Final = 0.15
-_SILENT_S: Final = 3.0
 #: How long an explanation may take, and how large it may be.
 _MAX_FAILURE: Final = 500
 _EXPLAIN_S: Final = 30.0
@@ -82,9 +79,6 @@ class ModelWorker:
         self._explained: asyncio.Future[str] | None = None
         self._explaining = asyncio.Lock()
         self._lanes = 0
-        #: When it was last heard of, and since when an answer is due; None if none is.
-        self._heard_s = 0.0
-        self._asked_s: float | None = None
         self._is_hanging = False
         self._ping: asyncio.TimerHandle | None = None
         self._control, theirs = socket_end.pair()
@@ -107,6 +101,7 @@ class ModelWorker:
             raise
         finally:
             theirs.close()
+        self._silence = Silence(self._process.pid)
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.add_reader(self._control.fileno(), self._receive)
         self._loop.add_reader(self._pidfd, self._reap)
@@ -161,7 +156,6 @@ class ModelWorker:
             raise DeadObject(f"loading the model took more than {within_s:g} s") from None
         finally:
             self._loaded = None
-        self._heard_s = self._loop.time()
         self._send_ping()
         return loaded
 
@@ -226,15 +220,14 @@ class ModelWorker:
     def _send_ping(self) -> None:
         if self.has_ended:
             return
-        now_s = self._loop.time()
-        if self._asked_s is None:
-            self._asked_s = now_s
-        elif now_s - self._heard_s > _SILENT_S and now_s - self._asked_s > _HANGS_S:
+        self._silence.look()
+        if self._silence.is_hopeless:
             self.kill()
             return
-        elif now_s - self._asked_s > _HANGS_S and not self._is_hanging:
+        if not self._is_hanging and self._silence.is_hang:
             self._is_hanging = True
             self.on_health()
+        self._silence.asked()
         with contextlib.suppress(OSError):
             socket_end.send(self._control, encode(Ping()))
         self._ping = self._loop.call_later(_PING_S, self._send_ping)
@@ -256,7 +249,7 @@ class ModelWorker:
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-        self._heard_s, self._asked_s = self._loop.time(), None
+        self._silence.answered()
         if isinstance(report, ModelHealth):
             if report != self.health or self._is_hanging:
                 self.health, self._is_hanging = report, False

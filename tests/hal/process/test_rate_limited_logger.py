@@ -18,4 +18,4 @@ def test_repeated_warnings_are_counted(
     assert caplog.messages == ["user 0 came"]
     now += 10
     limited.warning("user %d came", 9)
-    assert caplog.messages[1:] == ["user 9 came (4 warnings like this were left out before)"]
+    assert caplog.messages[1:] == ["user 9 came (4 lines like this were left out before)"]

@@ -1,0 +1,221 @@
+"""Long-running load on the execution service, while a model is loaded and unloaded again and again.
+
+Its front end and the worker of the model that is asked must not grow, see `faults.soak`. Clients use
+every way in: messages of gRPC and HTTP, a stream, system shared memory, and lanes of their own.
+"""
+
+import contextlib
+import json
+import queue
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tritonclient.grpc as grpc_client
+import tritonclient.http as http_client
+from faults.proc import Held, shared_memory_entries
+from faults.soak import FLAT, LOAD, MOST_PER_HOUR, Growth, left, sampled, show
+from support.inference import zoo
+from support.inference.serving import Serving
+from tritonclient.utils import InferenceServerException, shared_memory
+
+import neurald as nd
+
+_ELEMENTS = 3 * 224 * 224
+#: How long a model stays unloaded or loaded, in seconds.
+_CHURN_S = 0.1
+_WARM_S = 3.0
+_X = np.arange(_ELEMENTS, dtype=np.float32).reshape(1, -1)
+_BYTES = _X.nbytes
+
+Call = Callable[[], Any]
+_Ways = dict[str, Callable[[], contextlib.AbstractContextManager[Call]]]
+
+
+def _tensor(module: Any) -> Any:
+    return module.InferInput("x", _X.shape, "FP32")
+
+
+@contextlib.contextmanager
+def _messages(module: Any, address: str) -> Iterator[Call]:
+    tensor = _tensor(module)
+    tensor.set_data_from_numpy(_X)
+    with module.InferenceServerClient(address) as client:
+        yield lambda: client.infer("same", [tensor]).as_numpy("y")
+
+
+@contextlib.contextmanager
+def _stream(address: str) -> Iterator[Call]:
+    tensor = _tensor(grpc_client)
+    tensor.set_data_from_numpy(_X)
+    answers: queue.Queue[Any] = queue.Queue()
+    with grpc_client.InferenceServerClient(address) as client:
+        client.start_stream(lambda result, error: answers.put(error or result))
+
+        def call() -> Any:
+            client.async_stream_infer("same", [tensor])
+            answer = answers.get(timeout=60)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer.as_numpy("y")
+
+        yield call
+        client.stop_stream()
+
+
+@contextlib.contextmanager
+def _regions(address: str) -> Iterator[Call]:
+    name = f"soak-{threading.get_ident()}"
+    region = shared_memory.create_shared_memory_region(name, f"/{name}", 2 * _BYTES)
+    tensor, wanted = _tensor(grpc_client), grpc_client.InferRequestedOutput("y")
+    tensor.set_shared_memory(name, _BYTES)
+    wanted.set_shared_memory(name, _BYTES, _BYTES)
+    try:
+        with grpc_client.InferenceServerClient(address) as client:
+
+            def call() -> Any:
+                client.register_system_shared_memory(name, f"/{name}", 2 * _BYTES)
+                try:
+                    shared_memory.set_shared_memory_region(region, [_X])
+                    client.infer("same", [tensor], outputs=[wanted])
+                    return shared_memory.get_contents_as_numpy(region, np.float32, [_ELEMENTS], _BYTES).copy()
+                finally:
+                    client.unregister_system_shared_memory(name)
+
+            yield call
+    finally:
+        shared_memory.destroy_shared_memory_region(region)
+
+
+@contextlib.contextmanager
+def _lane(path: str) -> Iterator[Call]:
+    with nd.connect_service(path).model("same") as same:
+        yield lambda: same.run([_X])[0]
+
+
+class _Load:
+    """Clients that each keep the service busy for a share of their time."""
+
+    def __init__(self, ways: _Ways) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.done = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._use, args=each) for each in ways.items()]
+        for thread in self._threads:
+            thread.start()
+
+    def _use(self, name: str, way: Callable[[], contextlib.AbstractContextManager[Call]]) -> None:
+        while not self.done.is_set():
+            with way() as call:
+                # Connections are made again, too.
+                for _ in range(200):
+                    if self.done.is_set():
+                        break
+                    began = time.monotonic()
+                    try:
+                        is_right = np.array_equal(call().reshape(-1), _X.reshape(-1))
+                        self.note(name, "" if is_right else f"{name}: a wrong result")
+                    except (InferenceServerException, nd.Error, queue.Empty) as error:
+                        self.note(name, f"{name}: {error}")
+                    time.sleep((time.monotonic() - began) * (1 - LOAD) / LOAD)
+
+    def note(self, name: str, wrong: str = "") -> None:
+        """Counts a call, or what was wrong with it."""
+        with self._lock:
+            self.outcomes[name] += 1
+            if wrong:
+                self.wrong.append(wrong)
+
+    def end(self) -> None:
+        """Ends the clients."""
+        self.done.set()
+        for thread in self._threads:
+            thread.join(120)
+
+
+def _churn(load: _Load, address: str) -> None:
+    with grpc_client.InferenceServerClient(address) as client:
+        tensor = grpc_client.InferInput("x", [1, 4], "FP32")
+        tensor.set_data_from_numpy(np.ones((1, 4), np.float32))
+        while not load.done.is_set():
+            try:
+                client.unload_model("other")
+                load.done.wait(_CHURN_S)
+                client.load_model("other")
+                client.infer("other", [tensor])
+                load.note("loaded")
+            except InferenceServerException as error:
+                load.note("loaded", f"load and unload: {error}")
+            load.done.wait(_CHURN_S)
+
+
+def soak_service(seconds: float, *, most_per_hour: float = MOST_PER_HOUR, flat: int = FLAT) -> dict[str, Any]:
+    """Runs a service under load; returns a report with samples, growth and failures.
+
+    Args:
+        seconds: the duration.
+        most_per_hour, flat: see `faults.soak.soak`.
+    """
+    entries = shared_memory_entries()
+    with tempfile.TemporaryDirectory(prefix="nk") as name:
+        folder = Path(name)
+        (folder / "models").mkdir()
+        zoo.write_plain(folder / "models", "same", zoo.reshaping(count=_ELEMENTS))
+        zoo.write_plain(folder / "models", "other", zoo.dense())
+        socket = str(folder / "service.sock")
+        with Serving(folder / "models", allow_client_shm=True, socket=socket) as service:
+            service.wait_ready()
+            ways: _Ways = {
+                "gRPC": lambda: _messages(grpc_client, service.grpc),
+                "HTTP": lambda: _messages(http_client, service.http),
+                "stream": lambda: _stream(service.grpc),
+                "regions": lambda: _regions(service.grpc),
+                "lane": lambda: _lane(socket),
+            }
+            load = _Load(ways)
+            time.sleep(_WARM_S)  # each lane of the model gets its memory
+            load.end()
+            before = Held.by(service.process.pid)
+            load = _Load(ways)
+            churn = threading.Thread(target=_churn, args=(load, service.grpc))
+            churn.start()
+            try:
+                (worker,) = service.model("same").processes
+                samples = sampled({"front end": service.process.pid, "worker": worker}, seconds)
+            finally:
+                load.end()
+                churn.join(120)
+            wrong = load.wrong[:20]
+            if service.process.poll() is not None:
+                wrong.append(f"the service ended with {service.process.returncode}")
+            elif service.model("same").processes != (worker,):
+                wrong.append("the worker has ended")
+            else:
+                wrong += left(service.process.pid, before)
+    growth = {who: Growth.in_samples(each) for who, each in samples.items()}
+    for who, grown in growth.items():
+        wrong += grown.faults(who, most_per_hour, flat)
+    if shared_memory_entries() > entries:
+        wrong.append(f"{shared_memory_entries()} entries of /dev/shm; there were {entries}")
+    return {
+        "seconds": seconds,
+        "outcomes": dict(sorted(load.outcomes.items())),
+        "growth": {who: asdict(each) for who, each in growth.items()},
+        "wrong": wrong,
+        "samples": {who: [asdict(sample) for sample in each] for who, each in samples.items()},
+    }
+
+
+def main(minutes: float, report: Path | None) -> int:
+    """Runs the soak test of the service and prints the results; returns 1 on failure or growth."""
+    result = soak_service(minutes * 60)
+    if report is not None:
+        report.write_text(json.dumps(result, indent=1) + "\n")
+    return show(result)
