@@ -3,7 +3,8 @@
 Calls and executions are counted while they are under way. A daemon that is to stop refuses new ones
 and waits for the others (`Admission.drain`). The threads that serve them, whatever carried the
 call, take turns (`Admission.serving`) until the device's part begins, for which executions wait in
-an `AdmissionQueue`. Short ones that native code runs pass a `NativeGate` instead. An execution that
+an `AdmissionQueue`. Short ones that native code runs pass a `NativeGate` instead,
+and the queue counts them. An execution that
 does not end is given up by a watchdog: its slot goes to others, its session ends, and no new models
 are taken while it hangs.
 """
@@ -80,9 +81,11 @@ class Admission:
         self._executions, self._busy_s, self._queue_s = 0, 0.0, 0.0
         self._is_draining = False
         slots = executions_at_once(device)
-        self._queue = AdmissionQueue(slots, guests=slots, weights=self.weights)
-        self._large_models = AdmissionQueue(1, long_s=math.inf, what="large models", weights=self.weights)
         self.gate = NativeGate(slots, self.weights)
+        self._queue = AdmissionQueue(
+            slots, guests=slots, weights=self.weights, elsewhere=lambda: self.gate.running
+        )
+        self._large_models = AdmissionQueue(1, long_s=math.inf, what="large models", weights=self.weights)
         self._watchdog: Watchdog[tuple[Session, Ticket | None]] = Watchdog(
             limits.execution_s, limits.grace_s, self._give_up
         )

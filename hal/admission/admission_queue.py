@@ -303,6 +303,7 @@ class AdmissionQueue:
         guests: how many more may run if each is the only one of its client. Long ones do not count.
         what: names the admitted work in error messages.
         weights: of users, by which the times that they have used are divided; 1 for all others.
+        elsewhere: returns how many executions run beside those of the queue, which take slots, too.
     """
 
     def __init__(
@@ -315,6 +316,7 @@ class AdmissionQueue:
         guests: int = 0,
         what: str = "executions",
         weights: Mapping[Hashable, float] | None = None,
+        elsewhere: Callable[[], int] = lambda: 0,
     ) -> None:
         self._weights = weights or {}
         self._slots = slots
@@ -322,6 +324,7 @@ class AdmissionQueue:
         self._max_running = max_running
         self._guests = guests
         self._what = what
+        self._elsewhere = elsewhere
         self._clock = clock
         self._lock = threading.Lock()
         self._users: dict[Hashable, _UserUsage] = {}
@@ -551,8 +554,9 @@ class AdmissionQueue:
         limit = self._max_running + (0 if client.user.running else len(self._users))
         if running >= limit:
             return False
-        if running >= self._slots:
-            counted = sum(
+        elsewhere = self._elsewhere()
+        if running + elsewhere >= self._slots:
+            counted = elsewhere + sum(
                 1
                 for ticket in self._running
                 if ticket.client is client or now - (ticket.started_at or now) < self._long_s
@@ -562,8 +566,10 @@ class AdmissionQueue:
         return client.running < self._limit(client, now)
 
     def _recently_started(self, now: float) -> int:
-        """Returns how many running executions have not taken long yet."""
-        return sum(1 for ticket in self._running if now - (ticket.started_at or now) < self._long_s)
+        """Returns how many running executions have not taken long yet, with those elsewhere."""
+        return self._elsewhere() + sum(
+            1 for ticket in self._running if now - (ticket.started_at or now) < self._long_s
+        )
 
     def _limit(self, client: _ClientUsage, now: float) -> int:
         """Returns how many executions of a client may run beside those of others, at least 1."""

@@ -556,3 +556,22 @@ def test_the_order_of_those_that_wait(seed: int) -> None:
     clock.now += 10
     queue.release(queue.acquire(Priority.MEDIUM, client="last"))
     assert sum(len(user.lanes._heap) for user in queue._users.values()) <= 1
+
+
+def test_executions_elsewhere_take_slots() -> None:
+    elsewhere = 2
+    queue = AdmissionQueue(2, elsewhere=lambda: elsewhere)
+    with pytest.raises(MissedDeadlineTransient):
+        queue.acquire(Priority.MEDIUM, time.monotonic() + 0.01)
+    elsewhere = 1
+    queue.release(queue.acquire(Priority.MEDIUM))
+
+
+def test_guests_beside_executions_elsewhere_are_limited() -> None:
+    queue = AdmissionQueue(2, guests=2, elsewhere=lambda: 2)
+    tickets = [queue.acquire(Priority.MEDIUM, client=client) for client in "ab"]
+    for client in "ac":
+        with pytest.raises(MissedDeadlineTransient):
+            queue.acquire(Priority.MEDIUM, time.monotonic() + 0.01, client=client)
+    for ticket in tickets:
+        queue.release(ticket)
