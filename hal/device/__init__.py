@@ -18,6 +18,8 @@ from neurald.hal.device.device import (
     declared_extensions,
 )
 from neurald.hal.device.execution import (
+    COPY_IN,
+    COPY_OUT,
     DEFAULT_LOOP_TIMEOUT_S,
     MAX_DURATION_NS,
     MAX_LOOP_TIMEOUT_S,
@@ -46,6 +48,8 @@ from neurald.hal.device.prepared_model import Burst, FencedExecution, PreparedMo
 
 __all__ = [
     "CACHE_KEY_BYTES",
+    "COPY_IN",
+    "COPY_OUT",
     "DEFAULT_LOOP_TIMEOUT_S",
     "MAX_CACHE_FILES",
     "MAX_DURATION_NS",

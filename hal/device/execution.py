@@ -21,6 +21,10 @@ MAX_DURATION_NS = 2**64 - 2
 #: The value of `KernelTime.label` for an operation that runs on its reference, because it has no
 #: kernel.
 REFERENCE = "reference"
+#: Values of `KernelTime.label` for the copies of inputs to a device, and of outputs from it, that
+#: are part of each execution.
+COPY_IN = "copy to the device"
+COPY_OUT = "copy from the device"
 
 
 class ExecuteOptions(Struct, frozen=True, kw_only=True):
@@ -155,7 +159,8 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         duration_ns: on the device.
         operations: positions in the main graph of the operations that it computes. A kernel may
             compute several operations, and several kernels one operation.
-        label: how it computes, for people: "tile 64x64, tensor cores" for example, or `REFERENCE`.
+        label: how it computes, for people: "tile 64x64, tensor cores" for example; `REFERENCE`,
+            `COPY_IN` or `COPY_OUT`.
     """
 
     name: str
@@ -167,3 +172,8 @@ class KernelTime(Struct, frozen=True, kw_only=True):
     def is_reference(self) -> bool:
         """True if this is the reference of an operation, not a kernel."""
         return self.label == REFERENCE
+
+    @property
+    def is_copy(self) -> bool:
+        """True if this is a copy of inputs or outputs, which computes no operation."""
+        return self.label in (COPY_IN, COPY_OUT)

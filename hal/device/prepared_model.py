@@ -113,6 +113,9 @@ class PreparedModel(Protocol):
     def profile(self) -> Sequence[KernelTime]:
         """Returns the time of each kernel in execution order, if the device can measure it.
 
+        A device with memory of its own also returns the times in which inputs and outputs are
+        copied, with the labels `COPY_IN` and `COPY_OUT`.
+
         The times are those of a separate run on the current content of the buffers, or on zeros;
         open dimensions are those of the last execution. Concurrent executions are not affected
         except in their duration.

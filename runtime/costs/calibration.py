@@ -84,7 +84,7 @@ class _Run(Struct, frozen=True, kw_only=True):
         is_reported = len(on_device_s) == len(called_s)
         self.shortest.add(median(called_s), median(on_device_s) if is_reported else None)
         if self.is_profiled and turn < _PROFILED_TURNS:
-            kernels_ns = sum(kernel.duration_ns for kernel in self.prepared.profile())
+            kernels_ns = sum(each.duration_ns for each in self.prepared.profile() if not each.is_copy)
             if kernels_ns:
                 self.shortest.add_kernels(kernels_ns / 1e9)
 

@@ -169,6 +169,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
             )
             for profile in profiles
             for kernel in profile.kernels
+            if not kernel.is_copy
         )
         return replace(self, kernels=kernels)
 

@@ -21,7 +21,8 @@ _PARTS = {
     "compute_ms": "computing on devices",
     "driver_ms": "other time in drivers",
     "queue_ms": "waiting for other executions",
-    "transfer_ms": "transfers and calls",
+    "transfer_in_ms": "transfers in",
+    "transfer_out_ms": "transfers out",
     "runtime_ms": "this library",
 }
 

@@ -64,9 +64,9 @@ def _identity(kernel: KernelTime) -> tuple[str, str, tuple[int, ...]]:
 def describe_profile(model: Model, profiles: Sequence[StepProfile]) -> dict[str, Any]:
     """Describes the profiles of a model's steps as a JSON document.
 
-    The document has the kernels of each step, totals by operation types, and the operations that
-    run on references. `share` is relative to the time of all kernels; `operations` counts only the
-    operations of steps whose devices report times.
+    The document has the kernels and copies of each step, totals by operation types, and the
+    operations that run on references. `share` is relative to the time of all of them; `operations`
+    counts only the operations of steps whose devices report times.
     """
     total_ns = sum(profile.duration_ns for profile in profiles)
     reported = [profile for profile in profiles if profile.kernels]
@@ -94,6 +94,7 @@ def describe_profile(model: Model, profiles: Sequence[StepProfile]) -> dict[str,
                         "kernel": kernel.name,
                         "label": kernel.label,
                         "is_reference": kernel.is_reference,
+                        "is_copy": kernel.is_copy,
                         "operations": [
                             _operation(model, profile.graph, position) for position in kernel.operations
                         ],
@@ -124,21 +125,23 @@ def _time(duration_ns: int, total_ns: int) -> dict[str, float]:
 
 
 def _totals(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Iterator[dict[str, Any]]:
-    """Yields the total time of all kernels with the same operation types, longest first."""
+    """Yields the total time of all kernels with the same operation types, longest first.
+
+    Copies have their label for a type.
+    """
     by_types: dict[tuple[str, ...], list[KernelTime]] = {}
     for profile in profiles:
         graph = graph_of(model, profile.graph)
         positions = positions_by_number(graph)
         for kernel in profile.kernels:
-            types = tuple(
-                dict.fromkeys(graph.operations[positions[number]].type.name for number in kernel.operations)
-            )
+            names = [graph.operations[positions[number]].type.name for number in kernel.operations]
+            types = (kernel.label,) if kernel.is_copy else tuple(dict.fromkeys(names))
             by_types.setdefault(types, []).append(kernel)
     by_time = sorted(by_types.items(), key=lambda item: -sum(kernel.duration_ns for kernel in item[1]))
     for types, kernels in by_time:
         yield {
             "types": list(types),
-            "kernels": len(kernels),
+            "kernels": sum(not kernel.is_copy for kernel in kernels),
             "references": sum(kernel.is_reference for kernel in kernels),
             **_time(sum(kernel.duration_ns for kernel in kernels), total_ns),
         }
@@ -166,7 +169,7 @@ def show_profile(document: dict[str, Any], run_ms: float) -> None:
     rows = [_total_row(entry) for entry in document["types"]]
     write_table(columns, rows, right=columns[1:], shorten=columns[:1])
     write_line(
-        f"timed one by one, the kernels take {document['total_us'] / 1e3:.3f} ms; "
+        f"timed one by one, the kernels and copies take {document['total_us'] / 1e3:.3f} ms; "
         f"the median run takes {run_ms:.3f} ms in all"
     )
     write_line(printable(_compiled(document)))
@@ -176,7 +179,8 @@ def _outcome(step: dict[str, Any]) -> str:
     if not step["kernels"]:
         return str(step["reason"])
     references = sum(kernel["is_reference"] for kernel in step["kernels"])
-    counts = ((len(step["kernels"]) - references, "kernel"), (references, "reference"))
+    kernels = sum(not kernel["is_copy"] for kernel in step["kernels"]) - references
+    counts = ((kernels, "kernel"), (references, "reference"))
     summary = " and ".join(f"{count} {what}{'s' if count != 1 else ''}" for count, what in counts if count)
     return f"{summary}, {step['us']:.1f} us"
 

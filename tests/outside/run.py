@@ -47,7 +47,9 @@ def run_quantizer(checkout: Path) -> int:
     """Runs ai-edge-quantizer's tests of whole models."""
     import pytest
 
-    return int(pytest.main(["-q", "-p", "no:xdist", str(checkout / "ai_edge_quantizer" / "tests")]))
+    tests = str(checkout / "ai_edge_quantizer" / "tests")
+    # The options of its own configuration need plugins.
+    return int(pytest.main(["-q", "-p", "no:xdist", "-o", "addopts=", tests]))
 
 
 def run_interpreter(checkout: Path) -> int:

@@ -22,7 +22,7 @@ from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import BufferRange, Staging
 from neurald.hal.accounting.account import reserve
-from neurald.hal.device import KernelTime
+from neurald.hal.device import COPY_IN, COPY_OUT, KernelTime
 from neurald.hal.errors import Error, OpFailed
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: OpenCL has no empty buffers.
 _MIN_BUFFER_BYTES = 256
+#: How often copies are timed; the first time may be the first use of memory.
+_TIMED_COPIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +276,7 @@ class Instance:
         return elapsed
 
     def profile(self, program: BuiltProgram | None = None) -> tuple[KernelTime, ...]:
-        """Measures each kernel of the step on the present contents of the arena, one by one.
+        """Measures the copies, and each kernel on the present contents of the arena, one by one.
 
         Args:
             program: a program with a kernel for each call, if the instance's own has none.
@@ -283,20 +285,52 @@ class Instance:
             Error: the device failed.
         """
         calls = [call for call in self._executable.calls if call.groups]
+        if not calls:
+            return ()
         commands = CommandList(self._device, [self._launch(program or self._program, call) for call in calls])
         try:
             times = commands.profile(self._device.queue(profiling=True))
         finally:
             self._clear_zeros()
-        return tuple(
-            KernelTime(
-                name=call.kernel,
-                duration_ns=launch.duration_ns,
-                operations=call.operations,
-                label=call.label,
-            )
-            for call, launch in zip(calls, times, strict=True)
+        copies_in_ns, copies_out_ns = self._time_copies()
+        return (
+            KernelTime(name="inputs", duration_ns=copies_in_ns, operations=(), label=COPY_IN),
+            *(
+                KernelTime(
+                    name=call.kernel,
+                    duration_ns=launch.duration_ns,
+                    operations=call.operations,
+                    label=call.label,
+                )
+                for call, launch in zip(calls, times, strict=True)
+            ),
+            KernelTime(name="outputs", duration_ns=copies_out_ns, operations=(), label=COPY_OUT),
         )
+
+    def _time_copies(self) -> tuple[int, int]:
+        """Returns the shortest time in which inputs of zeros are written, and the outputs read, in ns."""
+        staging = self._on_host.staging
+        ports = [self._executable.inputs[number] for number in self._input_numbers]
+        inputs = [np.zeros(port.size_bytes, np.uint8) for port in ports]
+        outputs = [np.zeros(port.size_bytes, np.uint8) for port in self._executable.outputs]
+        writes, reads = CommandList(self._device, staging.writes), CommandList(self._device, staging.reads)
+        found: list[tuple[int, int]] = []
+        try:
+            for _ in range(_TIMED_COPIES):
+                started = time.monotonic_ns()
+                for slot, array in enumerate(inputs):
+                    staging.set_input(slot, array.ctypes.data)
+                writes.run(self._queue)
+                written = time.monotonic_ns()
+                for slot, array in enumerate(outputs):
+                    staging.set_output(slot, array.ctypes.data)
+                staging.set_output(len(outputs), self._flags_address)
+                reads.run(self._queue)
+                staging.complete()
+                found.append((written - started, time.monotonic_ns() - written))
+        finally:
+            staging.forget()
+        return min(each[0] for each in found), min(each[1] for each in found)
 
     def close(self) -> None:
         """Releases pinned memory."""

@@ -24,7 +24,7 @@ class StepProfile(Struct, frozen=True, kw_only=True):
         graph: number of the graph that contains the operations: 0 for the main graph, otherwise a
             branch.
         operations: positions of the step's operations in that graph, in the application's order.
-        kernels: in execution order; their operations are positions in that graph, too.
+        kernels: and copies, in execution order; their operations are positions in that graph, too.
         reason: why there are no kernels; empty if there are kernels.
     """
 
@@ -37,7 +37,7 @@ class StepProfile(Struct, frozen=True, kw_only=True):
 
     @property
     def duration_ns(self) -> int:
-        """Total duration of all kernels."""
+        """Total duration of all kernels and copies."""
         return sum(kernel.duration_ns for kernel in self.kernels)
 
     @property

@@ -307,7 +307,7 @@ def test_memory_for_models_of_other_devices_is_refused(
 def test_profiles_name_every_kernel(device: OpenClDevice) -> None:
     prepared = device.prepare_model(gathering(), PrepareOptions(preference=Preference.LOW_POWER))
     assert isinstance(prepared, OpenClPreparedModel)
-    times = prepared.profile()
+    times = [each for each in prepared.profile() if not each.is_copy]
     assert len(times) == len(prepared.executable.calls)
     assert all(each.duration_ns >= 0 for each in times)
     assert run(prepared, gathering(), [TABLE, np.zeros(4, np.int32)])

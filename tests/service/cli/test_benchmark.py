@@ -97,6 +97,7 @@ def test_a_burst_in_a_daemon() -> None:
     with running_daemon() as address:
         document = invoke_json("benchmark", MODEL, *QUICK, "--burst", "--device", address)
         assert document["burst"] is True
+        assert document["parts"]["transfer_in_ms"] > 0 < document["parts"]["transfer_out_ms"]
         assert "in a burst" in invoke("benchmark", MODEL, *QUICK, "--burst", "--device", address).stdout
 
 
@@ -138,6 +139,7 @@ def test_profile_as_data() -> None:
         "kernel": "conv",
         "label": "tile 64x64",
         "is_reference": False,
+        "is_copy": False,
         "operations": [CONVOLUTION],
         "us": 6,
         "share": 0.6,
@@ -156,7 +158,7 @@ def test_profile_as_tables() -> None:
         "reference implementation, not a kernel",
         "MAX_POOL_2D + RESHAPE",
         "60.0 %",
-        "timed one by one, the kernels take 0.010 ms; the median run takes",
+        "timed one by one, the kernels and copies take 0.010 ms; the median run takes",
         "8 of 9 operations (88.9 %) have compiled kernels; the others run on their references: 7 "
         "SOFTMAX softmax",
     ):
@@ -181,7 +183,7 @@ def test_profile_has_medians_of_the_same_kernels(monkeypatch: pytest.MonkeyPatch
     times = iter([10**6, 3000, 1000, 2000, 10**6, 10**6, 2000, 2000, 1000])
 
     def profile(self: Compilation) -> tuple[StepProfile, ...]:
-        time_ns = next(times)
+        time_ns = next(times, 1000)
         kernel = KernelTime(name="conv", duration_ns=time_ns, operations=(3,))
         return (step(other if time_ns == 10**6 else (kernel,)),)
 
@@ -267,6 +269,7 @@ def test_where_time_and_memory_go() -> None:
     parts = document["parts"]
     assert parts["total_ms"] >= parts["compute_ms"] > 0
     assert parts["runtime_ms"] >= 0
+    assert parts["transfer_in_ms"] == parts["transfer_out_ms"] == 0
     memory = document["memory"]
     assert 0 < memory["before_load"]["resident_bytes"] <= memory["after_runs"]["peak_bytes"]
     assert len(document["latencies_ms"]) == document["steady"]["runs"]

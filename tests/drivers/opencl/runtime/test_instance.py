@@ -66,7 +66,7 @@ def test_omitted_inputs_are_refused(instance: Instance) -> None:
 
 def test_profiles(instance: Instance) -> None:
     times = instance.profile()
-    assert [each.operations for each in times] == [(0,)]
+    assert [each.operations for each in times if not each.is_copy] == [(0,)]
     np.testing.assert_array_equal(picked(instance, 1, 2), TABLE[1:])
 
 
