@@ -11,6 +11,7 @@ of objects.
 import math
 import struct
 import sys
+from collections.abc import Sequence
 from itertools import accumulate
 from operator import gt
 
@@ -92,8 +93,11 @@ def as_strings(given: Array, what: str) -> Array:
         raise BadData(f"{what} is an array of {given.dtype}; strings are expected")
     if given.dtype.kind == "U":
         _require_characters(given, what)
+    values = given.reshape(-1).tolist()
+    if _are_bytes(values):
+        return np.fromiter(values, object, len(values)).reshape(given.shape)
     result = np.empty(given.size, object)
-    for position, value in enumerate(given.reshape(-1).tolist()):
+    for position, value in enumerate(values):
         if isinstance(value, str):
             try:
                 value = value.encode()
@@ -103,6 +107,14 @@ def as_strings(given: Array, what: str) -> Array:
             raise BadData(f"{what}: element {position} is {type(value).__name__}; bytes or str are expected")
         result[position] = value
     return result.reshape(given.shape)
+
+
+def _are_bytes(values: Sequence[object]) -> bool:
+    """Returns True if all values are `bytes` objects, without a step of Python for each of them.
+
+    It is False for objects of derived classes, too.
+    """
+    return set(map(type, values)) <= {bytes}
 
 
 def _require_characters(given: Array, what: str) -> None:

@@ -73,6 +73,22 @@ def test_only_bytes_are_stored() -> None:
             encode_strings(np.array([b"a", value], object))
 
 
+def test_objects_of_classes_that_derive_from_bytes_are_strings() -> None:
+    class Name(bytes):
+        pass
+
+    given = np.array([Name(b"a"), b"bc"], object)
+    assert as_strings(given, "input").tolist() == [b"a", b"bc"]
+    assert encode_strings(given).tobytes() == encode_strings(np.array([b"a", b"bc"], object)).tobytes()
+
+
+def test_converted_strings_are_a_copy() -> None:
+    given = np.array([[b"a"], [b"bc"]], object)
+    converted = as_strings(given, "input")
+    given[0] = b"other"
+    assert converted.tolist() == [[b"a"], [b"bc"]]
+
+
 def test_more_than_offsets_can_tell_is_refused() -> None:
     with pytest.raises(BadData, match="2\\^31 - 1 bytes"):
         # `np.full` would copy the string for every element.
