@@ -1,7 +1,7 @@
 """Counts what went differently from what was hoped for, for metrics.
 
-The log has lines about them, which say what happened, but not one for each at overload; a metric says
-how often.
+The log has lines about them, which say what happened, but not one for each at overload; a metric
+says how often.
 """
 
 from collections import Counter

@@ -3,10 +3,9 @@
 Calls and executions are counted while they are under way. A daemon that is to stop refuses new ones
 and waits for the others (`Admission.drain`). The threads that serve them, whatever carried the
 call, take turns (`Admission.serving`) until the device's part begins, for which executions wait in
-an `AdmissionQueue`. Short ones that native code runs pass a `NativeGate` instead,
-and the queue counts them. An execution that
-does not end is given up by a watchdog: its slot goes to others, its session ends, and no new models
-are taken while it hangs.
+an `AdmissionQueue`. Short ones that native code runs pass a `NativeGate` instead, and the queue
+counts them. An execution that does not end is given up by a watchdog: its slot goes to others, its
+session ends, and no new models are taken while it hangs.
 """
 
 import contextlib

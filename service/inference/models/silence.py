@@ -36,7 +36,7 @@ _STOPPED: Final = "TtZX"
 
 
 class Silence:
-    """What a process does from a question on until it answers.
+    """Judges a process by what its threads do while it owes an answer.
 
     Args:
         pid: of a process of this user.
