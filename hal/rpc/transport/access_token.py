@@ -55,13 +55,19 @@ def create_token(address: Address) -> bytes:
         make_directory(path.parent)
         directory = open_private(path.parent, may_be_link=address.path is not None)
         try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path.name, dir_fd=directory)
+            # The file gets its name when it is complete, since a client may read it at any moment.
+            draft = f".{path.name}-{secrets.token_hex(8)}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(path.name, flags, 0o600, dir_fd=directory)
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, 0o600)
-                file.write(token)
+            descriptor = os.open(draft, flags, 0o600, dir_fd=directory)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    os.fchmod(descriptor, 0o600)
+                    file.write(token)
+                os.replace(draft, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(draft, dir_fd=directory)
+                raise
         finally:
             os.close(directory)
     except OSError as error:

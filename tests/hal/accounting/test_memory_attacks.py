@@ -148,7 +148,9 @@ def test_one_memory_given_16000_times() -> None:
         os.close(descriptor)
         assert given == 4000, "four sessions of 8 GiB are what the user may have"
         assert daemon.of("VmSize") - size_before <= 33 << 10
-        assert daemon.descriptors <= before[2] + 16 + 4
+        # A socket for each session, and each memory that was accepted. The first client's ring may
+        # have opened some meanwhile.
+        assert daemon.descriptors <= before[2] + 16 + 4 + 4
         daemon.serves()
         daemon.compiled(add_model((3, 3)))
         for side in sides:

@@ -5,7 +5,9 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +271,26 @@ def test_what_was_planted_in_place_of_a_token_file_is_not_followed(runtime: Path
     runtime.chmod(0o777)
     with pytest.raises(BadState, match="other users"):
         create_token(address)
+
+
+def test_a_token_file_is_never_incomplete(runtime: Path) -> None:
+    address = Address.parse("127.0.0.1:9")
+    create_token(address)
+    ends = threading.Event()
+
+    def replace() -> None:
+        while not ends.is_set():
+            create_token(address)
+
+    with ThreadPoolExecutor(1) as pool:
+        replacing = pool.submit(replace)
+        try:
+            for _ in range(2000):
+                read_token(token_path(address))
+        finally:
+            ends.set()
+        replacing.result()
+    assert [path.name for path in runtime.iterdir()] == [token_path(address).name]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
