@@ -13,13 +13,18 @@ is no earlier than the weighted mean of the times at which its devices are free,
 adds to it at least its weighted cost where that is least. The queue: the next step of a device
 takes all operations that are ready for it. The path: what is left of a path takes at least the
 shortest way to its end. None of these bounds exceeds the prediction, so what is found is optimal,
-unless the search is ended by its limit.
+unless the search is ended by its limits.
+
+The search must not delay an application. So it ends, too, when it has taken half a second, or as
+long as a thousand runs of a better plan could save: the difference between the best choice so far
+and the bound of all plans says how much one run can save at most.
 
 What moving a value out of its device costs depends on who reads it later. So it is decided when its
 writer is placed: either it is moved, or its readers have to run on the same device.
 """
 
 import math
+import time
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
@@ -34,6 +39,13 @@ from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProbl
 #: How many devices of operations, and moves of values, are tried before the best choice so far is
 #: taken.
 MAX_NODES: Final = 60_000
+#: How long a search takes at most, in processor time of its thread.
+MAX_S: Final = 0.5
+#: It takes no longer than this number of runs of a better plan could save, but may take so long.
+_RUNS: Final = 1000
+_MIN_S: Final = 0.02
+#: After so many nodes the time is looked at.
+_NODES_AT_ONCE: Final = 128
 #: Choices must be better by more than rounding.
 _TOLERANCE: Final = 1e-12
 
@@ -43,7 +55,11 @@ _Times: TypeAlias = tuple[float, ...]
 
 
 def search(
-    problem: PlacementProblem, best: Choice, best_cost: float, max_nodes: int = MAX_NODES
+    problem: PlacementProblem,
+    best: Choice,
+    best_cost: float,
+    max_nodes: int = MAX_NODES,
+    max_s: float = MAX_S,
 ) -> tuple[Choice, float, bool]:
     """Returns the best choice, its cost, and whether it is proved to be optimal.
 
@@ -52,8 +68,9 @@ def search(
         best: a choice to begin with.
         best_cost: its predicted cost, or that of a better plan of the same choice.
         max_nodes: when to give up with up to three devices; sooner with more.
+        max_s: when to give up, if it is not worth less; see the module. Without limit if infinite.
     """
-    return _Search(problem, best, best_cost, max_nodes).run()
+    return _Search(problem, best, best_cost, max_nodes, max_s).run()
 
 
 class _State(Struct, frozen=True):
@@ -115,7 +132,9 @@ class _Search:
             step, on their devices, or where it is least.
     """
 
-    def __init__(self, problem: PlacementProblem, best: Choice, best_cost: float, max_nodes: int) -> None:
+    def __init__(
+        self, problem: PlacementProblem, best: Choice, best_cost: float, max_nodes: int, max_s: float
+    ) -> None:
         self._problem = problem
         self._best = best
         self._best_cost = best_cost
@@ -123,6 +142,8 @@ class _Search:
         self._bounds = bounds = LowerBounds(problem)
         # Each takes longer with more devices, and fewer searches end.
         self._nodes_left = max_nodes // max(1, len(bounds.used) - 2)
+        self._max_s = max_s
+        self._end_s = math.inf
         self._launches = problem.launches
         self._interpreter = problem.device_count
         self._written, self._readers = bounds.written, bounds.readers
@@ -166,6 +187,8 @@ class _Search:
             self._out[position] += together.items()
 
     def run(self) -> tuple[Choice, float, bool]:
+        if self._max_s < math.inf:
+            self._end_s = time.thread_time() + min(self._max_s, self._worth_s())
         first = [n for n, written in enumerate(self._written) if not written]
         self._place(sorted(first, key=self._order), 0, None)
         while self._open and self._nodes_left >= 0:
@@ -173,6 +196,20 @@ class _Search:
             if not self._is_hopeless(state.bound) and state.times in self._times_of[state.key]:
                 self._continue(state)
         return self._best, self._best_cost, self._nodes_left >= 0
+
+    def _worth_s(self) -> float:
+        """Returns how long the search may take for what it can save."""
+        least = self._load(None)
+        if not self._is_sequential:
+            least = max(least, self._longest_path())
+        return max(_MIN_S, _RUNS * (self._best_cost - least))
+
+    def _is_spent(self) -> bool:
+        """Counts a node; returns True if the search has to end."""
+        self._nodes_left -= 1
+        if not self._nodes_left % _NODES_AT_ONCE and time.thread_time() >= self._end_s:
+            self._nodes_left = -1
+        return self._nodes_left < 0
 
     def _is_hopeless(self, bound: float) -> bool:
         return bound >= self._best_cost * (1 - _TOLERANCE)
@@ -241,8 +278,7 @@ class _Search:
             self._move_out(position, number + 1, following, moving)
         if all(allowed & here for allowed in before):
             # Otherwise nothing would limit a search among many values.
-            self._nodes_left -= 1
-            if self._nodes_left < 0:
+            if self._is_spent():
                 return
             for reader in readers:
                 self._allowed[reader] = here
@@ -264,8 +300,7 @@ class _Search:
         for device, changes in self._bounds.changes[position]:
             if not self._allowed[position] >> device & 1:
                 continue
-            self._nodes_left -= 1
-            if self._nodes_left < 0:
+            if self._is_spent():
                 return
             self._choice[position] = device
             queues[device] |= own

@@ -49,6 +49,7 @@ def find_plan(
     names: Sequence[str],
     others: Iterable[tuple[str, Array, Steps | None]] = (),
     max_nodes: int = exact_search.MAX_NODES,
+    max_s: float = exact_search.MAX_S,
 ) -> FoundPlan:
     """Finds the plan of least predicted cost.
 
@@ -58,7 +59,7 @@ def find_plan(
         others: plans of other policies: their names, the device of each operation as integers, and
             their steps; None for the steps that the devices give. Those of large graphs without
             steps are left out if they cannot be the best.
-        max_nodes: limit of the search in small graphs.
+        max_nodes, max_s: limits of the search in small graphs; see `exact_search.search`.
     """
     plans: list[tuple[float, Choice, Steps]] = []
     predicted: dict[str, float] = {}
@@ -85,7 +86,7 @@ def find_plan(
         predicted[name] = known[key] = seconds = problem.predicted(steps)
         plans.append((seconds, choice, steps))
     if is_small:
-        return _exact(problem, plans, predicted, max_nodes)
+        return _exact(problem, plans, predicted, max_nodes, max_s)
     seconds, choice, steps = min(plans, key=_seconds)
     return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=False, others=predicted)
 
@@ -128,11 +129,12 @@ def _exact(
     plans: list[tuple[float, Choice, Steps]],
     predicted: dict[str, float],
     max_nodes: int,
+    max_s: float,
 ) -> FoundPlan:
     plans.append(_plan_of(problem, relaxation.search(problem).tolist()))
     plans.append(_plan_of(problem, frontier_search.search(problem)))
     seconds, choice, steps = _improved(problem, *min(plans, key=_seconds), visits=_IMPROVEMENT_VISITS)
-    found, cost, is_optimal = exact_search.search(problem, choice, seconds, max_nodes)
+    found, cost, is_optimal = exact_search.search(problem, choice, seconds, max_nodes, max_s)
     if cost < seconds:
         seconds, choice, steps = cost, found, problem.drained(found)
     return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=is_optimal, others=predicted)

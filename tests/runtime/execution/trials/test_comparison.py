@@ -110,6 +110,13 @@ def test_cold_runs_do_not_count_beside_warm_ones() -> None:
     assert comparison.winner is Side.PLAN
 
 
+def test_a_cold_run_of_the_plan_is_no_loss() -> None:
+    comparison = Comparison()
+    for side, seconds in ((Side.PLAN, 5.0), (Side.PLAN, 0.1), (Side.PLAN, 0.1), (Side.CPU, 0.09)):
+        comparison.add(side, seconds)
+    assert comparison.winner is None
+
+
 def test_nothing_changes_after_the_decision() -> None:
     comparison, _, _ = decide(300.0, 0.24)
     reason = comparison.reason

@@ -1,6 +1,8 @@
 """The search finds what trying every choice finds."""
 
+import math
 import random
+import time
 from itertools import chain
 from typing import Any
 
@@ -27,7 +29,9 @@ def problem_with(seed: int, most: int) -> PlacementProblem:
 def test_the_optimum_is_found_from_any_choice(seed: int) -> None:
     problem = problem_with(seed, 7)
     start = [0] * problem.count
-    choice, cost, is_optimal = exact_search.search(problem, start, problem.predicted_of(start))
+    choice, cost, is_optimal = exact_search.search(
+        problem, start, problem.predicted_of(start), max_s=math.inf
+    )
     assert is_optimal
     assert problem.predicted_of(choice) == pytest.approx(cost, rel=1e-12)
     alone = [problem.predicted_alone(n) for n in range(problem.device_count) if problem.uniform(n)]
@@ -37,7 +41,7 @@ def test_the_optimum_is_found_from_any_choice(seed: int) -> None:
 @sweep("seed", range(150), full=range(150, 10_000))
 def test_plans_of_small_graphs_are_optimal(seed: int) -> None:
     problem = problem_with(seed, 8 if seed < 150 else MAX_EXACT)
-    found = find_plan(problem, ("a", "b", "c"))
+    found = find_plan(problem, ("a", "b", "c"), max_s=math.inf)
     assert found.is_optimal
     assert found.seconds == pytest.approx(problem.predicted(found.steps), rel=1e-12)
     assert found.seconds == pytest.approx(optimum(problem), rel=1e-9)
@@ -49,7 +53,7 @@ def test_three_devices_and_as_many_operations_as_are_searched(seed: int) -> None
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(10, MAX_EXACT), 3)
     assert problem.count == MAX_EXACT
-    assert find_plan(problem, ("a", "b", "c")).is_optimal
+    assert find_plan(problem, ("a", "b", "c"), max_s=math.inf).is_optimal
 
 
 def test_many_devices() -> None:
@@ -64,6 +68,28 @@ def test_the_limit_ends_a_search_with_the_best_so_far() -> None:
     choice, cost, is_optimal = exact_search.search(problem, start, problem.predicted_of(start), max_nodes=20)
     assert not is_optimal
     assert cost == problem.predicted_of(choice) <= problem.predicted_of(start)
+
+
+@pytest.mark.parametrize(("runs", "limit_s"), [(1000, exact_search.MAX_S), (0, exact_search._MIN_S)])
+def test_a_search_takes_no_longer_than_its_result_can_save(
+    runs: int, limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each node takes a millisecond here; without a limit of time the search would take 30 seconds."""
+    problem = divided(12, 1)
+    now, spent = 0.0, exact_search._Search._is_spent
+
+    def counted(self: exact_search._Search) -> bool:
+        nonlocal now
+        now += 1e-3
+        return spent(self)
+
+    monkeypatch.setattr(exact_search, "_RUNS", runs)
+    monkeypatch.setattr(exact_search._Search, "_is_spent", counted)
+    monkeypatch.setattr(time, "thread_time", lambda: now)
+    start = [0] * problem.count
+    _, _, is_optimal = exact_search.search(problem, start, problem.predicted_of(start))
+    assert not is_optimal
+    assert now <= limit_s + 2 * exact_search._NODES_AT_ONCE * 1e-3
 
 
 def divided(readers: int, values: int) -> PlacementProblem:
@@ -100,7 +126,9 @@ def divided(readers: int, values: int) -> PlacementProblem:
 def test_values_with_the_same_readers_are_moved_together() -> None:
     problem = divided(4, 20)
     start = [0] * problem.count
-    _, _, is_optimal = exact_search.search(problem, start, problem.predicted_of(start), max_nodes=5_000)
+    _, _, is_optimal = exact_search.search(
+        problem, start, problem.predicted_of(start), max_nodes=5_000, max_s=math.inf
+    )
     assert is_optimal
 
 
