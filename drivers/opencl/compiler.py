@@ -27,6 +27,7 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name, program_text
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels.attention import attention
+from neurald.drivers.opencl.kernels.attention.appended import read_appended
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
@@ -186,6 +187,7 @@ def _compiled(
         fused = stack_products(fused, alignment=_ALIGNED.read_bytes)
     if is_fused and kernel_set is not KernelSet.GENERIC:
         fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
+        fused = read_appended(fused, lambda kernel: attention.fits(kernel, facts))
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
     is_large = is_large_step(kernels)
     sources: list[Sequence[Source]] = []

@@ -262,7 +262,8 @@ class Attention(Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         output: (batches, rows, features), FLOAT32.
         axes: b, m, n, k and d.
-        query, key, value: loads at (b, m, k), (b, n, k) and (b, n, d), without guards.
+        query, key, value: loads at (b, m, k), (b, n, k) and (b, n, d). They have no guards, except
+            where a driver lets keys and values be read from what is concatenated.
         score: at (b, m, n); an `AccumulatorRef` is the sum of products.
         scores: stands for the scores (b, m, n). Only `weights` loads it, within its row.
         weights: at (b, m, n).

@@ -1,8 +1,9 @@
 //: Grid barrier between the phases of a persistent kernel, see persistent_kernel.py.
 //:
 //: `sync` is the synchronisation memory; the capitals in its indices are its layout. `target` is
-//: the count of arrivals that a barrier waits for; its highest bit selects the counter. CALLED: how
-//: functions are declared that should not be inlined.
+//: the count of arrivals that a barrier waits for; its highest bit selects the counter. Where
+//: `counts` is 0, the work-group is not among those that are waited for. CALLED: how functions are
+//: declared that should not be inlined.
 
 //: [functions]
 //: Functions that wait by themselves do so between their independent part and the rest; target 0
@@ -11,9 +12,9 @@
 #define $WAIT_ARGUMENTS , sync, target
 #define $WAIT if (target) neurald_wait(sync, target, lid, $MAX_SPINS);
 $PLACE
-static $CALLED void neurald_arrive(__global uint *sync, const uint target, const int lid) {
+static $CALLED void neurald_arrive(__global uint *sync, const uint target, const int counts, const int lid) {
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  if (lid == 0) {
+  if (lid == 0 && counts) {
     __global uint *count = sync + (target >> 31) * $COUNTER_PITCH;
 $ARRIVE
   }
@@ -34,8 +35,8 @@ $POLL
   }
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 }
-static $CALLED void neurald_meet(__global uint *sync, const uint target, const int lid, const int patience) {
-  neurald_arrive(sync, target, lid);
+static $CALLED void neurald_meet(__global uint *sync, const uint target, const int counts, const int lid, const int patience) {
+  neurald_arrive(sync, target, counts, lid);
   neurald_wait(sync, target, lid, patience);
 }
 static $CALLED void neurald_idle(__global uint *sync, const uint target, const int lid) {

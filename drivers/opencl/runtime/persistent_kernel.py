@@ -1,11 +1,13 @@
 """Runs a whole step as one persistent kernel, with grid barriers between its phases.
 
 A phase does the work of a separate kernel: the groups of a source, distributed over the resident
-work-groups. Between a phase and one that depends on it there is a grid barrier: each work-group
-increments a counter in global memory and waits until all have done so. This requires all
-work-groups to be resident on the device at the same time, which only some runtimes are known to
-guarantee, up to a number found by trial (`resident_groups`) with a launch that only runs the
-barrier.
+work-groups. Phases that do not depend on each other are distributed one after another, so that few
+groups have work of several. Between a phase and one that depends on it there is a grid barrier:
+each work-group increments a counter in global memory and waits until all have done so. Those
+without work since the barrier before are not counted, except at the first barrier, behind which no
+work-group reads the initial state any more. This requires all work-groups to be resident on the
+device at the same time, which only some runtimes are known to guarantee, up to a number found by
+trial (`resident_groups`) with a launch that only runs the barrier.
 
 No work-group waits forever. One that exceeds its spin limit sets an abort flag and raises the
 counter so far that no work-group waits any more, so the kernel ends. Its results are then invalid
@@ -362,21 +364,31 @@ def kernel_text(
         f"  const int first = {place}, phases = flags & {FETCHES - 1};",
         # The highest bit selects the counter; the rest is the count to wait for.
         f"  uint target = sync[{_SELECTOR}] << 31;",
-        f"  if (phases == 0) neurald_meet(sync, target += groups, lid, {_MAX_TRIAL_SPINS});",
+        f"  if (phases == 0) neurald_meet(sync, target += groups, 1, lid, {_MAX_TRIAL_SPINS});",
     ]
     fetched = [[]] * len(phases) if reads is None else fetches(reads, _AHEAD_BYTES)
+    is_first_barrier = True
+    # How many work-groups the phases since the last barrier take.
+    taken = 0
     for number, (phase, needs_barrier) in enumerate(zip(phases, has_grid_barrier, strict=True)):
+        counted: int | None = None
+        if needs_barrier:
+            counted = None if is_first_barrier else taken
+            is_first_barrier, taken = False, 0
         lines += [
             f"  if (phases > {number}) {{",
             *_phase_lines(
                 phase,
                 items,
                 needs_barrier=needs_barrier,
+                counted=counted,
+                taken=taken,
                 min_groups=min_groups,
                 fetched=_fetch_lines(fetched[number]),
             ),
             "  }",
         ]
+        taken += _work_groups(phase.source, items)
     lines += ["  neurald_leave(sync, target, first, lid);", "}", ""]
     return "\n".join(lines)
 
@@ -391,41 +403,75 @@ def _fetch_lines(fetched: Sequence[ColdRead]) -> list[str]:
     ]
 
 
+def _work_groups(source: Source, items: int) -> int:
+    """Returns the largest number of work-groups that have work of a source."""
+    return source.groups if source.has_barriers else -(-source.groups * source.local_size // items)
+
+
 def _phase_lines(
-    phase: Phase, items: int, *, needs_barrier: bool, min_groups: int, fetched: Sequence[str]
+    phase: Phase,
+    items: int,
+    *,
+    needs_barrier: bool,
+    counted: int | None,
+    taken: int,
+    min_groups: int,
+    fetched: Sequence[str],
 ) -> list[str]:
+    """Returns the statements of a phase.
+
+    Args:
+        phase: the phase.
+        items: the work-items of a work-group.
+        needs_barrier: whether a grid barrier precedes it.
+        counted: how many work-groups arrive at the barrier at most; None for all of them.
+        taken: how many have work of the phases between the barrier and this one.
+        min_groups: see `kernel_text`.
+        fetched: the statements that fetch memory for later phases.
+    """
     source = phase.source
     lines: list[str] = []
+    arrivals, arrives = (
+        ("groups", "1") if counted is None else (f"min(groups, {counted})", f"first < {counted}")
+    )
     # Arriving waits for what was requested before, so that memory is fetched afterwards.
     if needs_barrier and (source.waits or fetched):
-        lines += ["    target += groups;", "    neurald_arrive(sync, target, lid);", *fetched]
+        lines += [
+            f"    target += {arrivals};",
+            f"    neurald_arrive(sync, target, {arrives}, lid);",
+            *fetched,
+        ]
         if not source.waits:
             lines.append("    neurald_idle(sync, target, lid);")
     elif needs_barrier:
-        lines.append(f"    neurald_meet(sync, target += groups, lid, {_MAX_SPINS});")
+        lines.append(f"    neurald_meet(sync, target += {arrivals}, {arrives}, lid, {_MAX_SPINS});")
     else:
         lines += fetched
         if source.has_barriers:
             # Local memory may still be read by the previous phase; a grid barrier includes the wait
             # for that.
             lines.append("    barrier(CLK_LOCAL_MEM_FENCE);")
+    place = "first"
+    if taken:
+        place = "place"
+        lines.append(f"    const int place = (first + groups - {taken} % groups) % groups;")
     is_alone = source.groups <= min_groups
-    call = _call(phase, needs_barrier=needs_barrier, is_alone=is_alone)
+    call = _call(phase, place, needs_barrier=needs_barrier, is_alone=is_alone)
     if not source.has_barriers:
         total, size = source.groups * source.local_size, source.local_size
         return [
             *lines,
-            f"    for (int at = first * {items} + lid; at < {total}; at += groups * {items}) {{",
+            f"    for (int at = {place} * {items} + lid; at < {total}; at += groups * {items}) {{",
             f"      {call.format(f'at / {size}', f'at % {size}')}",
             "    }",
         ]
     if needs_barrier and source.waits:
         lines.append(f"    if (first >= {source.groups}) neurald_idle(sync, target, lid);")
     if is_alone:
-        return [*lines, f"    if (first < {source.groups}) {call.format('first', 'lid')}"]
+        return [*lines, f"    if ({place} < {source.groups}) {call.format(place, 'lid')}"]
     return [
         *lines,
-        f"    for (int group = first; group < {source.groups}; group += groups) {{",
+        f"    for (int group = {place}; group < {source.groups}; group += groups) {{",
         f"      {call.format('group', 'lid')}",
         # The next group may overwrite local memory that is still read.
         "      barrier(CLK_LOCAL_MEM_FENCE);",
@@ -433,7 +479,7 @@ def _phase_lines(
     ]
 
 
-def _call(phase: Phase, *, needs_barrier: bool, is_alone: bool) -> str:
+def _call(phase: Phase, place: str, *, needs_barrier: bool, is_alone: bool) -> str:
     """Returns the call of a function, with placeholders for the group and the work-item."""
     source = phase.source
     pointers = [
@@ -445,6 +491,6 @@ def _call(phase: Phase, *, needs_barrier: bool, is_alone: bool) -> str:
     pointers.append(f"(__global int *)(arena + {phase.status}UL)")
     if source.waits:
         # Only the first of a work-group's groups has to wait.
-        awaited = "target" if is_alone else "group == first ? target : 0"
+        awaited = "target" if is_alone else f"group == {place} ? target : 0"
         pointers += ["sync", awaited if needs_barrier else "0"]
     return "{}({}, {}, scratch, {});".format(source.name, "{}", "{}", ", ".join(pointers))

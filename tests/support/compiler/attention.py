@@ -27,6 +27,9 @@ class Form:
         has_columns_last: True if keys are stored as (heads, depth, columns).
         mask: see `MASKS`.
         scales: what is scaled: queries, scores or nothing.
+        appended: how many of the keys and values are inputs of their own, which are concatenated
+            with the others; those must not be split.
+        is_kept: True if what is concatenated are outputs as well.
     """
 
     heads: int = 2
@@ -39,6 +42,8 @@ class Form:
     has_columns_last: bool = False
     mask: str = "none"
     scales: str = "scores"
+    appended: int = 0
+    is_kept: bool = False
 
 
 def attention(form: Form, seed: int = 0) -> Graph:
@@ -46,8 +51,13 @@ def attention(form: Form, seed: int = 0) -> Graph:
     builder = GraphBuilder(seed)
     shared = form.heads // (form.key_heads or form.heads)
     query = _operand(builder, form, form.heads, form.rows, form.depth)
-    key = _operand(builder, form, form.heads // shared, form.columns, form.depth)
-    value = _operand(builder, form, form.heads // shared, form.columns, form.features)
+    key, value = (
+        _operand(builder, form, form.heads // shared, form.columns - form.appended, width)
+        for width in (form.depth, form.features)
+    )
+    if form.appended:
+        key, value = (_appended(builder, each, form.appended) for each in (key, value))
+    kept = (key, value) if form.is_kept else ()
     if shared > 1:
         key, value = (_repeated(builder, each, shared) for each in (key, value))
     if form.scales == "queries":
@@ -68,7 +78,19 @@ def attention(form: Form, seed: int = 0) -> Graph:
             (form.rows, form.heads * form.features),
             lambda m, c: load(heads, (c // form.features, m, c % form.features)),
         )
-    return builder.finish(result)
+    return builder.finish(result, *kept)
+
+
+def _appended(builder: GraphBuilder, first: Value, rows: int) -> Value:
+    """Concatenates rows of FLOAT16, which are an input, with others."""
+    heads, before, width = first.shape
+    second = builder.input(heads, rows, width, type=Scalar.FLOAT16)
+
+    def element(h: Expression, n: Expression, k: Expression) -> Expression:
+        rest = load(second, (h, n - before, k), n >= before, 0)
+        return load(first, (h, n, k), n < before, rest.to(Scalar.FLOAT32))
+
+    return builder.compute((heads, before + rows, width), element)
 
 
 def _operand(builder: GraphBuilder, form: Form, heads: int, rows: int, width: int) -> Value:

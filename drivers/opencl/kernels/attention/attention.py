@@ -22,6 +22,7 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
     view = attention_view(kernel)
     if view is not None:
         yield from few_rows.candidates(view, facts)
+    if view is not None and not view.is_appended:
         yield from tensor_core.candidates(view, facts)
         yield from tile.candidates(view, facts)
 
@@ -29,5 +30,5 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
 def of_warpgroups(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
     """Yields every way to compute it by warpgroups, which is no phase of a persistent kernel."""
     view = attention_view(kernel)
-    if view is not None:
+    if view is not None and not view.is_appended:
         yield from warpgroup.candidates(view, facts)

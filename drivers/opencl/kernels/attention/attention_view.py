@@ -1,7 +1,8 @@
 """Views an attention kernel as three matrices for each batch, and renders its functions in C.
 
 `KERNEL_NAME_query(batch)`, `..._key` and `..._value` give the index at which a batch's matrix
-begins, `KERNEL_NAME_exponent(sum, batch, m, n, ...)` the exponent of a weight, and
+begins, and `..._key_rest` and `..._value_rest` that for rows which are appended; those of such a
+matrix are numbered on. `KERNEL_NAME_exponent(sum, batch, m, n, ...)` gives the exponent of a weight, and
 `KERNEL_NAME_store(sum, batch, m, d, ...)` stores an element of the result.
 """
 
@@ -21,7 +22,9 @@ from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import finish_lines
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.codegen.template import fill, resolved
+from neurald.drivers.opencl.kernels.attention.appended import appended_rows
 from neurald.drivers.opencl.kernels.attention.softmax_form import softmax_form
+from neurald.hal.records import replace
 
 #: Limit on the elements of a matrix, such that byte offsets fit in an INT32.
 _MAX_ELEMENTS = ((1 << 31) - 1) // 8
@@ -36,12 +39,16 @@ class AttentionOperand:
     Attributes:
         base: the index at which a batch's matrix begins.
         row, inner: the strides between its rows, and between elements of a row.
+        rows: how many rows come before those of `rest`.
+        rest: the rows that are appended to it (see `appended`), if any.
     """
 
     value: Value
     base: Expression
     row: int
     inner: int
+    rows: int = 0
+    rest: "AttentionOperand | None" = None
 
     @property
     def is_aligned(self) -> bool:
@@ -77,6 +84,11 @@ class AttentionView:
     def argument(self, operand: AttentionOperand) -> KernelArgument:
         """Returns the argument of the function that an operand is."""
         return self.arguments.by_value[operand.value]
+
+    @property
+    def is_appended(self) -> bool:
+        """True if keys or values are two values each, one after the other."""
+        return self.key.rest is not None or self.value.rest is not None
 
     @property
     def names(self) -> Mapping[str, object]:
@@ -148,17 +160,18 @@ def attention_view(kernel: Kernel) -> AttentionView | None:
     if query is None or key is None or value is None:
         return None
     exponent = form.exponent * constant(form.scale, Scalar.FLOAT32) if form.scale != 1 else form.exponent
+    operands = {"query": query, "key": key, "value": value}
+    for name in ("key", "value"):
+        if (rest := operands[name].rest) is not None:
+            operands[f"{name}_rest"] = rest
     loaded = [each.value for each in walk(exponent, *kernel.roots) if isinstance(each, Load)]
-    read = dict.fromkeys((query.value, key.value, value.value, *loaded))
+    read = dict.fromkeys((*(each.value for each in operands.values()), *loaded))
     if max(each.count for each in (kernel.output, *read)) > _MAX_ELEMENTS:
         return None
     arguments = KernelArguments((kernel.output, *read))
     text = "".join(
         (
-            *(
-                _base(name, operand, batch)
-                for name, operand in (("query", query), ("key", key), ("value", value))
-            ),
+            *(_base(name, operand, batch) for name, operand in operands.items()),
             _exponent(exponent, (batch, row, column), arguments),
             _store(kernel, arguments),
         )
@@ -184,7 +197,16 @@ def _operand(load: Load, row: Axis, inner: Axis) -> AttentionOperand | None:
     if strides[0] is None or strides[1] is None:
         return None
     base = offset - row * strides[0] - inner * strides[1]
-    return AttentionOperand(value=load.value, base=base, row=strides[0], inner=strides[1])
+    operand = AttentionOperand(value=load.value, base=base, row=strides[0], inner=strides[1])
+    if load.guard is None:
+        return operand
+    appended = appended_rows(load, row)
+    if appended is None:
+        return None
+    rows, second = appended
+    rest = _operand(second, row, inner)
+    # Its first row is number `rows`.
+    return None if rest is None else replace(operand, rows=rows, rest=rest)
 
 
 def _is_multiple(index: Expression, divisor: int) -> bool:

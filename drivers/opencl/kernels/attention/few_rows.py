@@ -6,7 +6,7 @@ first is requested at once, so that the time is little more than that of one acc
 
 from collections.abc import Iterator
 
-from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.template import templates
 from neurald.drivers.opencl.kernels.attention.attention_view import (
     AttentionOperand,
@@ -59,10 +59,19 @@ def candidates(view: AttentionView, facts: DeviceFacts) -> Iterator[Source]:
             "SCORES_AT": scores_at,
             "KEPT": f"(scores + {(kept_at - scores_at) // 4})",
             "QUERY_VECTOR": _vector(view, view.query, "query", "k", view.depth),
-            "KEY_VECTOR": _vector(view, view.key, f"key + n * {view.key.row}", "k", view.depth),
-            "VALUE_VECTOR": _vector(view, view.value, f"value + n * {view.value.row}", "d", view.features),
+            "KEY_VECTOR": _row_vector(view, view.key, "key", "k", view.depth),
+            "VALUE_VECTOR": _row_vector(view, view.value, "value", "d", view.features),
         },
     )
+
+
+def _row_vector(view: AttentionView, operand: AttentionOperand, name: str, at: str, count: int) -> str:
+    """Returns the text that loads four elements of row `n` of keys or values."""
+    first = _vector(view, operand, f"{name} + n * {operand.row}", at, count)
+    if operand.rest is None:
+        return first
+    place = f"{NAME}_{name}_rest(batch) + n * {operand.rest.row}"
+    return f"(n < {operand.rows} ? {first} : {_vector(view, operand.rest, place, at, count)})"
 
 
 def _vector(view: AttentionView, operand: AttentionOperand, row: str, at: str, count: int) -> str:

@@ -2,6 +2,8 @@
 its phases.
 """
 
+import re
+
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -164,11 +166,38 @@ def test_phases_fetch_between_arriving_and_waiting() -> None:
     text = kernel_text("whole_step", phases, reads=reads)
     assert text.count("neurald_fetch(constants + 512UL, 512UL, first, groups, lid)") == 1
     # Only the first phase fetches, and none precedes it.
-    assert text.index("neurald_fetch") < text.index("neurald_meet(sync, target += groups, lid, 4194304)")
+    assert text.index("neurald_fetch") < text.index("neurald_meet(sync, target += groups, 1, lid, 4194304)")
     assert "neurald_fetch" not in kernel_text("whole_step", phases)
     text = kernel_text("whole_step", phases, reads=[(), (_read(0, 1 << 30),), (_read(1 << 30, 512),)])
     second = text.index("neurald_arrive")
     assert second < text.rindex("neurald_fetch") < text.index("neurald_idle")
+
+
+def test_barriers_count_groups_with_work() -> None:
+    """All of them at the first barrier, behind which the initial state is not read any more."""
+
+    def phase(groups: int, written: int, read: int, *, has_barriers: bool = True) -> Phase:
+        values = Value((64,), Scalar.INT8), Value((64,), Scalar.INT8)
+        source = Source(text="a", arguments=values, groups=groups, local_size=64, has_barriers=has_barriers)
+        places = tuple(BufferLocation(Base.ARENA, 64 * at) for at in (written, read))
+        return Phase(source=source, locations=places, status=0)
+
+    phases = [
+        phase(9, 1, 0),
+        phase(3, 2, 1),
+        phase(4, 3, 1),
+        phase(5, 4, 1, has_barriers=False),
+        phase(2, 5, 4),
+    ]
+    phases[3] = replace(phases[3], source=replace(phases[3].source, groups=5, local_size=32))
+    text = kernel_text("whole_step", phases, min_groups=8)
+    waits = re.findall(r"target \+= (groups|min\(.+?\)), (.+?), lid", text)
+    # Five times 32 work-items are three work-groups of 64.
+    assert waits == [("groups", "1"), ("groups", "1"), ("min(groups, 10)", "first < 10")]
+    turned = re.findall(r"place = \(first \+ groups - (\d+) % groups\) % groups", text)
+    assert turned == ["3", "7"]
+    assert text.count("if (first < ") == 2
+    assert text.count("if (place < ") == 1
 
 
 def _read(start: int, size: int, base: Base = Base.CONSTANTS) -> ColdRead:
