@@ -3,9 +3,11 @@
 Calls and executions are counted while they are under way. A daemon that is to stop refuses new ones
 and waits for the others (`Admission.drain`). The threads that serve them, whatever carried the
 call, take turns (`Admission.serving`) until the device's part begins, for which executions wait in
-an `AdmissionQueue`. Short ones that native code runs pass a `NativeGate` instead, and the queue
-counts them. An execution that does not end is given up by a watchdog: its slot goes to others, its
-session ends, and no new models are taken while it hangs.
+an `AdmissionQueue`. Short ones that native code runs pass a `NativeGate` instead. The queue counts
+them, so it starts no more than the slots of its guests while the gate is full. The gate does not
+count those of the queue, which end soon or take so long that they count no more: until then as many
+may run as the queue and the gate admit together. An execution that does not end is given up by a
+watchdog: its slot goes to others, its session ends, and no new models are taken while it hangs.
 """
 
 import contextlib
@@ -19,11 +21,12 @@ from typing import Final
 from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import Interpreter
-from neurald.hal.admission.admission_queue import AdmissionQueue, Ticket, executions_at_once
+from neurald.hal.admission.admission_queue import AdmissionQueue, executions_at_once
 from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.admission.native_gate import NativeGate
 from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
 from neurald.hal.admission.session import Session, Sessions
+from neurald.hal.admission.usage import Ticket
 from neurald.hal.admission.watchdog import NativeRuns, Watchdog
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (

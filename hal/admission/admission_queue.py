@@ -19,43 +19,31 @@ all slots are taken, its first execution gets a guest slot, and the operating sy
 processors.
 """
 
-import heapq
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
-from neurald.hal.accounting.pacing import PacedWork
 from neurald.hal.admission.execution_pace import ExecutionPace
+from neurald.hal.admission.usage import MAX_GRACE_S, ClientUsage, PriorityLane, Ticket, UserUsage
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.model.types import Priority
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
-#: A LOW execution precedes MEDIUM ones once no LOW execution of its client was started for so long.
-AGEING_S: Final = 0.5
 #: An execution that takes longer only delays others of its own client.
 LONG_S: Final = 0.25
 #: How many executions may run at the same time, long ones included. A user with none running may
 #: have one more.
 MAX_RUNNING_EXECUTIONS: Final = 16
-#: A slot stays reserved for a client for `_GRACE_S` plus the time of its last execution, but no
-#: longer than
-#: `_MAX_GRACE_S`.
-_GRACE_S: Final = 2e-3
-_MAX_GRACE_S: Final = 0.1
 #: How often a waiting thread checks whether it was cancelled, and whether a slot became free by the
-#: passage of time.
-#: With more than `_MAX_FAST_POLLERS` waiting threads each checks less often, so that they do not
-#: slow down those that
-#: compute.
+#: passage of time. With more than `_MAX_FAST_POLLERS` waiting threads each checks less often, so
+#: that they do not slow down those that compute.
 _POLL_S: Final = 0.02
 _MAX_FAST_POLLERS: Final = 4
 
 _S = TypeVar("_S")
-_RANKS: Final = {priority: rank for rank, priority in enumerate(sorted(Priority))}
 
 
 class RunsConcurrently(Protocol):
@@ -75,213 +63,6 @@ def executions_at_once(device: Device) -> int:
     """Returns `RunsConcurrently.executions_at_once`, or 4 for a device without it."""
     count: int = getattr(device, "executions_at_once", _DEFAULT_EXECUTIONS_AT_ONCE)
     return max(1, count)
-
-
-class _Usage:
-    """The time that a user or a client has used of the device, and its current executions."""
-
-    __slots__ = ("_used_s", "running", "started_s", "waiting", "weight")
-
-    def __init__(self, weight: float = 1.0) -> None:
-        self.weight = weight
-        self._used_s = 0.0
-        self.running = 0
-        self.waiting = 0
-        #: The sum of the start times of the executions that are running.
-        self.started_s = 0.0
-
-    @property
-    def is_active(self) -> bool:
-        return self.running + self.waiting > 0
-
-    def used_s(self, now: float) -> float:
-        """Returns the time used on the device, that of running executions included, by weight."""
-        return self._used_s + (self.running * now - self.started_s) / self.weight
-
-    def catch_up(self, used_s: float) -> None:
-        """Raises the used time to `used_s`: time before a newcomer asked is not its due."""
-        self._used_s = max(self._used_s, used_s)
-
-    def start(self, now: float) -> None:
-        self.running += 1
-        self.started_s += now
-
-    def end(self, started: float, now: float) -> None:
-        self.running -= 1
-        self.started_s -= started
-        self._used_s += (now - started) / self.weight
-
-
-class _UserUsage(_Usage):
-    """The usage of one user, whose clients trust each other.
-
-    Attributes:
-        lanes: the lanes of its clients in which executions wait.
-    """
-
-    __slots__ = ("clients", "key", "lanes")
-
-    def __init__(self, key: Hashable, weight: float) -> None:
-        super().__init__(weight)
-        self.key = key
-        self.clients: dict[Hashable, _ClientUsage] = {}
-        self.lanes = _WaitingLanes()
-
-
-class _ClientUsage(_Usage):
-    """The usage of one client, such as a session."""
-
-    __slots__ = ("_grace_until", "_wanted", "key", "lanes", "user")
-
-    def __init__(self, user: _UserUsage, key: Hashable) -> None:
-        super().__init__()
-        self.user = user
-        self.key = key
-        self.lanes: dict[Priority, _PriorityLane] = {}
-        self._wanted = 0
-        self._grace_until = 0.0
-
-    def wanted(self, now: float) -> int:
-        """Returns how many executions the client has on the device, or had a moment ago."""
-        active = self.running + self.waiting
-        return max(active, self._wanted) if now < self._grace_until else active
-
-    def note_end(self, taken_s: float, now: float) -> None:
-        """Reserves the slot of an execution that is about to end but still counts as running."""
-        grace_s = min(_GRACE_S + taken_s, _MAX_GRACE_S)
-        active = self.running + self.waiting
-        # The demand of the past decays one execution at a time.
-        self._wanted = max(active, self._wanted - 1) if now < self._grace_until else active
-        self._grace_until = now + grace_s
-
-    def is_over(self, now: float) -> bool:
-        return not self.is_active and now >= self._grace_until
-
-
-class _PriorityLane:
-    """The waiting executions of one client that have the same priority, in order of arrival."""
-
-    __slots__ = ("client", "is_listed", "queue", "rank", "served_at")
-
-    def __init__(self, client: _ClientUsage, priority: Priority) -> None:
-        self.client = client
-        self.queue: deque[Ticket] = deque()
-        self.rank = _RANKS[priority]
-        self.served_at = 0.0
-        self.is_listed = False
-
-    def level(self, now: float) -> int:
-        """Returns the effective priority: the rank, raised by the time waited in vain."""
-        return self.rank + int((now - max(self.served_at, self.queue[0].queued_at)) / AGEING_S)
-
-
-class _WaitingLanes:
-    """The lanes of a user in which executions wait, in the order in which they are served.
-
-    As long as all have the same priority and none has waited long, their order only depends on the
-    time that their clients have used, which never decreases. Then a heap has the next one at once.
-    """
-
-    __slots__ = ("_arrivals", "_heap", "_number", "_ranks")
-
-    def __init__(self) -> None:
-        #: Used time, arrival and a unique number of each lane; its client may have used more since.
-        self._heap: list[tuple[float, float, int, _PriorityLane]] = []
-        self._arrivals: deque[Ticket] = deque()
-        self._ranks: dict[int, int] = {}
-        self._number = 0
-
-    def add(self, lane: _PriorityLane, ticket: "Ticket", now: float) -> None:
-        """Adds the last execution of a lane."""
-        self._ranks[lane.rank] = self._ranks.get(lane.rank, 0) + 1
-        self._arrivals.append(ticket)
-        self._list(lane, now)
-
-    def remove(self, lane: _PriorityLane, ticket: "Ticket", now: float) -> None:
-        """Removes an execution, which is no longer in its lane."""
-        left = self._ranks[lane.rank] - 1
-        if left:
-            self._ranks[lane.rank] = left
-        else:
-            del self._ranks[lane.rank]
-        ticket.waits = False
-        while self._arrivals and not self._arrivals[0].waits:
-            self._arrivals.popleft()
-        self._list(lane, now)
-
-    def _list(self, lane: _PriorityLane, now: float) -> None:
-        if lane.queue and not lane.is_listed:
-            lane.is_listed = True
-            self._number += 1
-            entry = (lane.client.used_s(now), lane.queue[0].queued_at, self._number, lane)
-            heapq.heappush(self._heap, entry)
-
-    def tidy(self) -> None:
-        """Drops lanes in which nothing waits, whose clients may be gone."""
-        for *_, lane in self._heap:
-            lane.is_listed = bool(lane.queue)
-        self._heap = [entry for entry in self._heap if entry[-1].is_listed]
-        heapq.heapify(self._heap)
-
-    def in_order(self, now: float) -> Iterator[_PriorityLane]:
-        """Iterates over the lanes. Those that are not admitted stay; do not change any meanwhile."""
-        if len(self._ranks) <= 1 and (not self._arrivals or now < self._arrivals[0].queued_at + AGEING_S):
-            yield from self._by_used_time(now)
-        else:
-            lanes = [
-                (-lane.level(now), lane.client.used_s(now), lane.queue[0].queued_at, lane)
-                for *_, lane in self._heap
-                if lane.queue
-            ]
-            for *_, lane in sorted(lanes, key=lambda each: each[:3]):
-                yield lane
-
-    def _by_used_time(self, now: float) -> Iterator[_PriorityLane]:
-        heap = self._heap
-        seen = []
-        try:
-            while heap:
-                used_s, queued_at, number, lane = heap[0]
-                if not lane.queue:
-                    heapq.heappop(heap)
-                    lane.is_listed = False
-                    continue
-                found = lane.client.used_s(now), lane.queue[0].queued_at
-                if found != (used_s, queued_at):
-                    heapq.heapreplace(heap, (*found, number, lane))
-                    continue
-                seen.append(heapq.heappop(heap))
-                yield lane
-        finally:
-            for entry in seen:
-                heapq.heappush(heap, entry)
-
-
-class Ticket:
-    """One execution in the queue: it waits, or runs.
-
-    Attributes:
-        waits: whether it is in the queue.
-        work: the paced work of the thread that runs it, once it has begun.
-        pace: of the executions of its model; None if it is not known.
-    """
-
-    __slots__ = ("client", "pace", "priority", "queued_at", "ready", "started_at", "waits", "work")
-
-    def __init__(self, client: _ClientUsage, priority: Priority, now: float) -> None:
-        self.client = client
-        self.priority = priority
-        self.queued_at = now
-        self.started_at: float | None = None
-        self.waits = True
-        self.ready = threading.Lock()
-        self.work: PacedWork | None = None
-        self.pace: ExecutionPace | None = None
-
-    @property
-    def waited_ns(self) -> int:
-        """How long it waited for the device."""
-        return 0 if self.started_at is None else max(0, int((self.started_at - self.queued_at) * 1e9))
 
 
 def with_queue_time(result: ExecutionResult, options: ExecuteOptions, ticket: Ticket) -> ExecutionResult:
@@ -325,9 +106,11 @@ class AdmissionQueue:
         self._guests = guests
         self._what = what
         self._elsewhere = elsewhere
+        #: What `elsewhere` has returned last.
+        self._beside = 0
         self._clock = clock
         self._lock = threading.Lock()
-        self._users: dict[Hashable, _UserUsage] = {}
+        self._users: dict[Hashable, UserUsage] = {}
         self._running: set[Ticket] = set()
         self._waiting = 0
         self._forget_at = 0.0
@@ -408,9 +191,10 @@ class AdmissionQueue:
             ticket = Ticket(usage_of_client, priority, now)
             lane = usage_of_client.lanes.get(priority)
             if lane is None:
-                lane = usage_of_client.lanes[priority] = _PriorityLane(usage_of_client, priority)
+                lane = usage_of_client.lanes[priority] = PriorityLane(usage_of_client, priority)
             usage_of_client.waiting += 1
             usage_of_client.user.waiting += 1
+            self._beside = self._elsewhere()
             if not self._waiting and self._may_start(usage_of_client, now):
                 self._run(ticket, lane, now)
                 return ticket
@@ -468,22 +252,23 @@ class AdmissionQueue:
 
     # Choosing the next execution. The lock is held.
 
-    def _client(self, key: Hashable, user_key: Hashable, now: float) -> _ClientUsage:
+    def _client(self, key: Hashable, user_key: Hashable, now: float) -> ClientUsage:
         user = self._users.get(user_key)
         if user is None:
-            user = self._users[user_key] = _UserUsage(user_key, self._weights.get(user_key, 1.0))
+            user = self._users[user_key] = UserUsage(user_key, self._weights.get(user_key, 1.0))
         is_busy = bool(self._running or self._waiting)
         if is_busy and not user.is_active:
             user.catch_up(min((u.used_s(now) for u in self._users.values() if u.is_active), default=0.0))
         client = user.clients.get(key)
         if client is None:
-            client = user.clients[key] = _ClientUsage(user, key)
+            client = user.clients[key] = ClientUsage(user, key)
         if is_busy and not client.is_active:
             client.catch_up(min((c.used_s(now) for c in user.clients.values() if c.is_active), default=0.0))
         return client
 
     def _start(self, now: float) -> None:
         """Admits every waiting execution that may run now."""
+        self._beside = self._elsewhere()
         # No client may start one while so many run that have not taken long yet.
         while self._waiting and self._recently_started(now) < self._slots + self._guests:
             ticket = self._next(now)
@@ -500,7 +285,7 @@ class AdmissionQueue:
         if ticket.ready.locked():
             ticket.ready.release()
 
-    def _run(self, ticket: Ticket, lane: _PriorityLane, now: float) -> None:
+    def _run(self, ticket: Ticket, lane: PriorityLane, now: float) -> None:
         """Starts an execution that is in no queue."""
         lane.served_at = now
         self._running.add(ticket)
@@ -528,7 +313,7 @@ class AdmissionQueue:
 
     def _forget(self, now: float) -> None:
         """Removes clients that are gone, of which there may be many; not at every end."""
-        self._forget_at = now + _MAX_GRACE_S
+        self._forget_at = now + MAX_GRACE_S
         for user in tuple(self._users.values()):
             user.lanes.tidy()
             for client in tuple(user.clients.values()):
@@ -546,7 +331,7 @@ class AdmissionQueue:
                     return lane.queue[0]
         return None
 
-    def _may_start(self, client: _ClientUsage, now: float) -> bool:
+    def _may_start(self, client: ClientUsage, now: float) -> bool:
         """Returns whether one more execution of a client may run."""
         running = len(self._running)
         if not client.running and self._guests and self._recently_started(now) < self._slots + self._guests:
@@ -554,9 +339,8 @@ class AdmissionQueue:
         limit = self._max_running + (0 if client.user.running else len(self._users))
         if running >= limit:
             return False
-        elsewhere = self._elsewhere()
-        if running + elsewhere >= self._slots:
-            counted = elsewhere + sum(
+        if running + self._beside >= self._slots:
+            counted = self._beside + sum(
                 1
                 for ticket in self._running
                 if ticket.client is client or now - (ticket.started_at or now) < self._long_s
@@ -567,11 +351,11 @@ class AdmissionQueue:
 
     def _recently_started(self, now: float) -> int:
         """Returns how many running executions have not taken long yet, with those elsewhere."""
-        return self._elsewhere() + sum(
+        return self._beside + sum(
             1 for ticket in self._running if now - (ticket.started_at or now) < self._long_s
         )
 
-    def _limit(self, client: _ClientUsage, now: float) -> int:
+    def _limit(self, client: ClientUsage, now: float) -> int:
         """Returns how many executions of a client may run beside those of others, at least 1."""
         users = {user: {c: c.wanted(now) for c in user.clients.values()} for user in self._users.values()}
         if sum(sum(wanted.values()) for wanted in users.values()) <= self._slots:

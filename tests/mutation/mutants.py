@@ -129,7 +129,7 @@ _CACHE = (
 _SERVING = (
     Mutant(
         name="admission-priority",
-        file="hal/admission/admission_queue.py",
+        file="hal/admission/usage.py",
         text="(-lane.level(now),",
         replacement="(lane.level(now),",
         breaks="Executions of low priority run before those of high priority.",
@@ -137,7 +137,7 @@ _SERVING = (
     ),
     Mutant(
         name="admission-ageing",
-        file="hal/admission/admission_queue.py",
+        file="hal/admission/usage.py",
         text="return self.rank + int(",
         replacement="return self.rank + 0 * int(",
         breaks="An execution of low priority may wait for ever.",

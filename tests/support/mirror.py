@@ -237,6 +237,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/sample/prepared_model.py": "tests/drivers/sample/test_device.py",
     "hal/accounting/daemon_accounts.py": "tests/hal/accounting/test_returned_memory.py",
     "hal/admission/session_buffers.py": "tests/hal/rpc/client/test_buffer.py",
+    "hal/admission/usage.py": "tests/hal/admission/test_admission_queue.py",
     "hal/buffers/buffer_use.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/buffers/host_copies.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/cache/entry.py": "tests/hal/cache/test_store.py",

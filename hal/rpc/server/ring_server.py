@@ -18,8 +18,9 @@ from typing import Final, Self
 
 from neurald.hal.accounting.account import charging
 from neurald.hal.admission.admission import Admission
-from neurald.hal.admission.admission_queue import Ticket, with_queue_time
+from neurald.hal.admission.admission_queue import with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
+from neurald.hal.admission.usage import Ticket
 from neurald.hal.buffers.staging import Staged, copy, output_types, stage
 from neurald.hal.crashes.breadcrumbs import ActivitySlot, CrashPhase
 from neurald.hal.crashes.watch import CrashWatch

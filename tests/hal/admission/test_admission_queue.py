@@ -16,14 +16,13 @@ from support.sweeps import sweep
 
 from neurald.hal.admission import admission_queue
 from neurald.hal.admission.admission_queue import (
-    AGEING_S,
     LONG_S,
     MAX_RUNNING_EXECUTIONS,
     AdmissionQueue,
-    Ticket,
     _fair_shares,
     executions_at_once,
 )
+from neurald.hal.admission.usage import AGEING_S, Ticket
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.model.types import Priority, Request
