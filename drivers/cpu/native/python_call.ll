@@ -195,7 +195,23 @@ look.dtype:
   %given.dtype = load ptr, ptr %p.given.dtype
   %p.dtype = getelementptr i8, ptr %port, i64 $PORT_DTYPE
   %dtype = load ptr, ptr %p.dtype
-  %is.typed = icmp eq ptr %given.dtype, %dtype
+  %is.same = icmp eq ptr %given.dtype, %dtype
+  br i1 %is.same, label %look.flags, label %compare.dtype
+compare.dtype:
+  ; Arrays that another process has sent have copies of NumPy's types.
+  %p.given.scalar = getelementptr i8, ptr %given.dtype, i64 $DTYPE_SCALAR
+  %given.scalar = load ptr, ptr %p.given.scalar
+  %p.scalar = getelementptr i8, ptr %dtype, i64 $DTYPE_SCALAR
+  %scalar = load ptr, ptr %p.scalar
+  %has.scalar = icmp eq ptr %given.scalar, %scalar
+  %p.given.kind = getelementptr i8, ptr %given.dtype, i64 $DTYPE_KIND
+  %given.kind = load i64, ptr %p.given.kind
+  %p.kind = getelementptr i8, ptr %dtype, i64 $DTYPE_KIND
+  %kind = load i64, ptr %p.kind
+  %differing = xor i64 %given.kind, %kind
+  %relevant.kind = and i64 %differing, $DTYPE_KIND_MASK
+  %has.kind = icmp eq i64 %relevant.kind, 0
+  %is.typed = and i1 %has.scalar, %has.kind
   br i1 %is.typed, label %look.flags, label %no
 look.flags:
   %p.flags = getelementptr i8, ptr %object, i64 $ARRAY_FLAGS

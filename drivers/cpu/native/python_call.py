@@ -128,6 +128,11 @@ _ARRAY_RANK: Final = 24
 _ARRAY_SHAPE: Final = 32
 _ARRAY_DTYPE: Final = 56
 _ARRAY_FLAGS: Final = 64
+#: Layout of `PyArray_Descr`: the type of scalars; then in one word the characters for kind, type and
+#: byte order, a byte of flags, which may differ, and the number of the type.
+_DTYPE_SCALAR: Final = 16
+_DTYPE_KIND: Final = 24
+_DTYPE_KIND_MASK: Final = ~(0xFF << 24)
 #: Flags of an array: contiguous and aligned, as its input must be; and writable, too.
 _USABLE: Final = 0x101
 _WRITABLE: Final = 0x501
@@ -168,6 +173,9 @@ def python_call_text() -> str:
         ARRAY_SHAPE=_ARRAY_SHAPE,
         ARRAY_DTYPE=_ARRAY_DTYPE,
         ARRAY_FLAGS=_ARRAY_FLAGS,
+        DTYPE_SCALAR=_DTYPE_SCALAR,
+        DTYPE_KIND=_DTYPE_KIND,
+        DTYPE_KIND_MASK=_DTYPE_KIND_MASK,
         USABLE=_USABLE,
         WRITABLE=_WRITABLE,
         ALIGNMENT_MASK=ALIGNMENT - 1,
@@ -235,8 +243,17 @@ def python_table() -> int:
 _kept: list[object] = []
 
 
+def _has_layout_of_dtypes(dtype: "np.dtype[Any]") -> bool:
+    start, kind = id(dtype), dtype.kind + dtype.char + dtype.byteorder
+    return (
+        _word(start + _DTYPE_SCALAR) == id(dtype.type)
+        and ctypes.string_at(start + _DTYPE_KIND, len(kind)) == kind.encode()
+        and ctypes.c_int32.from_address(start + _DTYPE_KIND + 4).value == dtype.num
+    )
+
+
 def _has_layouts() -> bool:
-    """Checks the offsets of `PyArrayObject` and `PyBytesObject` with different objects."""
+    """Checks the offsets of the structures of arrays, types and strings with different objects."""
     for shape, dtype in (((3, 5, 7), np.float32), ((), np.int8), ((2,), np.bool_)):
         array = np.zeros(shape, dtype)
         start = id(array)
@@ -246,6 +263,7 @@ def _has_layouts() -> bool:
             _word(start + OBJECT_TYPE) != id(np.ndarray)
             or _word(start + _ARRAY_DATA) != array.ctypes.data
             or _word(start + _ARRAY_DTYPE) != id(array.dtype)
+            or not _has_layout_of_dtypes(array.dtype)
             or rank != len(shape)
             or flags & _WRITABLE != _WRITABLE
             or any(

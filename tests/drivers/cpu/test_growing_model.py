@@ -185,6 +185,34 @@ def test_negative_integers_beside_lengths_are_data(
     assert "runs on references" not in caplog.text
 
 
+@sweep("combiner", [0, 1, 2])
+def test_rows_combined_for_destinations_that_are_data(
+    combiner: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Code for their numbers was valid for one of them, so that executions ran on references."""
+    graph = Graph()
+    inputs = [graph.value(INT, (3,)), graph.value(INT, (3, 2)), graph.value(INT, (2,))]
+    inputs += [graph.value(FLOAT, shape) for shape in ((3,), (4, WIDTH))]
+    kind, result = graph.builder.add_operand(nd.OperandType.INT32), graph.value(FLOAT, (0, 0))
+    graph.builder.set_operand_value(kind, combiner)
+    graph.builder.add_operation(Op.TFLITE_EMBEDDING_LOOKUP_SPARSE, [*inputs, kind], [result])
+    model = graph.finish(inputs, [result])
+    weights, indexes = np.array([0.5, 2, 1], np.float32), np.array([[1, 0], [0, 3], [1, 1]], np.int32)
+    device = CpuDevice()
+    with caplog.at_level(logging.INFO, "neurald"):
+        for count in (2, 3, 50):
+            lengths = np.array([count, 5], np.int32)
+            given = np.array([3, 0, 1], np.int32), indexes, lengths, weights, rows(4)
+            found, wanted = (results(model, each, *given) for each in (device, ReferenceDevice()))
+            assert found is not None
+            assert wanted is not None
+            assert found[0].shape == (count, WIDTH)
+            np.testing.assert_allclose(found[0], wanted[0], rtol=1e-6)
+        given = given[0], indexes, np.array([0, 5], np.int32), weights, rows(4)
+        assert results(model, device, *given) is None
+    assert "runs on references" not in caplog.text
+
+
 def test_lengths_for_which_the_code_is_not_valid_run_on_references(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.algorithm import CombinedRows
+from neurald.drivers.compiler.ir.extent import is_zero, may_be_zero
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameter_names, pointer_names
@@ -67,8 +68,14 @@ class _RowWriter:
             self._store(v, self._output, at, v.number("float", 0.0))
 
         self._each(self._rows * self._width, clear)
-        if not self._count or not self._length:
+        if is_zero(self._count) or is_zero(self._length):
             return
+        with code.when(code.value(f"icmp sgt i64 {self._count}, 0")):
+            self._combine()
+
+    def _combine(self) -> None:
+        """Adds all rows; there is at least one."""
+        code = self._code
         # The destination before the first one differs from it.
         first = code.value(f"load i32, ptr {self._destinations}")
         carried = [("i32", code.value(f"xor i32 {first}, -1")), ("float", "0.0")]
@@ -100,10 +107,11 @@ class _RowWriter:
     def _add_row(self, lookup: str, weight: str, begins: str) -> None:
         """Adds a weighted row to the sum; indices outside of the table give its first or last row."""
         code = self._code
-        code.declarations.update(f"declare i32 @llvm.{name}.i32(i32, i32)" for name in ("smin", "smax"))
-        inside = code.fresh(f"call i32 @llvm.smin.i32(i32 {lookup}, i32 {self._length - 1})")
-        inside = code.fresh(f"call i32 @llvm.smax.i32(i32 {inside}, i32 0)")
-        start = code.fresh(f"mul i64 {code.fresh(f'zext i32 {inside} to i64')}, {self._width}")
+        code.declarations.update(f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin", "smax"))
+        wide = code.fresh(f"sext i32 {lookup} to i64")
+        inside = code.fresh(f"call i64 @llvm.smin.i64(i64 {wide}, i64 {self._length - 1})")
+        inside = code.fresh(f"call i64 @llvm.smax.i64(i64 {inside}, i64 0)")
+        start = code.fresh(f"mul i64 {inside}, {self._width}")
         row = code.fresh(f"getelementptr float, ptr {self._table}, i64 {start}")
 
         def add(v: Vector, at: str) -> None:
@@ -119,8 +127,10 @@ class _RowWriter:
     def _finish(self, destination: str, divisor: str) -> None:
         """Adds the sum to its destination and divides it; other destinations are ignored."""
         code = self._code
-        with code.when(code.fresh(f"icmp ult i32 {destination}, {self._rows}")):
-            start = code.fresh(f"mul i64 {code.fresh(f'zext i32 {destination} to i64')}, {self._width}")
+        wide = code.fresh(f"sext i32 {destination} to i64")
+        # An unsigned comparison, so that negative destinations are outside too.
+        with code.when(code.fresh(f"icmp ult i64 {wide}, {self._rows}")):
+            start = code.fresh(f"mul i64 {wide}, {self._width}")
             row = code.fresh(f"getelementptr float, ptr {self._output}, i64 {start}")
             if self._combiner is Combiner.SQRTN:
                 code.declarations.add("declare float @llvm.sqrt.f32(float)")
@@ -139,11 +149,12 @@ class _RowWriter:
         """Writes instructions for elements, in vectors and then one by one."""
         code, lanes = self._code, self._target.lanes(_FLOAT_BYTES)
         whole = count // lanes * lanes
-        if whole:
-            with code.loop("0", str(whole), step=lanes) as loop:
+        if not is_zero(whole):
+            with code.loop("0", str(whole), step=lanes, may_be_empty=may_be_zero(whole)) as loop:
                 write(Vector(code, self._target, lanes), loop.index)
-        if whole < count:
-            with code.loop(str(whole), str(count)) as loop:
+        left = count - whole
+        if not is_zero(left):
+            with code.loop(str(whole), str(count), may_be_empty=may_be_zero(left)) as loop:
                 write(Vector(code, self._target, 1), loop.index)
 
     def _load_at(self, kind: str, pointer: str, index: str) -> str:

@@ -88,7 +88,7 @@ def _lists_agree(call: Call) -> None:
 
 
 def _sparse_shape(call: Call) -> tuple[Shape, ...]:
-    lengths = [int(length) for length in call.array("dense_shape")]
+    lengths = call.array("dense_shape").tolist()
     if any(each < 0 for each in lengths):
         raise BadData(f"{call.name('dense_shape')} is {lengths}; no length may be negative")
     return ((*lengths[:-1], *call.shape("values")[1:]),)

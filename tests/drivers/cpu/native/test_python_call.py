@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import pickle
 import subprocess
 import sys
 import sysconfig
@@ -163,6 +164,15 @@ def test_other_arguments_are_refused(arguments: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.usefixtures("limit_ns")
+def test_arrays_from_another_process() -> None:
+    """Their types are copies of NumPy's, by which they were refused."""
+    source = pickle.loads(pickle.dumps(memory()))
+    assert source.dtype is not np.dtype(np.int32)
+    (output,) = called(on_arrays(native([adding(1, COUNT)])), source)
+    np.testing.assert_array_equal(output, source + 1)
+
+
+@pytest.mark.usefixtures("limit_ns")
 def test_a_requirement_that_does_not_hold() -> None:
     model = native([adding(0, COUNT), requiring(COUNT), adding(5, COUNT)])
     function, source = on_arrays(model), memory()
@@ -309,6 +319,8 @@ def test_layouts_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         "_ARRAY_DATA",
         "_ARRAY_SHAPE",
         "_ARRAY_DTYPE",
+        "_DTYPE_SCALAR",
+        "_DTYPE_KIND",
         "OBJECT_TYPE",
         "STRING_LENGTH",
         "STRING_BYTES",
