@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neurald.runtime.devices.local import open_device
+from neurald.runtime.litert import metrics
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.model_source import Content, ModelSource
 from neurald.runtime.litert.native_interpreter import NativeInterpreter, signature_tables
@@ -28,6 +29,7 @@ from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 if TYPE_CHECKING:
     # Most programs have no custom operators.
     from neurald.hal.device import Device
+    from neurald.runtime.litert.registerers import Registerer
     from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 
 _REFERENCES = (
@@ -125,6 +127,7 @@ class Interpreter:
         )
         self._main = self._runners.runner(0)
         self._interpreter = NativeInterpreter(self._source, self._runners, self._get_op_details)
+        metrics.TFLiteMetrics().increase_counter_interpreter_creation()
 
     def _devices(self) -> "list[Device]":
         found = [open_device(self._driver)]
@@ -312,29 +315,27 @@ class InterpreterWithCustomOps(Interpreter):
         InterpreterWithCustomOps(custom_op_registerers=[register], model_path="twice.tflite")
 
     Args:
-        custom_op_registerers: functions that register operators, see `CustomOperators`. LiteRT's
-            native ones, which it finds by name or through a pointer, are refused.
+        custom_op_registerers: functions that register operators, see `CustomOperators`, or names
+            of such functions: of the program itself, or `module.function`. LiteRT's native ones are
+            refused.
         kwargs: as for `Interpreter`.
 
     Raises:
-        ValueError: a native operator is given; also as for `Interpreter`.
+        ValueError: there is no such function in Python; also as for `Interpreter`.
     """
 
     def __init__(
         self,
-        custom_op_registerers: "Iterable[str | Callable[[CustomOperators], object]] | None" = None,
+        custom_op_registerers: "Iterable[str | Registerer] | None" = None,
         **kwargs: Any,
     ) -> None:
+        from neurald.runtime.litert.registerers import find_registerer
         from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 
         self._custom_operators = CustomOperators()
         for each in custom_op_registerers or ():
-            if not callable(each):
-                raise ValueError(
-                    f"Looking up symbol '{each}' failed: neurald does not run native custom operators of "
-                    "LiteRT; give a function that registers one in Python"
-                )
-            each(self._custom_operators)
+            register = each if callable(each) else find_registerer(str(each))
+            register(self._custom_operators)
         super().__init__(**kwargs)
 
 

@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import neurald.litert as replacement
-from neurald.runtime.litert import calibration
+from neurald.runtime.litert import calibration, metrics
 
 _INTEL: Final = ("IntelOpenVinoGraphBackend", "IntelOpenVinoOptions", "IntelOpenVinoPerformanceMode")
 _QUALCOMM: Final = (
@@ -73,7 +73,8 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
 #: The version of LiteRT whose interface neurald has.
 _VERSION: Final = "2.3.0"
 _PACKAGE: Final = "ai_edge_litert"
-_CALIBRATION: Final = "_pywrap_tfl_calibration"
+#: Modules of LiteRT's package whose names are not neurald's, too.
+_WHOLE: Final = {"_pywrap_tfl_calibration": calibration, "metrics_portable": metrics}
 _OLD_PACKAGE: Final = "tflite_runtime"
 _TENSORFLOW: Final = "tensorflow"
 
@@ -90,9 +91,10 @@ def replace_modules() -> None:
         if package in sys.modules:
             raise RuntimeError(f"{package} is imported already; replace_modules() must come before it")
     _add_package(_PACKAGE, _MODULES)
-    # What it has of LiteRT's own would follow the handle of an interpreter as an address.
-    sys.modules[f"{_PACKAGE}.{_CALIBRATION}"] = calibration
-    setattr(sys.modules[_PACKAGE], _CALIBRATION, calibration)
+    # LiteRT's own calibration would follow the handle of an interpreter as an address.
+    for name, module in _WHOLE.items():
+        sys.modules[f"{_PACKAGE}.{name}"] = module
+        setattr(sys.modules[_PACKAGE], name, module)
     _add_package(_OLD_PACKAGE, {"interpreter": _MODULES["interpreter"]})
     if importlib.util.find_spec(_TENSORFLOW) is None:
         tensorflow = ModuleType(_TENSORFLOW)

@@ -133,8 +133,9 @@ class SubgraphRunner:
         """Returns the present shape of a tensor."""
         if index in self._shapes:
             return self._shapes[index]
-        value = self._values.get(index)
-        return self._source.tensors[index].shape if value is None else value.shape
+        tensor, value = self._source.tensors[index], self._values.get(index)
+        # The values of a sparse tensor are a list.
+        return tensor.shape if value is None or tensor.sparsity is not None else value.shape
 
     def details(self, index: int) -> Details:
         """Returns the description of a tensor.
@@ -169,6 +170,8 @@ class SubgraphRunner:
         if is_strict:
             self._check_strict(index, wanted)
         if wanted != self.shape(index):
+            if self._source.tensors[index].data is not None:
+                raise RuntimeError("Attempting to resize a fixed-size tensor.")
             self._shapes[index] = wanted
             self.is_ready = False
 
@@ -189,7 +192,9 @@ class SubgraphRunner:
                 )
 
     def allocate(self) -> None:
-        """Prepares everything for the present shapes of the inputs. Values of inputs become 0.
+        """Prepares everything for the present shapes of the inputs.
+
+        Values of inputs become 0, or what the file has for them.
 
         Raises:
             RuntimeError: the subgraph cannot be computed with these shapes.
@@ -205,7 +210,9 @@ class SubgraphRunner:
             except Error as error:
                 raise RuntimeError(str(error)) from error
         for index in self._source.inputs:
-            if index not in self._values or self._values[index].shape != self.shape(index):
+            if self._source.tensors[index].data is not None:
+                self._value(index)
+            elif index not in self._values or self._values[index].shape != self.shape(index):
                 self._values[index] = self._zeros(index, self.shape(index))
         for index, shape in zip(() if entry is None else entry.outputs, shapes, strict=True):
             if index < self.tensor_count and self._is_result(index):
@@ -346,7 +353,7 @@ class SubgraphRunner:
                     f"Cannot set tensor: Dimension mismatch. Got {length} but expected {other} for dimension "
                     f"{dimension} of input {index}."
                 )
-        if tensor.data is not None:
+        if tensor.data is not None and index not in self._source.inputs:
             raise ValueError(f"Cannot set tensor: tensor {index}, name: {tensor.name}, is a constant")
         if index not in self._values or index in self._shapes:
             raise ValueError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")

@@ -21,22 +21,25 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-#: Tests of LiteRT that cannot run without libraries which its build compiles, or that test its own
-#: telemetry.
+#: Tests that run a native delegate, which only LiteRT's build has and neurald refuses.
+DELEGATES = {
+    "InterpreterDelegateTest": (
+        "testDelegate",
+        "testDestructionOrder",
+        "testMultipleInterpreters",
+        "testOptions",
+    )
+}
+#: Tests that LiteRT's package cannot pass without the libraries of LiteRT's build. For neurald
+#: a module in Python takes the place of the one with custom operators.
 NATIVE = {
     "InterpreterCustomOpsTest": (
         "testRegistererByFunc",
         "testRegistererByName",
         "testRegisterGenAIOpsFailure",
     ),
-    "InterpreterDelegateTest": (
-        "testDelegate",
-        "testDestructionOrder",
-        "testFail",
-        "testMultipleInterpreters",
-        "testOptions",
-    ),
-    "InterpreterTest": ("testCreationCounter", "testSparseTensorAccess"),
+    "InterpreterDelegateTest": (*DELEGATES["InterpreterDelegateTest"], "testFail"),
+    "InterpreterTest": ("testSparseTensorAccess",),
 }
 
 HERE = Path(__file__).resolve().parent
@@ -55,8 +58,8 @@ def run_quantizer(checkout: Path) -> int:
 def run_interpreter(checkout: Path) -> int:
     """Runs LiteRT's interpreter_test.py.
 
-    What it imports from LiteRT's source tree is replaced by the package's modules, and the models
-    that its build makes by `litert_data`.
+    What it imports from LiteRT's source tree is replaced by the package's modules, the models that
+    its build makes by `litert_data`, and the custom operators by `registered_operators`.
     """
     # Before TensorFlow, which is slow to import.
     from outside.litert_data import write_models
@@ -68,12 +71,19 @@ def run_interpreter(checkout: Path) -> int:
     from tensorflow.python.platform import resource_loader
 
     lite = {"TFLiteConverterV2": tensorflow.lite.TFLiteConverter, "Interpreter": interpreter.Interpreter}
-    native = {"TF_TestRegisterer": _missing, "get_num_test_registerer_calls": _missing}
     _add_module("tflite.python", interpreter=interpreter)
     _add_module("tflite.python.lite", **lite)
     _add_module("tflite.python.metrics", metrics=metrics_portable)
     _add_module("tflite.python.testdata")
-    _add_module("tflite.python.testdata._pywrap_test_registerer", **native)
+    is_litert = not interpreter.Interpreter.__module__.startswith("neurald.")
+    registerers: dict[str, Any] = {}
+    if not is_litert:
+        from outside import registered_operators
+
+        registerers = vars(registered_operators)
+        # LiteRT finds functions in all of the process by their names, and neurald in the program.
+        sys.modules["__main__"].__dict__["TF_TestRegisterer"] = registerers["TF_TestRegisterer"]
+    _add_module("tflite.python.testdata._pywrap_test_registerer", **registerers)
     sys.modules["tflite.python.interpreter"] = interpreter
     sys.modules["tflite.python.metrics.metrics"] = metrics_portable
     resource_loader.get_path_to_datafile = lambda path: str(
@@ -85,23 +95,21 @@ def run_interpreter(checkout: Path) -> int:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    for name, tests in NATIVE.items():
+    for name, tests in (NATIVE if is_litert else DELEGATES).items():
         for test in tests:
             skipped = unittest.skip("needs libraries of LiteRT's build")(lambda _: None)
             setattr(getattr(module, name), test, skipped)
-    # Its setUp() opens a library.
-    module.InterpreterDelegateTest.setUp = lambda _: None
+    # Its setUp() opens the delegate.
+    delegate = {"setUp": lambda _: None, "_delegate_file": str(folder / "testdata" / "test_delegate.so")}
+    for name, value in delegate.items():
+        setattr(module.InterpreterDelegateTest, name, value)
     result = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromModule(module))
     return 0 if result.wasSuccessful() else 1
 
 
-def _missing(*_: object) -> None:
-    raise NotImplementedError("LiteRT's build compiles this function")
-
-
 def _add_module(name: str, **names: Any) -> None:
     module = types.ModuleType(name)
-    module.__dict__.update(names, __path__=[])
+    module.__dict__.update({**names, "__name__": name}, __path__=[])
     sys.modules[name] = module
     parent, _, child = name.rpartition(".")
     setattr(sys.modules.get(parent) or importlib.import_module(parent), child, module)

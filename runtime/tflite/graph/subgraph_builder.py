@@ -86,9 +86,9 @@ class SubgraphBuilder(OperationList):
         self._ranks_hold = self._lengths_hold = True
         if len(set(inputs)) != len(self._inputs):
             raise BadData("a tensor is listed twice among the inputs")
-        for position, index in enumerate(self._inputs):
-            if self._tensors[index].data is not None:
-                raise BadData(f"input {position}, {self._tensors[index]}, is a constant")
+        for index in self._inputs:
+            # The value of an input in the file is what it has if nothing else is given.
+            self._tensors[index] = replace(self._tensors[index], data=None, sparsity=None)
 
     def add_input(self, tensor: int, given: Operand | None = None) -> None:
         """Creates the operand of an input, with the dimensions that the caller passes, if any.

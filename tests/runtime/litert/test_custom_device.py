@@ -1,5 +1,6 @@
 """Custom operators that functions of the application compute."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,6 +68,19 @@ def interpreter(file: TfliteModel, function: CustomFunction = twice, **options: 
         operators.add("Twice", function)
 
     return InterpreterWithCustomOps(custom_op_registerers=[register], model_content=file.build(), **options)
+
+
+def register_twice(operators: CustomOperators) -> None:
+    operators.add("Twice", twice)
+
+
+def test_functions_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "register_twice", register_twice, raising=False)
+    monkeypatch.setitem(sys.modules, "registered", sys.modules[__name__])
+    content = between_sums().build()
+    for name in ("register_twice", "registered.register_twice"):
+        found = InterpreterWithCustomOps(custom_op_registerers=[name], model_content=content)
+        np.testing.assert_array_equal(run(found, X), (X + 1) * 2 + 4)
 
 
 def run(interpreter: Interpreter, *inputs: Array) -> Array:

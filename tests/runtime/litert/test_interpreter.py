@@ -13,6 +13,7 @@ from neurald.hal.model.types import Model
 from neurald.litert import Interpreter, InterpreterWithCustomOps, OpResolverType, load_delegate
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
+from neurald.runtime.litert import metrics
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
@@ -77,9 +78,43 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         load_delegate("x.so")
     with pytest.raises(OSError, match=r"Failed to load delegate from x\.so"):
         load_delegate("x.so")
-    with pytest.raises(ValueError, match="Looking up symbol 'Registerer' failed"):
-        InterpreterWithCustomOps(custom_op_registerers=["Registerer"], model_content=content)
+    for name, words in (
+        ("Registerer", "Looking up symbol 'Registerer' failed"),
+        ("json.Registerer", "Looking up symbol 'Registerer' failed: there is no such function in json"),
+        ("nothing.Registerer", r"Loading library 'nothing\.so' failed .* no Python module nothing"),
+        ("json.nothing.Registerer", r"Loading library 'json\.nothing\.so' failed"),
+        ("..Registerer", r"Loading library '\.\.so' failed"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            InterpreterWithCustomOps(custom_op_registerers=[name], model_content=content)
     assert InterpreterWithCustomOps(model_content=content)._safe_to_run()
+
+
+def test_programs_can_count_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
+    created: list[object] = []
+    method = "increase_counter_interpreter_creation"
+    monkeypatch.setattr(metrics.TFLiteMetrics, method, lambda self: created.append(self))
+    opened(sums())
+    assert len(created) == 1
+
+
+def test_inputs_with_a_value_in_the_file() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    given, x = graph.tensor((2,), name="given", data=[5.0, 6.0]), graph.tensor((2,), name="x")
+    y = graph.tensor((2,), name="y")
+    graph.operator("ADD", (given, x), (y,), "AddOptions")
+    graph.inputs, graph.outputs = (given, x), (y, given)
+    interpreter = opened(file)
+    for value in ([5.0, 6.0], [7.0, 8.0]):
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(x, np.ones(2, np.float32))
+        interpreter.invoke()
+        assert interpreter.get_tensor(y).tolist() == [each + 1 for each in value]
+        assert interpreter.get_tensor(given).tolist() == value
+        with pytest.raises(RuntimeError, match="fixed-size tensor"):
+            interpreter.resize_tensor_input(given, (1,))
+        interpreter.set_tensor(given, np.array([7.0, 8.0], np.float32))
 
 
 def test_nothing_runs_before_allocation() -> None:

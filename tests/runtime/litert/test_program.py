@@ -61,6 +61,7 @@ def test_its_status_and_imports(tmp_path: Path) -> None:
         "from ai_edge_litert.options import IntelOpenVinoGraphBackend, QualcommLogLevel, Options\n"
         "from ai_edge_litert.qualcomm_options import QualcommHtpPerformanceMode\n"
         "from ai_edge_litert.intel_openvino_options import IntelOpenVinoOptions\n"
+        "from ai_edge_litert.metrics_portable import TFLiteMetrics\n"
         "import ai_edge_litert\nassert ai_edge_litert.__version__ == '2.3.0'\n"
         "import helper, sys\nassert CompiledModel.__module__.startswith('neurald')\nsys.exit(helper.STATUS)\n"
     )

@@ -1,0 +1,39 @@
+"""LiteRT's counters of what a program creates, which count nothing, as in LiteRT's package.
+
+Programs replace a method to learn what was created.
+"""
+
+from typing import Any
+
+
+class TFLiteMetrics:
+    """What may be counted.
+
+    Args:
+        model_hash: of the model; it is not used.
+        model_path: of the model; it is not used.
+    """
+
+    def __init__(self, model_hash: str | None = None, model_path: str | None = None) -> None:
+        del model_hash, model_path
+
+    def increase_counter_debugger_creation(self) -> None:
+        """Is called by programs that create a debugger of quantisation."""
+
+    def increase_counter_interpreter_creation(self) -> None:
+        """Is called when an `Interpreter` is created."""
+
+    def increase_counter_converter_attempt(self) -> None:
+        """Is called by converters."""
+
+    def increase_counter_converter_success(self) -> None:
+        """Is called by converters."""
+
+    def set_converter_param(self, name: str, value: Any) -> None:
+        """Is called by converters."""
+
+    def set_converter_error(self, error_data: Any) -> None:
+        """Is called by converters."""
+
+    def set_converter_latency(self, value: Any) -> None:
+        """Is called by converters."""
