@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -21,6 +21,7 @@ from neurald.runtime.explain.graph_description import describe_graphs
 from neurald.runtime.explain.graph_records import GraphDescription, KernelDescription
 from neurald.runtime.explain.records import (
     INTERPRETER_NAME,
+    NOT_RUN_NAME,
     BoundaryOperand,
     DeviceCost,
     DeviceShare,
@@ -33,14 +34,16 @@ from neurald.runtime.explain.records import (
 )
 from neurald.runtime.model.boundary import boundaries, writer_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
+from neurald.runtime.model.dead_operations import dead_operations
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.partitioning.partitioner import PartitionResult
-from neurald.runtime.partitioning.placement import INTERPRETER, Candidate
+from neurald.runtime.partitioning.placement import INTERPRETER, NOT_RUN, Candidate
 from neurald.runtime.plan.report import Move
 
 #: The name of the chosen plan in `predicted_s`.
 PLAN_NAME = "the plan"
+_PSEUDO_DEVICES: Final = MappingProxyType({INTERPRETER: INTERPRETER_NAME, NOT_RUN: NOT_RUN_NAME})
 
 
 class ProfiledStep(Protocol):
@@ -71,8 +74,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """The device choice for each operation. `str()` returns `text()`.
 
     Attributes:
-        shares: the share of every device, in their order, and of the interpreter if it runs any
-            operation.
+        shares: the share of every device, in their order, of the interpreter if it runs any
+            operation, and of `NOT_RUN_NAME` if any is not run.
         operations: those of the main graph, then those of the graphs of interpreted control flow.
         steps: in the order of the plan.
         transfers: between devices. The CPU device and the interpreter both work in host memory.
@@ -233,7 +236,7 @@ def _shares(
 ) -> tuple[DeviceShare, ...]:
     run = Counter(operation.device for operation in operations)
     count = Counter(names[step.device] for step in steps)
-    shown = [*names, INTERPRETER_NAME] if run[INTERPRETER_NAME] else names
+    shown = [*names, *(each for each in _PSEUDO_DEVICES.values() if run[each])]
     return tuple(DeviceShare(device=n, operations=run[n], steps=count[n]) for n in shown)
 
 
@@ -259,7 +262,7 @@ def _operations(
                     operation=numbers[position],
                     type=operation.type.name,
                     steps=tuple(member.get((number, position), ())),
-                    device=INTERPRETER_NAME if is_interpreted else names[placement.device],
+                    device=_PSEUDO_DEVICES.get(placement.device) or names[placement.device],
                     reason=placement.reason,
                     rejected=tuple(
                         Rejection(device=names[n], reason=reason)
@@ -286,11 +289,14 @@ def _steps(model: Model, names: Sequence[str], steps: Sequence[StepGroup]) -> tu
     by_graph: dict[int, list[int]] = {}
     for number, step in enumerate(steps):
         by_graph.setdefault(step.graph, []).append(number)
+    dead = dead_operations(model)
     found: dict[int, StepExplanation] = {}
     for graph_number, numbers in by_graph.items():
         graph = graph_of(model, graph_number)
         shown = operation_numbers(graph)
-        edges = boundaries(graph, [steps[number].operations for number in numbers])
+        edges = boundaries(
+            graph, [steps[number].operations for number in numbers], dead.get(graph_number, ())
+        )
         for number, edge in zip(numbers, edges, strict=True):
             found[number] = StepExplanation(
                 step=number,
@@ -333,6 +339,8 @@ def _transfers(
         placed = result.placements[number]
         written_by = writer_by_operand(graph)
         for position, placement in enumerate(placed):
+            if placement.device == NOT_RUN:
+                continue
             target = where(placement.device)
             for index in sorted(written_inputs(graph, position)):
                 source = where(placed[written_by[index]].device)

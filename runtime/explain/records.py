@@ -6,6 +6,8 @@ from neurald.runtime.model.branches import MAIN
 
 #: Name of the interpreter of control flow in explanations.
 INTERPRETER_NAME = "interpreter"
+#: Stands for the device of operations that no step runs, since nobody needs their results.
+NOT_RUN_NAME = "not run"
 
 
 class Rejection(Struct, frozen=True, kw_only=True):
@@ -55,9 +57,10 @@ class OperationExplanation(Struct, frozen=True, kw_only=True):
         graph: number of the graph that contains it, 0 for the main graph.
         operation: its position in that graph, in the application's order.
         type: of the operation.
-        steps: the steps that contain it. Usually one; none if the operation is interpreted; several
+        steps: the steps that contain it. Usually one; none if the operation is interpreted or not
+            run; several
             if several operations refer to its graph.
-        device: the name of its device, or `INTERPRETER_NAME`.
+        device: the name of its device, `INTERPRETER_NAME`, or `NOT_RUN_NAME`.
         reason: why that device was chosen.
         rejected: all other devices, and why each was rejected.
         after: operations of the same graph whose results it reads.

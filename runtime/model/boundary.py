@@ -1,6 +1,6 @@
 """Computes which operands cross the boundary of a step."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -20,7 +20,8 @@ class Boundary(Struct, frozen=True, kw_only=True):
         inputs: inputs of the graph, then temporaries, then outputs of the graph that another step
             writes. Each of these parts is sorted.
         outputs: outputs of the graph, then temporaries that another step reads. Each of these parts
-            is sorted.
+            is sorted. Since a model needs outputs, a step without them has all that it writes and
+            does not read.
     """
 
     inputs: tuple[int, ...]
@@ -41,25 +42,33 @@ def readers_by_operand(graph: Subgraph) -> dict[int, list[int]]:
     return found
 
 
-def boundaries(graph: Subgraph, steps: Iterable[Sequence[int]]) -> list[Boundary]:
-    """Returns the boundary of each step in linear time. A step is given by its operations."""
+def boundaries(graph: Subgraph, steps: Iterable[Sequence[int]], dead: Collection[int] = ()) -> list[Boundary]:
+    """Returns the boundary of each step in linear time.
+
+    Args:
+        graph: that the operations belong to.
+        steps: the operations of each step.
+        dead: operations that no step runs.
+    """
     read_by = readers_by_operand(graph)
+    if dead:
+        read_by = {index: [n for n in found if n not in dead] for index, found in read_by.items()}
     return [_boundary(graph, frozenset(operations), read_by) for operations in steps]
 
 
-def _boundary(graph: Subgraph, operations: frozenset[int], read_by: dict[int, list[int]]) -> Boundary:
+def _boundary(graph: Subgraph, operations: frozenset[int], read_by: Mapping[int, Sequence[int]]) -> Boundary:
     read = {index for position in operations for index in graph.operations[position].inputs}
     written = {index for position in operations for index in graph.operations[position].outputs}
 
     def lifetime(index: int) -> Lifetime:
         return graph.operands[index].lifetime
 
-    needed = (
+    needed = {
         index
         for index in written
         if lifetime(index) is Lifetime.SUBGRAPH_OUTPUT
         or any(reader not in operations for reader in read_by.get(index, ()))
-    )
+    }
     return Boundary(
         inputs=tuple(
             sorted(
@@ -68,7 +77,10 @@ def _boundary(graph: Subgraph, operations: frozenset[int], read_by: dict[int, li
             )
         ),
         outputs=tuple(
-            sorted(needed, key=lambda index: (lifetime(index) is not Lifetime.SUBGRAPH_OUTPUT, index))
+            sorted(
+                needed or written - read,
+                key=lambda index: (lifetime(index) is not Lifetime.SUBGRAPH_OUTPUT, index),
+            )
         ),
     )
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.numbering import operand_number, operation_name, operation_number
+from neurald.hal.model.numbering import operand_number, operation_number
 from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 from neurald.hal.records import replace
 from neurald.runtime.model.boundary import Boundary
@@ -44,14 +43,8 @@ def step_model(model: Model, number: int, operations: Sequence[int], boundary: B
         number: number of the graph.
         operations: positions in the graph, in execution order.
         boundary: the boundary of these operations.
-
-    Raises:
-        OpFailed: no result of the operations is used, so the model would have no outputs.
     """
     graph = graph_of(model, number)
-    if not boundary.outputs:
-        names = ", ".join(operation_name(graph, n) for n in operations)
-        raise OpFailed(f"a step has no outputs: no operation reads the results of {names}")
     part = ModelPart(model)
     main = part.graph(graph, operations, boundary.inputs, boundary.outputs)
     referenced = part.referenced()

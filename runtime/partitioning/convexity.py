@@ -11,6 +11,7 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.types import Model, Subgraph
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
+from neurald.runtime.model.dead_operations import dead_operations
 from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 
 
@@ -36,7 +37,7 @@ def is_convex(graph: Subgraph, operations: Collection[int]) -> bool:
 def check_groups(model: Model, groups: Sequence[Group]) -> None:
     """Checks that groups run each operation once, after all its operands are written.
 
-    This implies that every step is convex.
+    Operations that nobody needs may be left out. This implies that every step is convex.
 
     Raises:
         OpFailed: they do not; the message names the operation.
@@ -54,7 +55,7 @@ def check_groups(model: Model, groups: Sequence[Group]) -> None:
             continue
         checked.add((number, id(sequence)))
         graph = graph_of(model, number)
-        _check_sequence(graph, number, sequence)
+        _check_sequence(model, number, sequence)
         for group in sequence:
             if not isinstance(group, StepGroup):
                 branches = referenced_graphs(graph, graph.operations[group.operation])
@@ -66,7 +67,8 @@ def _described(graph: Subgraph, number: int, position: int) -> str:
     return f"graph {number}: operation {operation_number(graph, position)} {type_name}"
 
 
-def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> None:
+def _check_sequence(model: Model, number: int, groups: Sequence[Group]) -> None:
+    graph = graph_of(model, number)
     operations = graph.operations
     left_out = set(range(len(operations)))
     unwritten = set(chain.from_iterable([operation.outputs for operation in operations]))
@@ -80,6 +82,8 @@ def _check_sequence(graph: Subgraph, number: int, groups: Sequence[Group]) -> No
                 raise OpFailed(f"{_described(graph, number, position)} runs before {missing} is written")
             left_out.remove(position)
             unwritten.difference_update(operation.outputs)
+    if left_out:
+        left_out -= dead_operations(model).get(number, frozenset())
     if left_out:
         first = operation_number(graph, min(left_out))
         raise OpFailed(f"graph {number}: operation {first} is in no step")

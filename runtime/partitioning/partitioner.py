@@ -9,10 +9,12 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, Preference
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of
+from neurald.runtime.model.dead_operations import dead_operations
 from neurald.runtime.partitioning.convexity import check_groups
 from neurald.runtime.partitioning.grouping_android import group_into_steps
 from neurald.runtime.partitioning.groups import Group
 from neurald.runtime.partitioning.limits import Placements, check_full_delegation, split_within_limits
+from neurald.runtime.partitioning.live_part import LivePart
 from neurald.runtime.partitioning.options import (
     ANDROID,
     MIN_COST,
@@ -120,7 +122,8 @@ def partition(
 
     If one device runs the whole model, the result is a single `StepGroup` of all operations in
     their original order. With mode NONE that is the CPU device, and control flow is not
-    interpreted.
+    interpreted. Operations that nobody needs change no placement; see
+    `neurald.runtime.partitioning.live_part`.
 
     Args:
         model: a valid model.
@@ -143,14 +146,41 @@ def partition(
         if partitioning.policy == MIN_COST and len(candidates) == 1:
             policy = POLICIES[ANDROID]  # there is nothing to choose
     overridden = apply_overrides(model, candidates, partitioning.overrides, interpret=policy.interprets)
-    candidates = overridden.candidates
+    candidates, preferred = overridden.candidates, overridden.preferred
+    dead = dead_operations(model)
+    if not dead:
+        return _partition(model, candidates, preferred, preference, partitioning, policy)
+    live = LivePart(model, dead)
+    needed = [live.candidate(candidate) for candidate in candidates]
+    preferred = live.by_operation(preferred)
+    result = _partition(live.model, needed, preferred, preference, partitioning, policy)
+    groups = live.groups(result.groups, candidates)
+    placements = live.placements(result.placements, groups, len(candidates))
+    return replace(result, groups=groups, placements=placements)
+
+
+def _partition(
+    model: Model,
+    candidates: Sequence[Candidate],
+    preferred: Mapping[OperationId, tuple[int, str]],
+    preference: Preference,
+    partitioning: Partitioning,
+    policy: Policy,
+) -> PartitionResult:
+    """Partitions a model without operations that nobody needs; see `partition`.
+
+    Args:
+        model, candidates, preference, partitioning: as there; rules are applied to the candidates.
+        preferred: see `PlacementConstraints`.
+        policy: places and groups the operations.
+    """
     if partitioning.require_full_delegation and partitioning.policy == MIN_COST:
         candidates = _with_idle_cpu(model, candidates)
     nesting = Nesting(model)
     cpu = next((n for n, candidate in enumerate(candidates) if candidate.is_cpu), None)
 
     def split(demoted: Mapping[OperationId, str]) -> PolicySplit:
-        constraints = PlacementConstraints(preferred=overridden.preferred, demoted=demoted)
+        constraints = PlacementConstraints(preferred=preferred, demoted=demoted)
         return policy.split(model, candidates, preference, constraints)
 
     def can_fall_back(operation_id: OperationId) -> bool:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Pseudo-device of control flow that the plan itself interprets.
 INTERPRETER = -1
+#: Pseudo-device of operations that no step runs, since nobody needs their results.
+NOT_RUN = -2
 
 #: Identifies an operation: the number of its graph, and its position there.
 OperationId = tuple[int, int]
@@ -81,7 +83,7 @@ class Placement(Struct, frozen=True, kw_only=True):
     """The device of one operation.
 
     Attributes:
-        device: index of a candidate, or `INTERPRETER`.
+        device: index of a candidate, `INTERPRETER` or `NOT_RUN`.
         reason: why the device was chosen.
         rejected: why each other candidate was not chosen, by index.
         costs: what it costs on each candidate that can run it, by index, if the policy knows costs.

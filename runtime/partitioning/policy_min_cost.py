@@ -219,13 +219,27 @@ class _CostChooser:
         for n in able:
             costs[n] = float(costed.figures[position, n])
         if is_control_flow(operation) and self._cpu in able:
-            if self._candidates[self._cpu].unsupported_reason(operation_id):
-                costs[self._cpu] = math.inf
             branches = referenced_graphs(costed.arrays.graph, operation)
+            if self._candidates[self._cpu].unsupported_reason(
+                operation_id
+            ) or not self._not_whole_on_cpu.isdisjoint(branches):
+                costs[self._cpu] = math.inf
             if self._nesting.is_interpretable(number, operation) and all(n in self._plans for n in branches):
                 inside = sum(self._plans[n].seconds for n in branches)
                 costs[self._interpreter] = inside * _share(operation)
         return costs
+
+    @cached_property
+    def _not_whole_on_cpu(self) -> frozenset[int]:
+        """The graphs with an operation that rules exclude from the CPU device, also inside of others."""
+        if self._cpu is None or not self._candidates[self._cpu].excluded:
+            return frozenset()
+        found = {number for number, _ in self._candidates[self._cpu].excluded}
+        for number in self._nesting.order:
+            graph = graph_of(self._model, number)
+            if any(not found.isdisjoint(referenced_graphs(graph, each)) for each in graph.operations):
+                found.add(number)
+        return frozenset(found)
 
     def _requested(self, operation_id: OperationId, able: Sequence[int]) -> int | None:
         """Returns the device that a rule requests for an operation, if it can run it."""

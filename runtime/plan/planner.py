@@ -4,10 +4,9 @@ If preparing fails and the application left the choice of devices open, the CPU 
 whole model (AOSP's full fallback), unless the error says that the model itself is invalid. With an
 explicit list of devices the error is raised.
 
-A step whose results are never read has no outputs, and a model needs outputs. As on Android, this
-is a failure that sends the whole model to the CPU device. If that is not allowed, the step is
-dropped, which has no observable effect. Unlike Android, neurald accepts a step without inputs,
-whose device computes only with constants.
+Operations whose results nobody needs are in no group (`neurald.runtime.partitioning.live_part`). On
+Android they may become a step without outputs, which sends the whole model to the CPU device. Unlike
+Android, neurald also accepts a step without inputs, whose device computes only with constants.
 """
 
 import logging
@@ -22,6 +21,7 @@ from neurald.runtime.devices.asking import verdicts_in_execution_order
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.boundary import Boundary, boundaries
 from neurald.runtime.model.branches import graph_of
+from neurald.runtime.model.dead_operations import dead_operations
 from neurald.runtime.model.step_model import StepModel, step_model
 from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.limits import step_groups
@@ -55,7 +55,7 @@ def make_plan(
         BadData, UnexpectedNull: a device rejects the model as invalid.
         Error: a device failed, and the CPU device may not or cannot take over.
     """
-    planner = _Planner(model, devices, preparer, drops_unread_steps=not may_fall_back)
+    planner = _Planner(model, devices, preparer)
     try:
         return planner.plan(groups)
     except (BadData, UnexpectedNull):
@@ -71,7 +71,7 @@ def make_plan(
         reason = f"{planner.failing} could not prepare the model: {error}" if planner.failing else str(error)
         count_event(CountedEvent.FALLBACK, planner.failing)
         _LOGGER.warning("the CPU runs the whole model: %s", reason)
-        planner = _Planner(model, (cpu,), preparer, drops_unread_steps=False)
+        planner = _Planner(model, (cpu,), preparer)
         return planner.whole_plan(cpu, fallback=reason)
 
 
@@ -94,13 +94,10 @@ class _Planner:
             otherwise empty.
     """
 
-    def __init__(
-        self, model: Model, devices: Sequence[Device], preparer: Preparer, *, drops_unread_steps: bool
-    ) -> None:
+    def __init__(self, model: Model, devices: Sequence[Device], preparer: Preparer) -> None:
         self._model = model
         self._devices = devices
         self._preparer = preparer
-        self._drops_unread_steps = drops_unread_steps
         self._boundaries: dict[StepGroup, Boundary] = {}
         self._made: dict[StepGroup, tuple[StepModel, PreparedStep]] = {}
         self._reports: list[PreparationReport] = []
@@ -138,24 +135,21 @@ class _Planner:
         return whole_plan(self._model, device, prepared, fallback)
 
     def _find_boundaries(self, groups: Sequence[Group]) -> None:
+        dead = dead_operations(self._model)
         by_graph: dict[int, dict[StepGroup, None]] = {}
         for group in step_groups(groups):
             by_graph.setdefault(group.graph, {})[group] = None
         for number, found in by_graph.items():
             graph = graph_of(self._model, number)
-            edges = boundaries(graph, [group.operations for group in found])
+            edges = boundaries(graph, [group.operations for group in found], dead.get(number, ()))
             self._boundaries.update(zip(found, edges, strict=True))
-
-    def _is_dropped(self, group: StepGroup) -> bool:
-        """Returns True if a group is not run, because its results are never read."""
-        return not self._boundaries[group].outputs and self._drops_unread_steps
 
     def _prepare_steps(self, groups: Sequence[Group]) -> None:
         """Has devices prepare the steps of all groups.
 
         A step that belongs to several IFs or WHILEs is prepared once.
         """
-        wanted = [group for group in dict.fromkeys(step_groups(groups)) if not self._is_dropped(group)]
+        wanted = list(dict.fromkeys(step_groups(groups)))
         parts = [
             step_model(self._model, group.graph, group.operations, self._boundaries[group])
             for group in wanted
@@ -174,10 +168,8 @@ class _Planner:
             if isinstance(outcome, PreparedStep)
         }
 
-    def _make_step(self, group: StepGroup) -> ExecutionStep | None:
-        """Builds the step of a group; None if the group is dropped."""
-        if self._is_dropped(group):
-            return None
+    def _make_step(self, group: StepGroup) -> ExecutionStep:
+        """Builds the step of a group."""
         device = self._devices[group.device]
         part, prepared = self._made[group]
         self._reports.append(prepared.report)

@@ -24,8 +24,8 @@ from neurald.runtime.plan.plan import (
 )
 from neurald.runtime.plan.step_order import steps_to_wait_for
 
-#: Builds the step of a group, without its values. None if the group's results are never read.
-MakeStep: TypeAlias = Callable[[StepGroup], ExecutionStep | None]
+#: Builds the step of a group, without its values.
+MakeStep: TypeAlias = Callable[[StepGroup], ExecutionStep]
 
 
 class PlanProgram(Struct, frozen=True, kw_only=True):
@@ -110,8 +110,6 @@ class _ProgramBuilder:
 
     def _lay_out_step(self, group: StepGroup, scope: _GraphScope) -> None:
         step = self._make_step(group)
-        if step is None:
-            return
         reads = tuple(self._value_of(group.graph, index, scope) for index in step.inputs)
         writes = tuple(self._value_of(group.graph, index, scope) for index in step.outputs)
         for number in (*reads, *writes):

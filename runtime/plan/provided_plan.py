@@ -14,6 +14,7 @@ from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups
 from neurald.runtime.partitioning.groups import StepGroup
+from neurald.runtime.partitioning.live_part import placement_of_dead
 from neurald.runtime.partitioning.partitioner import PartitionResult
 from neurald.runtime.partitioning.placement import Candidate, Placement
 
@@ -92,20 +93,11 @@ class ProvidedPlan:
                 if reason:
                     return f"{candidates[group.device].name} cannot run operation {position}: {reason}"
         placed = {position: group.device for group in groups for position in group.operations}
-        others = range(len(candidates))
-        return PartitionResult(
-            groups=groups,
-            placements={
-                MAIN: tuple(
-                    Placement(
-                        device=placed[position],
-                        reason="in the plan file",
-                        rejected={n: "not in the plan file" for n in others if n != placed[position]},
-                    )
-                    for position in range(len(model.main.operations))
-                )
-            },
-        )
+        placements = [
+            _placement(placed.get(position), len(candidates))
+            for position in range(len(model.main.operations))
+        ]
+        return PartitionResult(groups=groups, placements={MAIN: tuple(placements)})
 
     def constants(self, graphs: str) -> str | None:
         """Returns the digest of the constants of a step with these graphs; None if there is none such.
@@ -126,3 +118,11 @@ class ProvidedPlan:
             return "the plan file has no such step"
         near = min(earlier, key=lambda each: len(parts.changes_since(each)))
         return f"not as in the plan file: {', '.join(parts.changes_since(near))}"
+
+
+def _placement(device: int | None, count: int) -> Placement:
+    """Returns the placement of an operation, which no step runs if the device is None."""
+    if device is None:
+        return placement_of_dead(count)
+    rejected = {n: "not in the plan file" for n in range(count) if n != device}
+    return Placement(device=device, reason="in the plan file", rejected=rejected)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.errors import BadData
+from neurald.runtime.explain.records import NOT_RUN_NAME
 
 if TYPE_CHECKING:
     from neurald.runtime.explain.explanation import Explanation
@@ -86,7 +87,11 @@ class Requirement:
             for step in steps
             if self._is(step["device"]) and step["executions_on_cpu_instead"]
         )
-        elsewhere = [each for each in explanation.operations if not self._is(each.device)]
+        elsewhere = [
+            each
+            for each in explanation.operations
+            if each.device != NOT_RUN_NAME and not self._is(each.device)
+        ]
         reasons |= dict.fromkeys(f"{each.label} is on {each.device}: {self._why(each)}" for each in elsewhere)
         shown = "; ".join(list(reasons)[:_SHOWN]) or "nothing ran"
         more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""

@@ -107,6 +107,25 @@ def test_branches_have_their_own_options() -> None:
         np.testing.assert_array_equal(run(found, X, np.array([condition])), X * 2 + more + 1)
 
 
+@pytest.mark.parametrize("signature", [{}, {"shape_signature": (-1, 3)}])
+def test_a_function_is_called_although_nobody_reads_its_result(signature: dict[str, Any]) -> None:
+    file, seen = TfliteModel(), []
+    graph = file.subgraph()
+    x, one = graph.tensor((2, 3), name="x", **signature), constant(graph, [1.0])
+    before = plus(graph, x, one, 2, 3, **signature)
+    graph.operator("CUSTOM", (before, -1), (graph.tensor((2, 3), **signature),), custom_code="Twice")
+    graph.inputs, graph.outputs = (x,), (plus(graph, before, one, 2, 3, **signature),)
+
+    def noted(inputs: Sequence[Array | None], options: bytes) -> Array:
+        seen.append(inputs[0])
+        return twice(inputs, options)
+
+    found = interpreter(file, noted)
+    np.testing.assert_array_equal(run(found, X), X + 2)
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0], X + 1)
+
+
 def test_results_of_operators_are_kept() -> None:
     with pytest.warns(UserWarning, match="experimental_preserve_all_tensors"):
         found = interpreter(between_sums(), experimental_preserve_all_tensors=True)

@@ -115,11 +115,17 @@ def test_an_output_that_a_later_step_reads_is_given_back_and_fed_forward() -> No
     assert first.outputs == second.inputs == (1,)
 
 
-def test_a_dead_operation_makes_a_step_without_outputs() -> None:
+def test_an_operation_whose_result_nobody_reads_makes_a_step() -> None:
     subject = model("a", [(ADD, "a", "b"), (MUL, "a", "c")], "c")
     assert grouped(subject, 0, 1) == [(1, (1,)), (0, (0,))]
     (edge,) = boundaries(subject.main, [(0,)])
-    assert edge.outputs == ()
+    assert edge.outputs == (1,)
+
+
+def test_what_only_operations_read_that_no_step_runs_is_no_output() -> None:
+    subject = model("a", [(ADD, "a", "b"), (MUL, "b", "c"), (ADD, "b", "d"), (ADD, "c", "e")], "c")
+    (edge, _) = boundaries(subject.main, [(0, 1), (3,)], dead=(2,))
+    assert [subject.main.operands[index].name for index in edge.outputs] == ["c"]
 
 
 def test_an_operation_without_inputs_makes_a_step_without_inputs() -> None:

@@ -14,6 +14,7 @@ from neurald.hal.model.types import Model, OperandType, Preference
 from neurald.hal.records import replace
 from neurald.runtime.costs import estimate
 from neurald.runtime.model.branches import MAIN
+from neurald.runtime.model.dead_operations import dead_operations
 from neurald.runtime.partitioning.groups import IfGroup, StepGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.partitioning.options import (
@@ -25,7 +26,7 @@ from neurald.runtime.partitioning.options import (
 )
 from neurald.runtime.partitioning.overrides import forbid, pin, prefer
 from neurald.runtime.partitioning.partitioner import POLICIES, PartitionResult, partition
-from neurald.runtime.partitioning.placement import Candidate
+from neurald.runtime.partitioning.placement import NOT_RUN, Candidate
 
 pytestmark = pytest.mark.quick
 
@@ -283,7 +284,11 @@ def test_random_graphs_and_options(seed: int) -> None:
     )
     # `partition` itself checks that the groups can run in their order.
     result = split(subject, candidates, options)
+    dead = dead_operations(subject).get(MAIN, frozenset())
     for position, placement in enumerate(result.placements[MAIN]):
+        if placement.device == NOT_RUN:
+            assert position in dead
+            continue
         assert not candidates[placement.device].unsupported_reason((MAIN, position))
         assert placement.rejected.keys() == set(range(len(candidates))) - {placement.device}
     count = dict.fromkeys(range(len(candidates)), 0)

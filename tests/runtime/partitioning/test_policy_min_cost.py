@@ -160,6 +160,19 @@ def test_rules_of_the_application_are_obeyed() -> None:
     assert devices(split(subject, [cpu, slow], partitioning=limited))[0] == 0
 
 
+def test_rules_for_operations_of_branches_are_obeyed() -> None:
+    inner = graph("p", [(ADD, "p", "q")], "q")
+    outer = graph("c p", [(T.IF, "c @1 @1 p", "q")], "q")
+    for number, lines in ((1, "c @1 @1 x"), (2, "c @2 @2 c x")):
+        subject = model("c x", [(T.IF, lines, "y")], "y", referenced=[inner, outer][:number])
+        fast = candidate("cpu", model=subject, time=1e-6, control_flow=1e-6, is_cpu=True)
+        both = [fast, candidate("device", lambda kind: kind is ADD, model=subject, time=10.0)]
+        assert isinstance(split(subject, both).groups[0], StepGroup)
+        rule = pin("device", operation_type=ADD)
+        result = split(subject, both, partitioning=replace(COST, overrides=(rule,)))
+        assert [placement.device for placement in result.placements[1]] == [1]
+
+
 def test_no_device() -> None:
     subject = chain(ADD)
     nothing = candidate("cpu", lambda _: False, model=subject, is_cpu=True)

@@ -1,6 +1,4 @@
-"""Building plans from groups: modes, devices that fail to prepare, steps without outputs, and the
-report.
-"""
+"""Building plans from groups: modes, devices that fail to prepare, dead operations, and the report."""
 
 from collections.abc import Sequence
 
@@ -17,7 +15,7 @@ from neurald.hal.accounting.events import CountedEvent, event_counts
 from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.model.types import Model
-from neurald.runtime.partitioning.options import Partitioning, PartitioningMode
+from neurald.runtime.partitioning.options import POLICY_NAMES, Partitioning, PartitioningMode
 from neurald.runtime.plan.prepared_step import CacheOutcome
 
 pytestmark = pytest.mark.quick
@@ -171,17 +169,20 @@ def with_dead_operation() -> nd.Model:
     return builder.finish()
 
 
-def test_a_step_without_outputs(available: list[nd.Device]) -> None:
+@pytest.mark.parametrize("policy", POLICY_NAMES)
+def test_a_dead_operation_changes_no_placement(policy: str, available: list[nd.Device]) -> None:
+    """On Android the step of ABS has no outputs, so that the CPU runs the whole model."""
     model = with_dead_operation()
-    pair = [only("a", Op.TANH), only("b", Op.ABS)]
-    available += pair
-    compilation = uncached(model)
-    assert [step.device for step in compilation.plan.steps] == [cpu()]
-    assert "no outputs" in compilation.report.fallback
+    available += [only("a", Op.TANH, performance=1e-9), only("b", Op.ABS, performance=1e-9)]
+    for others in (available[1:], available[1:2]):
+        chosen = compiled(model, *others)
+        assert [step.device.name for step in chosen.plan.steps] == ["a"]
+        assert_same_as_on_cpu(model, chosen, VALUE)
+    compilation = uncached(model, mode=Partitioning(policy=policy, overrides=(nd.pin("a", 1),)))
+    assert [step.device.name for step in compilation.plan.steps] == ["a"]
+    assert not compilation.report.fallback
+    assert "operation 0 ABS -> not run: nobody needs its results" in str(compilation.explain())
     assert_same_as_on_cpu(model, compilation, VALUE)
-    chosen = compiled(model, *pair)
-    assert [step.device.name for step in chosen.plan.steps] == ["a"]
-    assert_same_as_on_cpu(model, chosen, VALUE)
 
 
 def test_dead_operations_around_interpreted_control_flow(available: list[nd.Device]) -> None:

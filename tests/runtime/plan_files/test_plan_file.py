@@ -5,11 +5,15 @@ import numpy as np
 import pytest
 from support.devices.caching import CachingDevice
 from support.errors import error_code
+from support.models.graphs import candidate, model
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.errors import ResultCode as Code
+from neurald.runtime.partitioning.partitioner import PartitionResult
+from neurald.runtime.partitioning.placement import NOT_RUN
 from neurald.runtime.plan.prepared_step import CacheOutcome
+from neurald.runtime.plan.provided_plan import ProvidedPlan
 from neurald.runtime.plan_files.keys import SigningKey, key_line
 from neurald.service.demo.digits import MODEL, load_held_out_digits
 
@@ -94,6 +98,21 @@ def test_a_plan_of_several_devices_is_loaded_with_the_same_steps(tmp_path: Path)
     loaded = nd.load_plan(path, [CachingDevice("first"), nd.devices()[0]])
     assert [step.device.name for step in loaded.plan.steps] == [each.device for each in made]
     assert all(each.cache is CacheOutcome.HIT for each in loaded.report.steps)
+
+
+def test_operations_that_nobody_needs_may_be_missing() -> None:
+    add, tanh = nd.OperationType.ADD, nd.OperationType.TANH
+    subject = model("x", [(add, "x", "unread"), (tanh, "x", "y"), (tanh, "y", "z")], "z")
+    candidates = [candidate("caching", model=subject)]
+
+    def placed(operations: tuple[int, ...]) -> PartitionResult | str:
+        plan = ProvidedPlan({}, [("caching", operations)], ())
+        return plan.partition(subject, [CachingDevice()], candidates)
+
+    found = placed((1, 2))
+    assert isinstance(found, PartitionResult)
+    assert [each.device for each in found.placements[0]] == [NOT_RUN, 0, 0]
+    assert placed((0, 1)) == "graph 0: operation 2 is in no step"
 
 
 def test_another_version_of_a_driver_compiles_with_the_reason(tmp_path: Path) -> None:
