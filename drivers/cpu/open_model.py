@@ -10,7 +10,9 @@ from neurald.drivers.compiler.frontend.kept_variants import OpenVariant
 from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.native_segment import whole_steps
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
 from neurald.drivers.cpu.target.executable import Executable
@@ -20,6 +22,7 @@ from neurald.hal.device import Artifact
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Shape
@@ -62,14 +65,30 @@ class CpuOpenModel:
             if self._has_strings:
                 return OpenVariant(PartlyCompiledModel(self._model, whole_steps(self._model, self._native)))
             return OpenVariant(GrowingModel(self._native, self._opened, self._model, lengths))
-        executable = self._sized.executable(shapes)
-        if executable is None:
+        sizes = self._sized.sizes(shapes)
+        if sizes is None:
             return None
-        size_bytes = executable.arena_bytes + executable.scratch_bytes
-        native = self._native.resized(executable)
+        native = self._native.resized(sizes)
         if self._has_strings:
-            return OpenVariant(PartlyCompiledModel(self._model, whole_steps(self._model, native)), size_bytes)
-        return OpenVariant(whole_model(native, lambda: ReferenceModel(self._model)), size_bytes)
+            parts = PartlyCompiledModel(self._model, whole_steps(self._model, native))
+            return OpenVariant(parts, native.own_bytes)
+        return OpenVariant(whole_model(native, lambda: ReferenceModel(self._model)), native.own_bytes)
+
+    def run_arrays(self, shapes: tuple[Shape, ...], arrays: Sequence[Array]) -> list[Array] | None:
+        """See `OpenModel.run_arrays`."""
+        binding, sized = self._binding, self._sized
+        if binding is None or sized is None:
+            return None
+        sizes = sized.sizes(shapes)
+        return None if sizes is None else self._native.run_on_arrays(binding, arrays, sizes)
+
+    @cached_property
+    def _binding(self) -> ArgumentBinding | None:
+        """Binds inputs and outputs to arrays; None if the step does not run on them directly."""
+        template = self._opened.template
+        if not python_table() or self._has_strings or template.bounded:
+            return None
+        return ArgumentBinding(template, [None] * len(template.inputs), [None] * len(template.outputs))
 
     def artifact(self) -> Artifact:
         """Returns the contents of cache files, see `read_open_artifact`."""

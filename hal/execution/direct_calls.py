@@ -58,6 +58,21 @@ class CallsDirectly(Protocol):
         ...
 
 
+class RunsAnyShapes(Protocol):
+    """An optional interface of a prepared model with open dimensions and without variables."""
+
+    def create_open_function(self) -> ArrayFunction | None:
+        """Creates a function that runs the model on arrays of any shapes.
+
+        It prepares nothing that stays for these shapes. It returns None also if something has to be
+        compiled for them, and if the model has code of its own for them, which is faster.
+
+        Returns:
+            The function; None if it cannot be made.
+        """
+        ...
+
+
 def short_execution(prepared_model: PreparedModel | None, request: Request) -> ShortExecution | None:
     """Calls `create_short_execution`; returns None also for a prepared model without it."""
     create: Callable[[Request], ShortExecution | None] | None
@@ -72,3 +87,10 @@ def array_function(
     create: Callable[[Sequence[tuple[int, ...]], Sequence[Memory]], ArrayFunction | None] | None
     create = getattr(prepared_model, "create_array_function", None)
     return None if create is None else create(shapes, variables)
+
+
+def open_function(prepared_model: PreparedModel | None) -> ArrayFunction | None:
+    """Calls `create_open_function`; returns None also for a prepared model without it."""
+    create: Callable[[], ArrayFunction | None] | None
+    create = getattr(prepared_model, "create_open_function", None)
+    return None if create is None else create()

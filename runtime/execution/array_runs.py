@@ -6,10 +6,11 @@ The first runs of a function are timed, since real runs refine the costs of devi
 import math
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from neurald.hal.execution.direct_calls import ArrayFunction
+from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import HostMemory
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.program.executor import SimpleExecutor
@@ -25,19 +26,23 @@ _CACHE_SIZE: Final = 8
 _TIMED_RUNS: Final = 20
 _FIRST_RUNS: Final = 4
 _TELLING_S: Final = 150e-6
+#: After this many runs in a row on the same shapes by a function for all shapes, these get a function
+#: of their own. It is a little faster, and takes as long to make as dozens of runs of a small model.
+_REPEATED_RUNS: Final = 40
 
 
 class ArrayRuns:
     """The functions of a compilation, one for each set of input shapes. Thread-safe.
 
     Attributes:
-        latest: the function for the shapes of the latest run, if there is one. It returns None for
-            all other arrays.
+        latest: the function for the shapes of the latest run, or for all shapes that have none, if
+            there is one. It returns None for all other arrays.
     """
 
     def __init__(self) -> None:
         self.latest: ArrayFunction | None = None
         self._functions: dict[_Shapes, ArrayFunction] = {}
+        self._open: _OpenFunction | None = None
 
     def run(self, compilation: CompiledModel, inputs: Sequence[Array | None]) -> list[Array] | None:
         """Runs the model on arrays of the operands' types.
@@ -49,12 +54,27 @@ class ArrayRuns:
         Returns:
             The outputs; None if there is no function for these arrays, or if the run failed.
         """
+        outputs = self._run_open(compilation, inputs)
+        if outputs is not None:
+            return outputs
         function = self.prepare(compilation, inputs)
         if function is None:
             return None
         outputs = function(*inputs)
         if outputs is None:
             self._forget(function)
+        return outputs
+
+    def _run_open(self, compilation: CompiledModel, inputs: Sequence[Array | None]) -> list[Array] | None:
+        """Runs the model by the function for all shapes, unless one for these shapes pays."""
+        function, self._open = self._open, None
+        if function is None:
+            created = _open_function(compilation)
+            function = None if created is None else _OpenFunction(created, self._functions)
+        outputs = None if function is None else function(*inputs)
+        if outputs is not None:
+            # Not after a failure: a prepared model whose driver died is replaced by another.
+            self._open = self.latest = function
         return outputs
 
     def _forget(self, function: ArrayFunction) -> None:
@@ -104,6 +124,36 @@ class ArrayRuns:
         return _TimedFunction(function, compilation.recovery.step(executor.step).note_time, replace)
 
 
+class _OpenFunction:
+    """A function for all shapes, which returns None for those that have or should get one of their own.
+
+    Args:
+        function: of the device.
+        functions: those for single sets of shapes.
+    """
+
+    def __init__(self, function: ArrayFunction, functions: Mapping[_Shapes, ArrayFunction]) -> None:
+        self._function = function
+        self._functions = functions
+        self._latest: _Shapes = ()
+        self._runs = 0
+
+    def __call__(self, *arrays: Array | None) -> list[Array] | None:
+        # Callers may give any objects in place of arrays.
+        shapes = tuple([array.shape for array in arrays if isinstance(array, np.ndarray)])
+        if len(shapes) < len(arrays) or shapes in self._functions:
+            return None
+        # Races between threads only count some runs more or less.
+        if shapes != self._latest:
+            self._latest, self._runs = shapes, 0
+        elif self._runs >= _REPEATED_RUNS:
+            return None
+        outputs = self._function(*arrays)
+        if outputs is not None:
+            self._runs += 1
+        return outputs
+
+
 class _TimedFunction:
     """A function whose first runs are timed. Races between threads only time some runs more."""
 
@@ -133,6 +183,16 @@ class _TimedFunction:
         if not is_telling or self._runs >= _TIMED_RUNS:
             self._replace(self)
         return outputs
+
+
+def _open_function(compilation: CompiledModel) -> ArrayFunction | None:
+    """Creates a function of the device that runs the whole model on any shapes, if that is possible."""
+    model, executor = compilation.model, compilation.executor
+    if not isinstance(executor, SimpleExecutor) or model.state:
+        return None
+    if all(model.main.operands[index].is_fully_specified for index in model.inputs):
+        return None
+    return compilation.recovery.step(executor.step).create_open_function()
 
 
 def _function(compilation: CompiledModel, shapes: _Shapes) -> ArrayFunction | None:

@@ -95,6 +95,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/native/strings.py": "tests/drivers/cpu/test_strings.py",
     "drivers/cpu/target/string_sources.py": "tests/drivers/cpu/test_strings.py",
     "drivers/cpu/target/open_executable.py": "tests/drivers/cpu/test_open_model.py",
+    "drivers/cpu/target/step_sizes.py": "tests/drivers/cpu/target/test_sized_executables.py",
     "drivers/compiler/analysis/procedures.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/compiler/ir/algorithm.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/compiler/ir/expression_nodes.py": "tests/drivers/compiler/ir/test_expression.py",

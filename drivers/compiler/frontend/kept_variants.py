@@ -1,6 +1,7 @@
 """Keeps the prepared variants of a model, one for each set of input shapes."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -18,11 +19,13 @@ Shapes: TypeAlias = tuple[Shape | None, ...]
 
 #: Maximum number of variants with code of their own.
 MAX_COMPILED: Final = 8
-#: Maximum number of variants that share code for any lengths, and of bytes of their values. Eight
-#: are kept of any size.
+#: Maximum number of variants that share code for any lengths, and of bytes of their own. Eight are
+#: kept of any size.
 MAX_OPEN: Final = 256
 MAX_OPEN_BYTES: Final = 64 << 20
 _ALWAYS_KEPT: Final = 8
+#: How many variants are kept between two counts of their bytes, which grow as they are used.
+_COUNT_EVERY: Final = 16
 
 
 class PreparedWithOperands(PreparedModel, Protocol):
@@ -42,11 +45,11 @@ class OpenVariant(Struct, frozen=True, eq=False):
 
     Attributes:
         prepared: the variant.
-        size_bytes: the memory of its values.
+        own_bytes: returns the memory of its values that no other variant uses; None if all is shared.
     """
 
     prepared: PreparedWithOperands
-    size_bytes: int = 0
+    own_bytes: Callable[[], int] | None = None
 
 
 class _Kept(Struct, eq=False):
@@ -54,12 +57,14 @@ class _Kept(Struct, eq=False):
 
     Attributes:
         prepared: the variant.
-        open_bytes: the memory of its values if it shares code for any lengths; else None.
+        is_open: whether it shares code for any lengths.
+        own_bytes: see `OpenVariant`.
         uses: counts its uses if a faster one may replace it.
     """
 
     prepared: PreparedWithOperands
-    open_bytes: int | None
+    is_open: bool
+    own_bytes: Callable[[], int] | None
     uses: "VariantUses | None"
 
 
@@ -68,9 +73,10 @@ class KeptVariants:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Shapes, _Kept] = OrderedDict()
-        #: How many of them share code for any lengths, and the memory of their values.
+        #: How many of them share code for any lengths, and how many were kept since their memory was
+        #: counted.
         self._open = 0
-        self._open_bytes = 0
+        self._uncounted = 0
 
     def __contains__(self, shapes: Shapes) -> bool:
         return shapes in self._kept
@@ -82,6 +88,11 @@ class KeptVariants:
         """Returns the variant for these shapes and what counts its uses, if there are any."""
         found = self._kept.get(shapes)
         return (None, None) if found is None else (found.prepared, found.uses)
+
+    def has_own_code(self, shapes: Shapes) -> bool:
+        """Returns whether there is a variant for these shapes that shares no code."""
+        found = self._kept.get(shapes)
+        return found is not None and not found.is_open
 
     def use(self, shapes: Shapes) -> PreparedWithOperands | None:
         """Returns the variant for an execution, which is counted."""
@@ -108,16 +119,35 @@ class KeptVariants:
         self.end_uses(shapes)
         self._count(self._kept.get(shapes), -1)
         if isinstance(variant, OpenVariant):
-            kept = _Kept(variant.prepared, variant.size_bytes, uses)
+            kept = _Kept(variant.prepared, True, variant.own_bytes, uses)
         else:
-            kept = _Kept(variant, None, uses)
+            kept = _Kept(variant, False, None, uses)
         # One in place of another is not used later for that.
         self._kept[shapes] = kept
         self._count(kept, 1)
         while len(self._kept) - self._open > MAX_COMPILED:
             self._drop_oldest(shapes, is_open=False)
-        while self._open > MAX_OPEN or (self._open_bytes > MAX_OPEN_BYTES and self._open > _ALWAYS_KEPT):
+        while self._open > MAX_OPEN:
             self._drop_oldest(shapes, is_open=True)
+        self._uncounted += kept.is_open
+        if self._uncounted >= _COUNT_EVERY:
+            self._uncounted = 0
+            self._limit_bytes()
+
+    def _limit_bytes(self) -> None:
+        """Drops variants that share code for any lengths until the others have few bytes of their own."""
+        found = [
+            (shapes, 0 if each.own_bytes is None else each.own_bytes())
+            for shapes, each in self._kept.items()
+            if each.is_open
+        ]
+        total = sum(size_bytes for _, size_bytes in found)
+        for shapes, size_bytes in found[:-_ALWAYS_KEPT]:
+            if total <= MAX_OPEN_BYTES:
+                return
+            if size_bytes:
+                self.drop(shapes)
+                total -= size_bytes
 
     def end_uses(self, shapes: Shapes) -> None:
         """Ends counting the uses of a variant, which is replaced or remains."""
@@ -135,9 +165,8 @@ class KeptVariants:
 
     def _count(self, variant: _Kept | None, number: int) -> None:
         """Adds a variant to what is counted, or subtracts it, if it shares code for any lengths."""
-        if variant is not None and variant.open_bytes is not None:
+        if variant is not None and variant.is_open:
             self._open += number
-            self._open_bytes += number * variant.open_bytes
 
     def _drop_oldest(self, newest: Shapes, *, is_open: bool) -> None:
         """Drops the variant of a kind that was used least recently.
@@ -146,8 +175,6 @@ class KeptVariants:
         """
         self.drop(
             next(
-                shapes
-                for shapes, each in self._kept.items()
-                if (each.open_bytes is not None) is is_open and shapes != newest
+                shapes for shapes, each in self._kept.items() if each.is_open is is_open and shapes != newest
             )
         )

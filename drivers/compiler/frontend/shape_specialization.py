@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
+from neurald.drivers.compiler.frontend import variant_uses
 from neurald.drivers.compiler.frontend.kept_variants import (
+    MAX_OPEN,
     KeptVariants,
     OpenVariant,
     PreparedWithOperands,
@@ -33,6 +35,7 @@ from neurald.hal.execution.direct_calls import (
 )
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
+from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, Operand, Request
 from neurald.hal.process.fork import forkable_lock
@@ -67,6 +70,18 @@ class OpenModel(Protocol):
         """Returns the shapes of its outputs for these shapes of its inputs.
 
         Returns None if its code does not support them, or if they depend on data.
+        """
+        ...
+
+    def run_arrays(self, shapes: tuple[Shape, ...], arrays: Sequence[Array]) -> list[Array] | None:
+        """Runs the model on arrays, in memory that executions of all shapes share.
+
+        Args:
+            shapes: of the arrays.
+            arrays: the inputs.
+
+        Returns:
+            The outputs; None if it does not support these arrays, or if the execution failed.
         """
         ...
 
@@ -181,6 +196,8 @@ class SpecializingModel(InProcessModel):
         self._process = os.getpid()
         self._variants = KeptVariants()
         self._pending: dict[tuple[Shape | None, ...] | None, _Pending] = {}
+        #: How often shapes were used by `create_open_function`.
+        self._open_uses: dict[tuple[Shape | None, ...], int] = {}
         self.tolerates_changing_inputs = tolerant
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
@@ -256,6 +273,38 @@ class SpecializingModel(InProcessModel):
         if function is None or uses is None:
             return function
         return cast("ArrayFunction", uses.counted_call(function))
+
+    def create_open_function(self) -> ArrayFunction | None:
+        """See `RunsAnyShapes.create_open_function`."""
+        return self._run_open if self._opened else None
+
+    def _run_open(self, *arrays: Array) -> list[Array] | None:
+        """Runs the model on arrays by code for any lengths; see `create_open_function`."""
+        try:
+            shapes = tuple([array.shape for array in arrays])
+        except AttributeError:
+            return None
+        # Without a lock, since a variant that is missed is only not used this time.
+        if self._variants.has_own_code(shapes):
+            return None
+        for opened, _ in self._opened:
+            found = opened.run_arrays(shapes, arrays)
+            if found is not None:
+                self._count_open(shapes)
+                return found
+        return None
+
+    def _count_open(self, shapes: tuple[Shape, ...]) -> None:
+        """Counts a use of code for any lengths, and has the model compiled for shapes that are frequent."""
+        if self._specialize is None:
+            return
+        counts = self._open_uses
+        count = counts[shapes] = counts.get(shapes, 0) + 1
+        if count == 1 and len(counts) > MAX_OPEN:
+            counts.clear()
+        # Only once, since there may be no faster code.
+        if count == variant_uses.FREQUENT_USES and not self._specialize_later(shapes):
+            counts[shapes] = 0
 
     def _repeated(
         self, shapes: tuple[Shape | None, ...]
@@ -432,15 +481,14 @@ class SpecializingModel(InProcessModel):
         return None
 
     def replace_variant(self, shapes: tuple[Shape | None, ...], variant: PreparedWithOperands | None) -> None:
-        """Replaces the variant for some shapes by a faster one, if it is still there.
-
-        If there is no faster one, it remains.
-        """
+        """Replaces the variant for some shapes by a faster one; if there is none, it remains."""
         with self._lock:
-            if variant is None or shapes not in self._variants:
+            if variant is None:
                 self._variants.end_uses(shapes)
             else:
                 self._variants.keep(shapes, variant)
+                # Once it is dropped, it may be compiled again.
+                self._open_uses.pop(shapes, None)
 
     def _kept_open_for(
         self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]

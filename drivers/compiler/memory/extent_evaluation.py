@@ -62,9 +62,9 @@ class ExtentEvaluation:
             product = 1
             for number in numbers:
                 product *= atoms[number]
-            if abs(product) > MAX_NUMBER:
-                return None
             products.append(product)
+        if products and (max(products) > MAX_NUMBER or min(products) < -MAX_NUMBER):
+            return None
         if not self._starts.size:
             return np.zeros(0, np.int64)
         found = np.array(products, np.int64)[self._terms]

@@ -14,6 +14,7 @@ from neurald.drivers.compiler.memory.extent_evaluation import ExtentEvaluation
 from neurald.drivers.compiler.memory.open_step import OpenStep
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.arena_planner import MemoryPlan
+from neurald.hal.process.fork import forkable_lock
 
 _Shape: TypeAlias = tuple[int, ...]
 _Shapes: TypeAlias = tuple[_Shape | None, ...]
@@ -21,7 +22,7 @@ _Shapes: TypeAlias = tuple[_Shape | None, ...]
 #: The numbers of bits of a length that a shared plan keeps: memory for up to an eighth more.
 _PLANNED_BITS: Final = 4
 #: Maximum number of plans that are kept.
-_MAX_PLANS: Final = 16
+_MAX_PLANS: Final = 64
 
 
 class SizedPlan(msgspec.Struct, frozen=True, eq=False):
@@ -65,6 +66,7 @@ class SizedValues:
         self._not_negative = np.array(sorted(checked), np.intp)
         #: By the largest lengths.
         self._plans: dict[tuple[int, ...], SizedPlan] = {}
+        self._lock = forkable_lock()
         #: The last shapes, with what follows from them.
         self._last: tuple[_Shapes, tuple[tuple[int, ...], Array] | None] | None = None
 
@@ -108,9 +110,10 @@ class SizedValues:
         if known is None:
             most = self._evaluation.evaluate(largest)
             known = self._plan(sizes if most is None else self._value_sizes(most))
-            if len(self._plans) >= _MAX_PLANS:
-                self._plans.clear()
-            self._plans[largest] = known
+            with self._lock:
+                while len(self._plans) >= _MAX_PLANS:
+                    del self._plans[next(iter(self._plans))]
+                self._plans[largest] = known
         return self._plan(sizes) if (sizes > known.sizes).any() else known
 
     def _value_sizes(self, numbers: Array) -> Array:

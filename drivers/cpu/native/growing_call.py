@@ -155,7 +155,7 @@ class GrowingCall:
         # Nothing is expected if this is interrupted.
         self._expected = b""
         for number, (shape, size_bytes) in enumerate(sizes):
-            self._ports.resize_output(number, shape, size_bytes)
+            self._ports.resize(self._ports.inputs + number, shape, size_bytes)
         self._expected = lengths
 
     def run_arrays(self, *arrays: Array) -> list[Array] | None:

@@ -10,6 +10,7 @@ from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
+from neurald.drivers.cpu.native.room import Room
 from neurald.drivers.cpu.native.step_memory import StepMemory
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
 from neurald.drivers.cpu.native.step_records import (
@@ -26,6 +27,7 @@ from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import Executable, Instruction, Opcode
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT, ARRAY_ALIGNMENT
+from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
@@ -55,6 +57,9 @@ class Instance:
         team: the threads that run it.
         has_ports: False if inputs and outputs are always in the arena.
 
+    Attributes:
+        is_original: whether it never had other sizes than the executable.
+
     Raises:
         OutOfMemory: there is no memory for another arena.
         ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
@@ -71,6 +76,7 @@ class Instance:
         has_ports: bool = True,
     ) -> None:
         self._team = team
+        self._executable = executable
         calls = executable.calls
         self._stride = _aligned(executable.scratch_bytes)
         # Scratch memory, the deadlines of loops and the statuses of calls follow the values.
@@ -78,6 +84,7 @@ class Instance:
         deadlines = scratch + self._stride * team.threads
         statuses = deadlines + WORD_BYTES * executable.loops
         self._memory = memory = StepMemory(statuses + STATUS_BYTES * len(calls))
+        self._room = Room(statuses)
         self._loop_deadlines = memory.words(deadlines, executable.loops, WORD)
         self._statuses = memory.words(statuses, len(calls), STATUS)
         self._arena = memory.address
@@ -93,8 +100,10 @@ class Instance:
             statuses=memory.address + statuses,
         )
         self._records = StepRecords(executable, code, team, places)
-        #: The executable whose sizes all records and ports have; None if `fit` was interrupted.
-        self._fitted: Executable | None = executable
+        #: The sizes that all records and ports have; None for those of the executable, and if `fit` was
+        #: interrupted.
+        self._sizes: StepSizes | None = None
+        self.is_original = True
         self._forks = process.forks
         self._has_ports = has_ports
         self._limits = NEVER_CANCELLED.address, 0, LOOP_TIMEOUT_NS
@@ -141,11 +150,13 @@ class Instance:
         with vectors that otherwise all cross cache lines.
         """
         executable = self.executable
-        if not TARGETS[executable.target].crosses_lines:
+        return self._alignment_for(executable.inputs, executable.outputs, sum(executable.calls.costs_ns))
+
+    def _alignment_for(self, inputs: Sequence[Port], outputs: Sequence[Port], costs_ns: float) -> int:
+        """Returns the alignment for ports of other sizes, and for kernels with these costs."""
+        if not TARGETS[self._executable.target].crosses_lines:
             return ARRAY_ALIGNMENT
-        ports = (*executable.inputs, *executable.outputs)
-        copied_ns = sum(port.size_bytes for port in ports) / _PORT_BYTES_PER_NS
-        costs_ns = sum(executable.calls.costs_ns)
+        copied_ns = sum([port.size_bytes for port in (*inputs, *outputs)]) / _PORT_BYTES_PER_NS
         return ARRAY_ALIGNMENT if costs_ns <= _MAX_COPIES * copied_ns else ALIGNMENT
 
     def input_ports(self, inputs: Sequence[Port]) -> list[StepPort]:
@@ -192,38 +203,44 @@ class Instance:
             keep=(self._records, self.strings, keep),
         )
 
-    def fit(self, executable: Executable) -> bool:
-        """Gives the step other sizes; returns False if its values do not fit into the memory.
+    def fit(self, sizes: StepSizes) -> bool:
+        """Gives the step other sizes.
+
+        Returns False if its values do not fit into the memory, or have needed little of it for long.
 
         Args:
-            executable: the same step; for other lengths than now it has neither instructions nor
-                bands.
+            sizes: of the step, which has neither instructions nor bands.
         """
-        if self._fitted is executable:
-            return True
-        if executable.arena_bytes > self._room_bytes or executable.scratch_bytes > self._stride:
+        if self._room.is_excessive(sizes.arena_bytes + sizes.scratch_bytes * self._team.threads):
             return False
-        self._fitted = None
-        self._records.fit(executable)
-        if "_ports" in vars(self):
-            self._fit_ports()
-        self._fitted = executable
+        if self._sizes is sizes:
+            return True
+        if sizes.arena_bytes > self._room_bytes or sizes.scratch_bytes > self._stride:
+            return False
+        self._sizes, self.is_original = None, False
+        ports = self._ports if self._has_ports else None
+        self._records.fit(sizes)
+        if ports is not None:
+            self._fit_ports(ports, sizes)
+        self._sizes = sizes
         return True
 
-    def _fit_ports(self) -> None:
-        """Gives the ports the sizes and places of the executable."""
-        executable, alignment = self.executable, self._alignment
-        for number, (port, cells) in enumerate(
-            zip(executable.inputs, executable.input_arguments, strict=True)
-        ):
+    def _fit_ports(self, ports: StepPorts, sizes: StepSizes) -> None:
+        """Gives the ports other sizes and places."""
+        arena = self._arena
+        alignment = self._alignment_for(sizes.inputs, sizes.outputs, float(sizes.costs_ns.sum()))
+        number = 0
+        for port, cells in zip(sizes.inputs, self._executable.input_arguments, strict=True):
             is_used = port.offset is not None and port.size_bytes and cells
-            own = self._arena + (port.offset or 0) if is_used else 0
-            self._ports.resize(number, port.dimensions, port.size_bytes)
-            self._ports.place(number, own, alignment)
-        for number, port in enumerate(executable.outputs, start=len(executable.inputs)):
-            own = self._arena + (port.offset or 0) if port.size_bytes else 0
-            self._ports.resize(number, port.dimensions, port.size_bytes)
-            self._ports.place(number, own, alignment)
+            own = arena + (port.offset or 0) if is_used else 0
+            ports.resize(number, port.dimensions, port.size_bytes)
+            ports.place(number, own, alignment)
+            number += 1
+        for port in sizes.outputs:
+            own = arena + (port.offset or 0) if port.size_bytes else 0
+            ports.resize(number, port.dimensions, port.size_bytes)
+            ports.place(number, own, alignment)
+            number += 1
 
     def run(
         self, binding: ArgumentBinding, cancellation: int, deadline_ns: int, loop_timeout_ns: int
@@ -256,7 +273,7 @@ class Instance:
     @property
     def executable(self) -> Executable:
         """The step."""
-        return self._records.executable
+        return self._executable if self._sizes is None else self._sizes.executable
 
     @property
     def arena(self) -> int:

@@ -21,6 +21,7 @@ from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.hal.accounting.account import reserve
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import (
@@ -73,6 +74,7 @@ class NativeModel:
         team: the threads that run it.
         origin: the same step for other lengths, with which it shares code, constants and, unless its
             inputs or outputs have strings, the memory of executions; None if there is none.
+        sizes: the sizes of the executable, if there is an origin.
         opened: describes the step if lengths change while it runs; else None.
 
     Raises:
@@ -89,6 +91,7 @@ class NativeModel:
         constants: Array | memoryview,
         team: Team,
         origin: "NativeModel | None" = None,
+        sizes: StepSizes | None = None,
         opened: "OpenExecutable | None" = None,
     ) -> None:
         self.executable = executable
@@ -109,7 +112,7 @@ class NativeModel:
             self._reservation, self.constants = origin._reservation, origin.constants
             self._code = origin._code
         # A reference to this object would create a cycle and delay the release of its memory.
-        memory = self._code, buffer_address(self.constants), team
+        memory = self._memory = self._code, buffer_address(self.constants), team
         self._new_instance: Callable[[], Instance | GrowingInstance]
         if opened is None:
             self._new_instance = partial(Instance, executable, *memory)
@@ -122,6 +125,7 @@ class NativeModel:
         self._cancellations: dict[Instance | GrowingInstance, Cancellation | None]
         #: The step with which it shares the memory of executions, and which ends them, if there is one.
         self._origin = None if self._has_strings() else origin
+        self._sizes = None if self._origin is None else sizes
         if self._origin is None:
             self._instances = LendingPool([self._new_instance()], self._new_instance, _MAX_INSTANCES)
             self._cancellations = {}
@@ -140,29 +144,43 @@ class NativeModel:
         if self._origin is None:
             stop_at_exit(self)
 
-    def resized(self, executable: Executable) -> "NativeModel":
+    def resized(self, sizes: StepSizes) -> "NativeModel":
         """Returns the step for other sizes of its values.
 
         Executions of both take turns with the same memory, so that nothing is allocated for sizes that
         occur once.
 
         Args:
-            executable: has the same calls, with other locations and extents, and neither instructions
-                nor bands.
+            sizes: of the same calls, without instructions and bands.
         """
-        return NativeModel(executable, self.codes, self.constants, self.team, self)
+        return NativeModel(sizes.executable, self.codes, self.constants, self.team, self, sizes)
 
-    def _fitted(self, instance: "Instance | GrowingInstance") -> "Instance | GrowingInstance":
-        """Returns an instance with the sizes of this step, in place of one that has any.
+    def own_bytes(self) -> int:
+        """Returns the memory of executions that it does not share with the step for other sizes."""
+        count = (self._origin is None) + (self._short_instance is not None)
+        count += 0 if self._served is None else len(self._served)
+        return count * (self.executable.arena_bytes + self.executable.scratch_bytes)
+
+    def _fitted(
+        self, instance: "Instance | GrowingInstance", sizes: StepSizes | None = None
+    ) -> "Instance | GrowingInstance":
+        """Returns an instance with the sizes of this step, or others, in place of one that has any.
 
         Raises:
             OutOfMemory: there is no memory for a larger arena.
             ResourceExhaustedPersistent, ResourceExhaustedTransient: likewise for the current account.
         """
-        if not isinstance(instance, Instance) or instance.fit(self.executable):
+        sizes = sizes or self._sizes
+        if not isinstance(instance, Instance) or (sizes is None and instance.is_original):
+            return instance
+        if sizes is None:
+            sizes = self._sizes = StepSizes.of(self.executable)
+        if instance.fit(sizes):
             return instance
         self._cancellations.pop(instance, None)
-        return self._new_instance()
+        other = Instance(sizes.executable, *self._memory)
+        other.fit(sizes)
+        return other
 
     def run(
         self,
@@ -328,9 +346,17 @@ class NativeModel:
         self._shared_calls += 1
         return self._shared_calls < _MAX_SHARED_CALLS
 
-    def run_on_arrays(self, binding: ArgumentBinding, arrays: Sequence[Array | None]) -> list[Array] | None:
-        """Runs the step on arrays; see `array_function`."""
-        return self._run_on_given(binding, arrays, None)
+    def run_on_arrays(
+        self, binding: ArgumentBinding, arrays: Sequence[Array | None], sizes: StepSizes | None = None
+    ) -> list[Array] | None:
+        """Runs the step on arrays; see `array_function`.
+
+        Args:
+            binding: addresses of the inputs and outputs that are not arrays.
+            arrays: the others.
+            sizes: for which it runs, if not its own; see `resized`.
+        """
+        return self._run_on_given(binding, arrays, None, sizes)
 
     def short_array_function(self) -> ArrayFunction | None:
         """Returns a function that runs a short step on arrays of its inputs; None for other steps."""
@@ -368,7 +394,11 @@ class NativeModel:
         return self.run_on_arrays(binding, arrays)
 
     def _run_on_given(
-        self, binding: ArgumentBinding, arrays: Sequence[Array | None], cancellation: Cancellation | None
+        self,
+        binding: ArgumentBinding,
+        arrays: Sequence[Array | None],
+        cancellation: Cancellation | None,
+        sizes: StepSizes | None = None,
     ) -> list[Array] | None:
         # Other threads may replace the strings of an array, which the step still reads.
         given = [
@@ -376,7 +406,7 @@ class NativeModel:
         ]
         instance = self._instances.take(None, cancellation)
         try:
-            instance = self._fitted(instance)
+            instance = self._fitted(instance, sizes)
             self._cancellations[instance] = cancellation = cancellation or instance.cancellation
             if not isinstance(instance, Instance):
                 return None

@@ -357,7 +357,9 @@ class StepPorts:
         self.inputs = len(inputs)
         self.outputs = len(outputs)
         self.words = np.zeros((len(inputs) + len(outputs), len(_PORT)), np.int64)
-        self._shapes: list[Array] = []
+        #: The words, and the shape of each port, as what changes single words fast.
+        self._words = self.words.reshape(-1).data
+        self._lengths: list[memoryview] = []
         self._kept: list[object] = []
         for row, port in zip(self.words, (*inputs, *outputs), strict=True):
             shape, cells = np.array(port.shape, np.int64), np.array(port.cells, np.int64)
@@ -377,18 +379,16 @@ class StepPorts:
                 math.prod(port.shape),
                 port.alignment - 1,
             )
-            self._shapes.append(shape)
+            self._lengths.append(shape.data)
             self._kept += port.dtype, cells
-
-    def resize_output(self, number: int, shape: tuple[int, ...], size_bytes: int) -> None:
-        """Gives an output another shape of the same rank."""
-        self.resize(self.inputs + number, shape, size_bytes)
 
     def resize(self, position: int, shape: tuple[int, ...], size_bytes: int) -> None:
         """Gives an input or output, by its position among all, another shape of the same rank."""
-        self._shapes[position][:] = shape
-        self.words[position, _SIZE] = size_bytes
-        self.words[position, _COUNT] = math.prod(shape)
+        lengths, words, first = self._lengths[position], self._words, position * len(_PORT)
+        for axis, length in enumerate(shape):
+            lengths[axis] = length
+        words[first + _SIZE] = size_bytes
+        words[first + _COUNT] = math.prod(shape)
 
     def place(self, position: int, own: int, alignment: int) -> None:
         """Gives an input or output another address in the arena, which the step's arguments have, too.
@@ -396,8 +396,9 @@ class StepPorts:
         Args:
             position, own, alignment: see `resize` and `StepPort`.
         """
-        self.words[position, _OWN : _CURRENT + 1] = own
-        self.words[position, _MASK] = alignment - 1
+        words, first = self._words, position * len(_PORT)
+        words[first + _OWN] = words[first + _CURRENT] = own
+        words[first + _MASK] = alignment - 1
 
     def unbound(self) -> Words:
         """Returns the binding with which all ports are in the arena."""

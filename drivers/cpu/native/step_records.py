@@ -26,6 +26,7 @@ from neurald.drivers.cpu.target.executable import (
     Instruction,
     Opcode,
 )
+from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S
 from neurald.hal.lazy_numpy import np
 from neurald.hal.records import replace
@@ -248,20 +249,33 @@ class StepRecords:
             [_RECORD_NS + min(math.ceil(cost), _MAX_COST_NS) for cost in costs],
         )
 
-    def fit(self, executable: Executable) -> None:
+    def fit(self, sizes: StepSizes) -> None:
         """Gives the step other sizes, for which there is memory at the same places.
 
         Args:
-            executable: the same step for other lengths, without instructions and bands.
+            sizes: of a step without instructions and bands.
         """
-        self.executable = executable
-        for column, words in enumerate(self._sizes(), start=_ITEMS):
-            self.words[STEP_WORDS + column : self._table : RECORD_WORDS] = array.array(WORD, words)
-        end = self._table + len(executable.calls.bases)
-        found = self._word_array
-        found[self._table : end] = np.frombuffer(executable.calls.offsets, np.int64)
-        found[self._table : end] += self._argument_bases
-        found[end:] = executable.extents
+        found, table = self._word_array, self._table
+        columns = sizes.columns
+        if columns is None:
+            columns = sizes.columns = self._columns(sizes.work_items, sizes.costs_ns)
+        for number, column in enumerate(columns, start=STEP_WORDS + _ITEMS):
+            found[number:table:RECORD_WORDS] = column
+        end = table + sizes.offsets.size
+        np.add(sizes.offsets, self._argument_bases, out=found[table:end])
+        found[end:] = sizes.extents
+
+    def _columns(self, items: Array, costs: Array) -> tuple[Array, ...]:
+        """Returns what `_sizes` does for other sizes, of calls whose numbers of work items do not change."""
+        threads = self._team.threads
+        shares, pieces = np.full(items.size, _UNSHARED), np.maximum(items, 1)
+        long = np.flatnonzero(costs > PIECE_NS).tolist()
+        for number in long:
+            pieces[number] = piece_items(int(items[number]), float(costs[number]))
+        if threads > 1:
+            for number in np.flatnonzero(costs >= MIN_SHARED_NS).tolist():
+                shares[number] = division(int(items[number]), float(costs[number]), threads).word
+        return items, shares, pieces, _RECORD_NS + np.minimum(np.ceil(costs), _MAX_COST_NS).astype(np.int64)
 
     @cached_property
     def _word_array(self) -> Words:

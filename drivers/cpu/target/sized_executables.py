@@ -1,11 +1,11 @@
-"""Makes executables of an open step for shapes of its inputs.
+"""Computes the sizes of an open step for shapes of its inputs.
 
 A new length must not take longer than a small model runs. So the columns of the kernels are changed
 as a whole.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -13,13 +13,21 @@ from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.compiler.memory.open_step import OpenPort
 from neurald.drivers.compiler.memory.sized_values import SizedValues
 from neurald.drivers.cpu.target.executable import Executable
-from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.open_executable import NAME, OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.memory.arena_planner import MemoryPlan
+from neurald.hal.process.fork import forkable_lock
 
 _Shape: TypeAlias = tuple[int, ...]
+_Shapes: TypeAlias = tuple[_Shape | None, ...]
+
+#: Maximum number of sizes that are kept, and of bytes of their numbers. Eight are kept of any model.
+_MAX_KEPT: Final = 256
+_MAX_KEPT_BYTES: Final = 4 << 20
+_ALWAYS_KEPT: Final = 8
 
 
 class SizedExecutables:
@@ -49,26 +57,48 @@ class SizedExecutables:
             ALIGNMENT,
             (*opened.work_items, *opened.scratch_bytes, *(place.offset for _, place in changing)),
         )
+        #: The sizes of the shapes that were asked for last, and how many are kept.
+        self._known: dict[_Shapes, StepSizes] = {}
+        self._most = 0
+        self._lock = forkable_lock()
+
+    def sizes(self, shapes: Sequence[_Shape | None]) -> StepSizes | None:
+        """Returns the sizes for given shapes of the inputs; None if the code does not support them.
+
+        Raises:
+            BadData: an argument or operand is outside the arena.
+        """
+        key = tuple(shapes)
+        found = self._known.get(key)
+        if found is None:
+            found = self._made(key)
+            if found is not None:
+                self._keep(key, found)
+        return found
+
+    def _keep(self, shapes: _Shapes, sizes: StepSizes) -> None:
+        """Keeps sizes for further executions, in place of those that were made first if they are many."""
+        with self._lock:
+            if not self._known:
+                self._most = max(_ALWAYS_KEPT, min(_MAX_KEPT, _MAX_KEPT_BYTES // max(1, sizes.size_bytes)))
+            while len(self._known) >= self._most:
+                del self._known[next(iter(self._known))]
+            self._known[shapes] = sizes
 
     def output_shapes(self, shapes: Sequence[_Shape | None]) -> tuple[_Shape, ...] | None:
         """Returns the shapes of the outputs for given shapes of the inputs.
 
         Returns None if the code does not support them, or if the shapes depend on data.
         """
-        if self._opened.template.bounded or self._opened.template.instructions:
-            return None
-        return self._values.output_shapes(shapes)
+        found = None if self._opened.template.bounded else self.sizes(shapes)
+        return None if found is None else found.output_shapes
 
-    def executable(self, shapes: Sequence[_Shape | None]) -> Executable | None:
-        """Returns the executable for given shapes of the inputs; None if the code does not support them.
-
-        Raises:
-            BadData: an argument or operand is outside the arena.
-        """
-        found = None if self._opened.template.instructions else self._values.numbers(shapes)
-        if found is None:
+    def _made(self, shapes: _Shapes) -> StepSizes | None:
+        """Makes the sizes for given shapes of the inputs; see `sizes`."""
+        evaluated = None if self._opened.template.instructions else self._values.numbers(shapes)
+        if evaluated is None:
             return None
-        lengths, numbers = found
+        lengths, numbers = evaluated
         opened, template = self._opened, self._opened.template
         planned = self._values.planned(lengths, numbers)
         plan = planned.plan
@@ -78,40 +108,58 @@ class SizedExecutables:
             raise BadData(f"an argument is at offset {places.max()} of an arena of {plan.size_bytes} bytes")
         offsets = self._offsets.copy()
         offsets[self._arguments] = places
+        work_items = numbers[self._work_items]
+        costs_ns = self._unit_costs * work_items
+        if not np.isfinite(costs_ns).all():
+            raise BadData("a kernel has a cost that is not finite")
 
         def port(known: Port, each: OpenPort) -> Port:
-            sized = msgspec.structs.replace(
-                known,
+            sized = Port(
                 offset=None if each.value < 0 else plan.offsets[each.value],
                 size_bytes=int(numbers[each.size_bytes]),
                 dimensions=each.shape(numbers),
+                type=known.type,
+                scale=known.scale,
+                zero_point=known.zero_point,
             )
             sized.check(plan.size_bytes)
             return sized
 
-        def message(text: str) -> str:
-            return NAME.sub(lambda name: str(numbers[opened.names[name.group()]]), text)
+        def make(sizes: StepSizes) -> Executable:
+            return self._executable(sizes, plan, numbers)
 
-        return msgspec.structs.replace(
-            template,
-            calls=self._calls(numbers[self._work_items], offsets, message if opened.names else None),
+        return StepSizes(
             inputs=tuple(map(port, template.inputs, opened.inputs)),
             outputs=tuple(map(port, template.outputs, opened.outputs)),
+            work_items=work_items,
+            costs_ns=costs_ns,
+            offsets=offsets,
+            extents=numbers[self._extents],
             arena_bytes=plan.size_bytes,
             scratch_bytes=int(numbers[self._scratch].max(initial=0)),
-            unshared_bytes=plan.unshared_bytes,
-            extents=tuple(numbers[self._extents].tolist()),
+            make=make,
         )
 
-    def _calls(self, work_items: Array, offsets: Array, message: Callable[[str], str] | None) -> KernelCalls:
-        """Returns the kernels with other numbers of work items and offsets of arguments."""
-        costs_ns = self._unit_costs * work_items
-        if not np.isfinite(costs_ns).all():
-            raise BadData("a kernel has a cost that is not finite")
-        resized = msgspec.structs.replace(
-            self._opened.template.calls,
-            work_items=tuple(work_items.tolist()),
-            costs_ns=tuple(costs_ns.tolist()),
-            offsets=offsets.tobytes(),
+    def _executable(self, sizes: StepSizes, plan: MemoryPlan, numbers: Array) -> Executable:
+        """Returns the executable in given sizes."""
+        opened, template = self._opened, self._opened.template
+        calls = msgspec.structs.replace(
+            template.calls,
+            work_items=tuple(sizes.work_items.tolist()),
+            costs_ns=tuple(sizes.costs_ns.tolist()),
+            offsets=sizes.offsets.tobytes(),
         )
-        return resized if message is None else resized.with_messages(message)
+        if opened.names:
+            calls = calls.with_messages(
+                lambda text: NAME.sub(lambda name: str(numbers[opened.names[name.group()]]), text)
+            )
+        return msgspec.structs.replace(
+            template,
+            calls=calls,
+            inputs=sizes.inputs,
+            outputs=sizes.outputs,
+            arena_bytes=sizes.arena_bytes,
+            scratch_bytes=sizes.scratch_bytes,
+            unshared_bytes=plan.unshared_bytes,
+            extents=tuple(sizes.extents.tolist()),
+        )

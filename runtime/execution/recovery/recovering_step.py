@@ -37,6 +37,7 @@ from neurald.hal.execution.direct_calls import (
     ArrayFunction,
     ShortExecution,
     array_function,
+    open_function,
     short_execution,
 )
 from neurald.hal.execution.native_serving import NativeCall, native_call
@@ -456,6 +457,15 @@ class RecoveringStep:
         if first is not None:
             return first.on_arrays(shapes, variables)
         return self._fast_paths.on_arrays(array_function(self.usable(), shapes, variables))
+
+    def create_open_function(self) -> ArrayFunction | None:
+        """Returns a function of the device that runs the step on arrays of any shapes.
+
+        See `RunsAnyShapes.create_open_function`.
+        """
+        if self._first is not None:
+            return None
+        return self._fast_paths.on_arrays(open_function(self.usable()))
 
     def _first_tier_paths(self) -> FirstTierPaths | None:
         """Returns the fast paths of the first tier, while it runs in place of the CPU device's code.

@@ -13,6 +13,7 @@ from neurald.drivers.compiler.frontend import variant_uses
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.frontend.variant_uses import VariantUses
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.open_model import CpuOpenModel
 
 
 def runs(compilation: nd.Compilation, given: np.ndarray) -> Callable[[], Any]:
@@ -38,33 +39,45 @@ def test_frequent_sizes_are_specialised(
     repeating: Callable[..., Callable[[], Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(variant_uses, "FREQUENT_USES", 6)
-    replaced, counted = threading.Event(), []
-    replace, add = SpecializingModel.replace_variant, VariantUses.add
+    replaced, replace = threading.Event(), SpecializingModel.replace_variant
 
     def replacing(self: SpecializingModel, shapes: Any, variant: Any) -> None:
         replace(self, shapes, variant)
         replaced.set()
 
-    def adding(self: VariantUses) -> None:
-        counted.append(self)
-        add(self)
+    def refuse(*_: object) -> None:
+        pytest.fail("the code for this size is not used")
 
     monkeypatch.setattr(SpecializingModel, "replace_variant", replacing)
-    monkeypatch.setattr(VariantUses, "add", adding)
     given = np.ones((40, 3), np.float32)
     compilation = nd.CompilationBuilder(add_model((0, 3)), [CpuDevice()]).finish()
     run = repeating(compilation, given)
     for _ in range(10):
         assert (run() == 2).all()
-    assert counted
     assert replaced.wait(60)
     for _ in range(5):
         assert (run() == 2).all()
-    before = len(counted)
+    monkeypatch.setattr(VariantUses, "add", refuse)
+    monkeypatch.setattr(CpuOpenModel, "run_arrays", refuse)
     for _ in range(10):
         assert (run() == 2).all()
-    # Functions of the code for this size count nothing.
-    assert len(counted) == before
+
+
+def test_frequent_sizes_without_faster_code_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variant_uses, "FREQUENT_USES", 3)
+    compiled: list[object] = []
+
+    def compile_later(_: object, shapes: object) -> bool:
+        compiled.append(shapes)
+        return True
+
+    monkeypatch.setattr(SpecializingModel, "_specialize_later", compile_later)
+    compilation = nd.CompilationBuilder(add_model((0, 3)), [CpuDevice()]).finish()
+    for rows in (40, 41):
+        given = np.ones((rows, 3), np.float32)
+        for _ in range(20):
+            assert (compilation.run(given, given)[0] == 2).all()
+    assert compiled == [((40, 3), (40, 3)), ((41, 3), (41, 3))]
 
 
 def test_new_sizes_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +89,8 @@ def test_new_sizes_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("a new size takes the way of requests")
 
     monkeypatch.setattr(SpecializingModel, "execute", refuse)
+    # Nothing is prepared for a size that is not repeated.
+    monkeypatch.setattr(CpuOpenModel, "for_shapes", refuse)
     for rows in (41, 17, 300, 41, 200, 17, 41):
         given = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
         (found,) = compilation.run(given, given)

@@ -5,6 +5,7 @@ import threading
 import tracemalloc
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from support.models.small import accumulator, add_model, bound_execution, compil
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -103,7 +105,10 @@ def test_other_values_are_converted(regular: list[object]) -> None:
 
 
 @pytest.mark.usefixtures("limit_ns")
-def test_errors_are_those_of_the_regular_path(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3)])
+def test_errors_are_those_of_the_regular_path(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     wrong: list[tuple[Any, ...]] = [
         (numbers(1).astype(np.float64), numbers(2)),
         (numbers(1, (3, 2)), numbers(2)),
@@ -113,11 +118,13 @@ def test_errors_are_those_of_the_regular_path(monkeypatch: pytest.MonkeyPatch) -
         (None, numbers(2)),
         ("text", numbers(2)),
         ([[1, 2], [3]], numbers(2)),
+        (SimpleNamespace(shape=[2, 3]), numbers(2)),
     ]
 
     def messages() -> list[str]:
-        compilation = compiled(add_model())
-        compilation.run(numbers(1), numbers(2))
+        compilation = compiled(add_model(shape))
+        for rows in (5, 2) if shape[0] == 0 else (2,):
+            compilation.run(numbers(1, (rows, 3)), numbers(2, (rows, 3)))
         found = []
         for arrays in wrong:
             with pytest.raises(nd.Error) as caught:
@@ -128,6 +135,7 @@ def test_errors_are_those_of_the_regular_path(monkeypatch: pytest.MonkeyPatch) -
 
     direct = messages()
     monkeypatch.delattr(CpuPreparedModel, "create_array_function")
+    monkeypatch.delattr(SpecializingModel, "create_open_function")
     assert direct == messages()
 
 

@@ -15,13 +15,14 @@ from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.native import native_model
+from neurald.drivers.cpu.native import native_model, room
 from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.instance import Instance
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.step_records import StepRecords
 from neurald.drivers.cpu.target.executable import Executable, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
+from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory.pool import aligned_zeros
@@ -99,7 +100,10 @@ def test_profiles() -> None:
 def in_sizes(lengths: Sequence[int]) -> dict[int, NativeModel]:
     """Returns a step that adds 3 to each element, for numbers of elements, which share its memory."""
     model = native([adding(1, COUNT), adding(2, COUNT)])
-    return {length: model.resized(chain([adding(1, length), adding(2, length)])) for length in lengths}
+    return {
+        length: model.resized(StepSizes.of(chain([adding(1, length), adding(2, length)])))
+        for length in lengths
+    }
 
 
 def test_sizes_take_turns_with_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,6 +146,19 @@ def test_functions_of_sizes_that_share_memory_get_some_of_their_own_later() -> N
     assert all(model._short_instance is not None for model in models.values())
 
 
+def test_memory_of_a_large_size_is_given_up_when_small_ones_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MIN_BYTES", 1)
+    monkeypatch.setattr(room, "PERIOD_S", 0.0)
+    models = in_sizes((7, 8, 100_000))
+    for length in (100_000, 7, 8, 7):
+        values = np.arange(length, dtype=np.int32)
+        assert np.array_equal(models[length].run_arrays([values])[0], values + 3)
+    assert sum(model.own_bytes() for model in models.values()) == 0
+    instance = models[7]._instances.take()
+    assert isinstance(instance, Instance)
+    assert instance._room_bytes < 10_000
+
+
 def test_sizes_run_side_by_side() -> None:
     models = in_sizes((7, 40, 100, 250))
     wrong = []
@@ -156,7 +173,7 @@ def test_sizes_run_side_by_side() -> None:
     assert not wrong
 
 
-@sweep("owner,method", [(StepRecords, "_sizes"), (Instance, "_fit_ports")])
+@sweep("owner,method", [(StepRecords, "_columns"), (Instance, "_fit_ports")])
 def test_a_change_of_sizes_that_is_interrupted_is_made_again(
     monkeypatch: pytest.MonkeyPatch, owner: type, method: str
 ) -> None:

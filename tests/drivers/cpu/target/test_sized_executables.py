@@ -49,17 +49,18 @@ def test_executables_in_any_order_fit_their_arena() -> None:
     lengths = [*range(2, 300)]
     random.Random(0).shuffle(lengths)
     for length in lengths:
-        executable = sized.executable([(length, 16)])
-        assert executable is not None
+        sizes = sized.sizes([(length, 16)])
+        assert sizes is not None
+        executable = sizes.executable
         check_executable(executable, constants)
         assert executable.inputs[0].dimensions == (length, 16)
         assert executable.outputs[0].size_bytes == 4 * 32 * length
         assert executable.outputs[0].dimensions == (length, 32)
         assert sized.output_shapes([(length, 16)]) == ((length, 32),)
-        alone = SizedExecutables(opened()).executable([(length, 16)])
+        alone = SizedExecutables(opened()).sizes([(length, 16)])
         assert alone is not None
-        assert executable.extents == alone.extents
-        assert executable.calls.work_items == alone.calls.work_items
+        assert executable.extents == alone.executable.extents
+        assert executable.calls.work_items == alone.executable.calls.work_items
         # There is memory for up to an eighth more.
         numbers = ExtentEvaluation(opened().program).evaluate((length,))
         assert numbers is not None
@@ -78,12 +79,12 @@ def test_similar_lengths_share_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     sized = SizedExecutables(opened())
     monkeypatch.setattr(OpenExecutable, "planned", counted)
     for length in range(129, 257):
-        assert sized.executable([(length, 16)]) is not None
+        assert sized.sizes([(length, 16)]) is not None
     assert len(plans) == 8
 
 
 def test_other_shapes_are_not_supported() -> None:
     sized = SizedExecutables(opened())
     for shapes in ([(5, 17)], [(5, 16, 1)], [None], [], [(0, 16)], [(1 << 60, 16)]):
-        assert sized.executable(shapes) is None
+        assert sized.sizes(shapes) is None
         assert sized.output_shapes(shapes) is None

@@ -1,0 +1,76 @@
+"""The sizes of a step for given lengths: what its memory and its records depend on.
+
+A step runs in another size once its records have these numbers. The executable that also describes
+all else is made of them where it is needed.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+
+from neurald.drivers.compiler.memory.buffer_location import Port
+from neurald.drivers.cpu.target.executable import Executable
+from neurald.hal.lazy_numpy import Array, np
+
+
+class StepSizes:
+    """See this module. Compared by identity.
+
+    Args:
+        inputs, outputs: the ports.
+        work_items, costs_ns, offsets, extents: see `KernelCalls` and `Executable`.
+        arena_bytes, scratch_bytes: see `Executable`.
+        make: makes the executable.
+
+    Attributes:
+        columns: what `StepRecords` makes of the numbers once.
+    """
+
+    def __init__(
+        self,
+        *,
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        work_items: Array,
+        costs_ns: Array,
+        offsets: Array,
+        extents: Array,
+        arena_bytes: int,
+        scratch_bytes: int,
+        make: "Callable[[StepSizes], Executable]",
+    ) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        self.work_items, self.costs_ns = work_items, costs_ns
+        self.offsets, self.extents = offsets, extents
+        self.arena_bytes, self.scratch_bytes = arena_bytes, scratch_bytes
+        self.input_shapes = tuple([port.dimensions for port in inputs])
+        self.output_shapes = tuple([port.dimensions for port in outputs])
+        self.columns: tuple[Array, ...] | None = None
+        self._make = make
+
+    @classmethod
+    def of(cls, executable: Executable) -> "StepSizes":
+        """Returns the sizes of an executable."""
+        calls = executable.calls
+        return cls(
+            inputs=executable.inputs,
+            outputs=executable.outputs,
+            work_items=np.array(calls.work_items, np.int64),
+            costs_ns=np.array(calls.costs_ns, np.float64),
+            offsets=np.frombuffer(calls.offsets, np.int64),
+            extents=np.array(executable.extents, np.int64),
+            arena_bytes=executable.arena_bytes,
+            scratch_bytes=executable.scratch_bytes,
+            make=lambda _: executable,
+        )
+
+    @cached_property
+    def executable(self) -> Executable:
+        """The step in this size."""
+        return self._make(self)
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of the numbers."""
+        columns = (self.work_items, self.costs_ns, self.offsets, self.extents)
+        # `columns` has as many words as four of the first.
+        return sum(each.nbytes for each in columns) + 4 * self.work_items.nbytes
