@@ -36,6 +36,7 @@ from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.byte_sums import byte_sum_of
 from neurald.drivers.cpu.emit.byte_tables import is_permuted, permuted
 from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient, byte_quotient_of, has_byte_quotients
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
 from neurald.drivers.cpu.emit.math.quotients import quotient, quotient_of
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
@@ -257,6 +258,9 @@ class Statements:
             chosen = self._chosen(expression)
             if chosen is not None:
                 return self._vector(chosen)
+            stored_quotient = byte_quotient_of(expression, self._target) if has_byte_quotients(v) else None
+            if stored_quotient is not None:
+                return byte_quotient(v, stored_quotient, self._vector(stored_quotient.quotient.dividend))
             divided = quotient_of(expression) if self._target.has_fma else None
             if divided is not None:
                 return quotient(v, divided, self._vector(divided.dividend))

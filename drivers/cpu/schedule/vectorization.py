@@ -15,6 +15,7 @@ from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.axis_rewriting import join_axes, split_axis
 from neurald.drivers.cpu.emit.byte_tables import is_permuted
+from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient_of
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.reductions import reduction_axis
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
@@ -301,6 +302,10 @@ def _registers(kernel: Kernel, target: Target) -> int:
             _is_table(each, target) for each in gathered
         )
         return 2 if has_room else 1
+    quotients = [byte_quotient_of(each, target) if isinstance(each, Apply) else None for each in kernel.roots]
+    if None not in quotients:
+        # Vectors are packed to one of bytes.
+        found = list(walk(*(each.quotient.dividend for each in quotients if each is not None)))
     steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
     if steps <= _MAX_CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
         return _REGISTERS

@@ -5,6 +5,7 @@ always x / c correctly rounded. Only quotients halfway between two integers coul
 tested for each divisor.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +18,7 @@ from neurald.drivers.cpu.emit.math.integers import resized
 from neurald.drivers.cpu.emit.math.rounding import BELOW_HALF
 from neurald.drivers.cpu.emit.vector import Vector
 
-Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 _Doubles = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 #: Maximum number of integers that are tested.
@@ -76,9 +77,7 @@ def quotient_of(expression: Apply) -> Quotient | None:
 
 def quotient(v: Vector, of: Quotient, x: str) -> str:
     """Computes the quotient on processors with `has_fma`, in LLVM's type for `of.type`."""
-    for limit, condition in ((of.low, "ogt"), (of.high, "olt")):
-        bound = v.number("float", limit * of.divisor)
-        x = v.select(v.compare(condition, "float", bound, x), "float", bound, x)
+    x = clamped(v, of, x)
     inverse = v.number("float", 1 / of.divisor)
     near = v.binary("fmul", "float", x, inverse)
     left = v.fma("float", near, v.number("float", -of.divisor), x)
@@ -89,11 +88,37 @@ def quotient(v: Vector, of: Quotient, x: str) -> str:
     return resized(v, ("i32", whole), f"i{8 * of.type.size_bytes}")
 
 
+def clamped(v: Vector, of: Quotient, x: str) -> str:
+    """Clamps a dividend to those whose quotients are the bounds; NaN stays what it is."""
+    for limit, condition in ((of.low, "ogt"), (of.high, "olt")):
+        bound = v.number("float", limit * of.divisor)
+        x = v.select(v.compare(condition, "float", bound, x), "float", bound, x)
+    return x
+
+
 @lru_cache(maxsize=256)
 def _is_same(divisor: float, low: float, high: float) -> bool:
     """Returns True if `quotient` equals a division for every float."""
     if not 1 / _MAX_DIVISOR < divisor < _MAX_DIVISOR or low != round(low) or high != round(high):
         return False
+    c = np.float32(divisor)
+    inverse = (1 / c.astype(np.float64)).astype(np.float32)
+
+    def rounded(x: Floats) -> Floats:
+        near = x * inverse
+        return _rounded(fused(fused(near, -c, x), inverse, near))
+
+    return is_same_for(divisor, low, high, rounded)
+
+
+def is_same_for(divisor: float, low: float, high: float, rounded: Callable[[Floats], Floats]) -> bool:
+    """Returns True if a way to divide and round equals a division where results change.
+
+    Args:
+        divisor: the divisor, a float.
+        low, high: integral bounds of the results.
+        rounded: divides clamped dividends and rounds the quotients. It must not decrease.
+    """
     c = np.float32(divisor)
     limits = np.array([low, high]) * float(c)
     between = (np.arange(low - 1, high + 1) + 0.5) * float(c)
@@ -102,20 +127,16 @@ def _is_same(divisor: float, low: float, high: float) -> bool:
     beside = (x.view(np.int32) + np.arange(-_BESIDE, _BESIDE + 1, dtype=np.int32)[:, None]).view(np.float32)
     x = beside[np.isfinite(beside)]
     wanted = np.clip(_rounded(x / c), low, high)
-    x = np.clip(x, *limits.astype(np.float32))
-    inverse = (1 / c.astype(np.float64)).astype(np.float32)
-    near = x * inverse
-    left = _fma(near, -c, x)
-    return bool(np.array_equal(_rounded(_fma(left, inverse, near)), wanted))
+    return bool(np.array_equal(rounded(np.clip(x, *limits.astype(np.float32))), wanted))
 
 
-def _rounded(x: Array) -> Array:
+def _rounded(x: Floats) -> Floats:
     half = np.copysign(np.float32(BELOW_HALF["float"]), x)
-    rounded: Array = np.trunc(x + half)
+    rounded: Floats = np.trunc(x + half)
     return rounded
 
 
-def _fma(first: Array, second: np.float32, third: Array) -> Array:
+def fused(first: Floats, second: np.float32, third: Floats) -> Floats:
     """Computes first × second + third with one rounding."""
     product: _Doubles = first.astype(np.float64) * np.float64(second)
     other: _Doubles = third.astype(np.float64)
@@ -126,5 +147,5 @@ def _fma(first: Array, second: np.float32, third: Array) -> Array:
     is_even = (total.view(np.int64) & 1) == 0
     towards = np.where(lost > 0, np.inf, -np.inf)
     odd = np.where((lost != 0) & is_even, np.nextafter(total, towards), total)
-    result: Array = odd.astype(np.float32)
+    result: Floats = odd.astype(np.float32)
     return result

@@ -1,0 +1,143 @@
+"""Quantises floats to bytes with AVX2, in words instead of numbers of 32 bits as soon as possible.
+
+With h + l the doubled inverse of the divisor c in two parts, d = x·h + x·l is almost always 2x / c
+correctly rounded. Its whole part is packed to a word w. Then 2w + (0, or -1 if that is negative) + 2
+shifted right by two is the nearest integer, with ties away from zero. Packing turns NaN to the
+lowest word, which doubled is 0.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from msgspec import Struct
+
+from neurald.drivers.compiler.ir.expression import Apply, Constant
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.emit.math.quotients import (
+    Floats,
+    Quotient,
+    clamped,
+    fused,
+    is_same_for,
+    quotient_of,
+)
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.target.target import Target
+
+_REGISTER_BYTES = 32
+#: Lanes of a register of floats, and of a register of words.
+_FLOATS, _WORDS = 8, 16
+#: Results are below this, so that they fit in words when they are multiplied by 4.
+_MAX_INTEGER = 4096
+
+
+class ByteQuotient(Struct, frozen=True, kw_only=True):
+    """A quotient, plus an integer, as a byte.
+
+    Attributes:
+        quotient: the quotient.
+        offset: the integer; the sum fits in the type.
+        type: INT8 or UINT8.
+    """
+
+    quotient: Quotient
+    offset: int
+    type: Scalar
+
+
+def byte_quotient_of(expression: Apply, target: Target) -> ByteQuotient | None:
+    """Matches an expression that `byte_quotient` computes on a target; None if it does not match."""
+    is_byte = expression.op is Op.CONVERT and expression.type in (Scalar.INT8, Scalar.UINT8)
+    if not is_byte or target.machine != "x86_64" or target.vector_bytes != _REGISTER_BYTES:
+        return None
+    found, offset = quotient_of(expression), 0
+    if found is None:
+        value = expression.arguments[0]
+        if isinstance(value, Apply) and value.op is Op.ADD and isinstance(value.arguments[1], Constant):
+            offset, value = int(value.arguments[1].value), value.arguments[0]
+        if not isinstance(value, Apply) or value.type is not Scalar.INT32:
+            return None
+        found = quotient_of(value)
+    if found is None or max(abs(found.low), abs(found.high)) > _MAX_INTEGER:
+        return None
+    info = np.iinfo(expression.type.dtype.name)
+    if found.low + offset < info.min or found.high + offset > info.max:
+        return None
+    if not _is_same(found.divisor, found.low, found.high):
+        return None
+    return ByteQuotient(quotient=found, offset=offset, type=expression.type)
+
+
+def has_byte_quotients(v: Vector) -> bool:
+    """Returns True if there are enough lanes for `byte_quotient`."""
+    return v.lanes >= _WORDS
+
+
+def byte_quotient(v: Vector, of: ByteQuotient, x: str) -> str:
+    """Computes a byte quotient in at least 16 lanes, as i8."""
+    x = clamped(v, of.quotient, x)
+    high, low = _doubled_inverse(of.quotient.divisor)
+    doubled = v.fma("float", x, v.number("float", high), v.binary("fmul", "float", x, v.number("float", low)))
+    whole = [
+        _called(v, "avx.cvtt.ps2dq.256", f"<{_FLOATS} x i32>", f"<{_FLOATS} x float>", part)
+        for part in v.parts("float", doubled, _FLOATS)
+    ]
+    words = [
+        _called(v, "avx2.packssdw", f"<{_WORDS} x i16>", f"<{_FLOATS} x i32>", *pair)
+        for pair in zip(whole[::2], whole[1::2], strict=True)
+    ]
+    rounded = [_rounded(Vector(v.code, v.target, _WORDS), of.offset, each) for each in words]
+    pack = "packsswb" if of.type is Scalar.INT8 else "packuswb"
+    if len(rounded) == 1:
+        halves = Vector(v.code, v.target, _WORDS).parts("i16", rounded[0], _FLOATS)
+        return _ordered(v, _called(v, f"sse2.{pack}.128", "<16 x i8>", f"<{_FLOATS} x i16>", *halves), 16)
+    bytes_ = [
+        _ordered(v, _called(v, f"avx2.{pack}", "<32 x i8>", f"<{_WORDS} x i16>", *pair), 32)
+        for pair in zip(rounded[::2], rounded[1::2], strict=True)
+    ]
+    return v.joined("i8", bytes_)
+
+
+def _rounded(words: Vector, offset: int, doubled: str) -> str:
+    """Rounds halves of words to the nearest integers, and adds an integer."""
+    doubled = words.binary("shl", "i16", doubled, words.number("i16", 1))
+    sign = words.binary("ashr", "i16", doubled, words.number("i16", 15))
+    total = words.binary("add", "i16", doubled, sign)
+    total = words.binary("add", "i16", total, words.number("i16", 4 * offset + 2))
+    return words.binary("ashr", "i16", total, words.number("i16", 2))
+
+
+def _ordered(v: Vector, packed: str, count: int) -> str:
+    """Orders bytes of which each half of a register has four of each of the packed registers of floats."""
+    groups = count // 4
+    kind, source = f"<{groups} x i32>", f"<{count} x i8>"
+    order = ", ".join(f"i32 {position % 2 * (groups // 2) + position // 2}" for position in range(groups))
+    whole = v.code.value(f"bitcast {source} {packed} to {kind}")
+    ordered = v.code.value(f"shufflevector {kind} {whole}, {kind} poison, <{groups} x i32> <{order}>")
+    return v.code.value(f"bitcast {kind} {ordered} to {source}")
+
+
+def _called(v: Vector, name: str, result: str, kind: str, *arguments: str) -> str:
+    v.code.declarations.add(f"declare {result} @llvm.x86.{name}({', '.join([kind] * len(arguments))})")
+    given = ", ".join(f"{kind} {argument}" for argument in arguments)
+    return v.code.value(f"call {result} @llvm.x86.{name}({given})")
+
+
+def _doubled_inverse(divisor: float) -> tuple[float, float]:
+    """Returns the floats whose sum is almost 2 / divisor."""
+    high = float(np.float32(2 / divisor))
+    return high, float(np.float32(2 / divisor - high))
+
+
+@lru_cache(maxsize=256)
+def _is_same(divisor: float, low: float, high: float) -> bool:
+    """Returns True if `byte_quotient` equals a division for every float."""
+    first, second = map(np.float32, _doubled_inverse(divisor))
+
+    def rounded(x: Floats) -> Floats:
+        doubled = np.trunc(fused(x, first, x * second))
+        result: Floats = np.sign(doubled) * np.floor((np.abs(doubled) + 1) / 2)
+        return result
+
+    return is_same_for(divisor, low, high, rounded)
