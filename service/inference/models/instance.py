@@ -107,6 +107,14 @@ class ModelInstance:
         """The id of its worker; None while it has none."""
         return None if self._worker is None or self._worker.has_ended else self._worker.pid
 
+    def is_outdated(self, state: tuple[object, ...]) -> bool:
+        """Returns True if files have changed that its worker reads.
+
+        Args:
+            state: what `read_state` returns now.
+        """
+        return self._worker is not None and self._worker.read_state != state
+
     async def explain(self, title: str) -> bytes:
         """Returns what explains its model; see `ModelWorker.explain`.
 

@@ -31,6 +31,7 @@ from neurald.service.inference.worker.orders import (
     decode_report,
     encode,
 )
+from neurald.service.inference.worker.read_files import read_state
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.sandbox.mode import SandboxMode
 
@@ -63,6 +64,7 @@ class ModelWorker:
 
     Attributes:
         health: what it last reported of its model.
+        read_state: what `read_state` returned before its start.
         on_health: is called after it has reported something else than before.
         on_end: is called once it has ended.
 
@@ -73,6 +75,7 @@ class ModelWorker:
     def __init__(self, options: WorkerOptions) -> None:
         self._loop = asyncio.get_running_loop()
         self.health = ModelHealth(is_ready=True)
+        self.read_state = read_state()
         self.on_health: Callable[[], None] = lambda: None
         self.on_end: Callable[[], None] = lambda: None
         self._loaded: asyncio.Future[ModelDescription] | None = None

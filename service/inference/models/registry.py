@@ -24,6 +24,7 @@ from neurald.service.inference.repository.model_config import (
     settings_of,
     versions_to_serve,
 )
+from neurald.service.inference.worker.read_files import read_state
 from neurald.service.manager.state import ModelStatus
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,11 @@ UNAVAILABLE: Final = "UNAVAILABLE"
 LOADING: Final = "LOADING"
 #: The reason why a model that a client has unloaded is not there.
 _UNLOADED: Final = "unloaded"
+#: What operators are told of a model whose workers cannot read what was written since.
+OUTDATED: Final = (
+    "it was loaded before the configuration or the records of wrong results changed; loading it again, or a "
+    "restart of the service, applies the change"
+)
 #: How many models are loaded at the same time.
 _LOADS: Final = 2
 #: How many models there are at most whose files clients have given: each has processes of its own.
@@ -163,6 +169,7 @@ class Registry:
     def statuses(self) -> tuple[ModelStatus, ...]:
         """Describes for operators the versions that are served, and models that could not be loaded."""
         found: list[ModelStatus] = []
+        state = read_state()
         for each in self.served():
             status = each.status()
             failure = self._failures.get(each.name)
@@ -170,6 +177,8 @@ class Registry:
                 status = msgspec.structs.replace(
                     status, reason=f"{failure}; what was loaded before is served"
                 )
+            elif not status.reason and each.is_outdated(state):
+                status = msgspec.structs.replace(status, reason=OUTDATED)
             found.append(status)
         found += (
             ModelStatus(name=name, version="", is_ready=False, reason=failure)
@@ -229,7 +238,7 @@ class Registry:
     async def load(
         self, name: str, config_json: str | None = None, files: Mapping[str, bytes] | None = None
     ) -> None:
-        """Loads a model, or loads it again if its files have changed.
+        """Loads a model, or loads it again if its files have changed, or those that its workers read.
 
         Requests are answered by the versions before until the new ones are ready; if they cannot be
         loaded, these stay. A model that was loaded with a configuration or files of a client keeps
@@ -315,9 +324,11 @@ class Registry:
             files=tuple((path, sha256(content).digest()) for path, content in found.files.items()),
             given_bytes=_size(found),
         )
-        is_plain = config_json is None and not found.files
-        if loaded is not None and (loaded == source or (is_plain and loaded.state == source.state)):
-            return
+        if loaded is not None:
+            is_plain = config_json is None and not found.files
+            keeps_given = is_plain and loaded != source and loaded.state == source.state
+            if keeps_given or (loaded == source and not self._is_outdated(name)):
+                return
         text = self._repository.config_text(found)
         config = parse_config(name, text) if config_json is None else parse_config_json(name, config_json)
         settings = settings_of(name, config)
@@ -354,6 +365,10 @@ class Registry:
         before = self._models.get(name, {})
         self._models[name], self._sources[name] = fresh, source
         await asyncio.gather(*(each.close() for each in before.values()))
+
+    def _is_outdated(self, name: str) -> bool:
+        state = read_state()
+        return any(each.is_outdated(state) for each in self._models[name].values())
 
     def _version(
         self,

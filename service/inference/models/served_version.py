@@ -120,6 +120,10 @@ class ServedVersion:
         """The ids of its workers."""
         return tuple(each.pid for each in self._instances if each.pid is not None)
 
+    def is_outdated(self, state: tuple[object, ...]) -> bool:
+        """Returns True if files have changed that its workers read; see `ModelInstance`."""
+        return any(each.is_outdated(state) for each in self._instances)
+
     @property
     def waiting(self) -> int:
         """How many requests wait."""

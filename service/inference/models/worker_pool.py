@@ -1,9 +1,13 @@
-"""Gives out workers, of which one has always been started in advance."""
+"""Gives out workers, of which one has always been started in advance.
+
+One that was started before files changed that workers read is not given out.
+"""
 
 import asyncio
 import contextlib
 
 from neurald.service.inference.models.model_worker import ModelWorker, WorkerOptions
+from neurald.service.inference.worker.read_files import read_state
 
 
 class WorkerPool:
@@ -26,6 +30,9 @@ class WorkerPool:
             OSError: none can be started.
         """
         worker, self._spare = self._spare, None
+        if worker is not None and worker.read_state != read_state():
+            worker.kill()
+            worker = None
         if worker is None or worker.has_ended:
             worker = ModelWorker(self._options)
         self.prepare()

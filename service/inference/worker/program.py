@@ -10,15 +10,11 @@ import os
 import socket
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from neurald.hal.cache.secret import secret_path
-from neurald.hal.crashes.wrong_results import wrong_results_path
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.process.address import Address
-from neurald.hal.process.configuration_file import configuration_path
 from neurald.hal.process.parent import die_with
 from neurald.hal.process.runtime_directory import machine_directory, runtime_directory
 from neurald.hal.records import DECODE_ERRORS
@@ -34,6 +30,7 @@ from neurald.service.inference.worker.orders import (
     decode_order,
     encode,
 )
+from neurald.service.inference.worker.read_files import read_files
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.logs.setup import start_log
 from neurald.service.sandbox.mode import SandboxMode
@@ -69,7 +66,7 @@ def main(arguments: list[str]) -> None:
         [Address(path=runtime_directory() / "inference" / "worker.sock")],
         # Where the sockets of drivers are.
         listable=(runtime_directory(), machine_directory()),
-        readable=_read_files(),
+        readable=read_files(),
         driver="models",
         is_own_process=True,
     )
@@ -79,15 +76,6 @@ def main(arguments: list[str]) -> None:
         Worker(control).serve()
     finally:
         entered.remove_temporary_files()
-
-
-def _read_files() -> list[Path]:
-    """Returns what a worker reads that drivers do not: it finds devices, and uses the cache."""
-    found = [configuration_path()[0]]
-    # A user without a home directory has neither.
-    with contextlib.suppress(Error):
-        found += [secret_path(), wrong_results_path()]
-    return found
 
 
 class Worker:

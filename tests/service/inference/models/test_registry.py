@@ -1,7 +1,8 @@
 """Models that clients load, with a configuration or files of their own."""
 
 import asyncio
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
 
-from neurald.service.inference.models import registry
+from neurald.hal.lanes import socket_end
+from neurald.service.inference.models import registry, worker_pool
 from neurald.service.inference.models.model_worker import WorkerOptions
-from neurald.service.inference.models.registry import Registry
+from neurald.service.inference.models.registry import OUTDATED, Registry
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.repository.folders import Found, Repository
+from neurald.service.inference.worker.orders import LoadOrder, ModelDescription
+from neurald.service.inference.worker.read_files import read_state
 
 pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 import tritonclient.grpc as triton_grpc
@@ -102,6 +106,68 @@ def test_models_that_cannot_be_loaded_stay_as_they_are(client: Any) -> None:
     for version, message in (("9", "version 9 is not found"), ("0", "integral value > 0"), ("x", "integral")):
         with pytest.raises(InferenceServerException, match=message):
             asked(client, "same", 4, model_version=version)
+
+
+class FakeWorker:
+    """A worker without a process."""
+
+    has_ended = False
+    is_ready = True
+    reason = ""
+    pid = 1
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self.read_state = read_state()
+        self.on_end: Callable[[], None] = lambda: None
+        self.lanes: list[socket.socket] = []
+
+    async def load(self, order: LoadOrder, model: int, within_s: float) -> ModelDescription:
+        return ModelDescription(inputs=(), outputs=(), devices=(), drivers=(), is_stateful=False)
+
+    def open_lane(self, *, is_trusted: bool) -> tuple[socket.socket, int]:
+        mine, theirs = socket_end.pair()
+        self.lanes.append(theirs)
+        return mine, len(self.lanes)
+
+    def kill(self) -> None:
+        self.has_ended = True
+        for lane in self.lanes:
+            lane.close()
+        self.on_end()
+
+    end = kill
+
+
+def test_models_know_of_files_that_were_written_before_they_were_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers cannot read them once they are started; one is started in advance."""
+    settings = tmp_path / "neurald.toml"
+    monkeypatch.setenv("NEURALD_CONFIG", str(settings))
+    monkeypatch.setattr(worker_pool, "ModelWorker", FakeWorker)
+    (tmp_path / "same.tflite").touch()
+
+    async def check() -> None:
+        models = registry_of(tmp_path)
+        await models.load("same")
+        models._workers._start_spare()
+        spare = models._workers._spare
+        assert isinstance(spare, FakeWorker)
+        assert models.statuses()[0].reason == ""
+        settings.touch()
+        assert models.statuses()[0].reason == OUTDATED
+        before = models.find("same")
+        await models.load("same")
+        assert models.statuses()[0].reason == ""
+        assert models.find("same") is not before
+        assert spare.has_ended
+        latest = models.find("same")
+        await models.load("same")
+        assert models.find("same") is latest
+        await models.close(0.0)
+        models._workers.close()
+
+    asyncio.run(check())
 
 
 FILES = {"1/model.tflite": b"a"}
