@@ -58,7 +58,9 @@ class ModelSource:
         """The entry points of the file by name; without any, an empty mapping."""
         return self._file.signatures
 
-    def load(self, subgraph: int, shapes: Mapping[int, Sequence[int]], *, keeps_all: bool) -> Entry:
+    def load(
+        self, subgraph: int, shapes: Mapping[int, Sequence[int]], *, keeps_all: bool, trusts_file: bool
+    ) -> Entry:
         """Loads a subgraph, see `load_entry`."""
         return load_entry(
             self._file,
@@ -66,5 +68,6 @@ class ModelSource:
             subgraph,
             shapes=shapes,
             keeps_all=keeps_all,
+            trusts_file=trusts_file,
             custom_operators=self._custom_operators,
         )

@@ -51,7 +51,9 @@ class RunnerTable:
             self._runners[subgraph] = SubgraphRunner(
                 self._source.subgraphs[subgraph],
                 self._source.data,
-                lambda shapes: self._source.load(subgraph, shapes, keeps_all=self._keeps_all),
+                lambda shapes, trusts_file: self._source.load(
+                    subgraph, shapes, keeps_all=self._keeps_all, trusts_file=trusts_file
+                ),
                 self._compiled,
                 lambda other, tensor: self._source.subgraphs[other].tensors[tensor].name,
             )

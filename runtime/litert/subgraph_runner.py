@@ -24,9 +24,9 @@ from neurald.runtime.tflite.kept.stored_entry import Entry
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-#: Loads the subgraph with other shapes of its inputs, by tensor. A length of 0 leaves a dimension
-#: open.
-Load: TypeAlias = Callable[[Mapping[int, Sequence[int]]], Entry]
+#: Loads the subgraph with other shapes of its inputs, by tensor, and whether to trust the shapes of
+#: results in the file. A length of 0 leaves a dimension open.
+Load: TypeAlias = Callable[[Mapping[int, Sequence[int]], bool], Entry]
 #: Compiles a model; variables are shared with the other compilation, if there is one.
 Compile: TypeAlias = Callable[[Model, Compilation | None], Compilation]
 
@@ -234,7 +234,7 @@ class SubgraphRunner:
             for index, shape in shapes.items()
             if not _is_declared(shape, self._source.tensors[index])
         }
-        entry = self._load_open(shapes, changed) or self._load(changed)
+        entry = self._load_open(shapes, changed) or self._load_as_declared(changed)
         try:
             compilation = self._compile(entry.model, self.compilation)
         except BadData:
@@ -243,6 +243,23 @@ class SubgraphRunner:
         self._use(_Prepared(entry, compilation))
         if self._earlier_shapes is not None:
             self._earlier_shapes.append(shapes)
+        return entry
+
+    def _load_as_declared(self, shapes: Mapping[int, tuple[int, ...]]) -> Entry:
+        """Loads the subgraph, without the shapes of results in the file if they are wrong.
+
+        They are used only where results have no elements, or an unknown number of dimensions.
+        """
+        entry = self._load(shapes, True)
+        try:
+            self._inferred(entry)
+        except BadData:
+            try:
+                found = self._load(shapes, False)
+                self._inferred(found)
+            except BadData:
+                return entry  # Its errors name the shapes that the file states.
+            return found
         return entry
 
     def _use(self, prepared: _Prepared) -> None:
@@ -274,7 +291,7 @@ class SubgraphRunner:
         try:
             if all(shape == changed[index] for index, shape in opened.items()):
                 return None
-            entry = self._load(opened)
+            entry = self._load(opened, True)
             self._infer(entry)
         except BadData:
             # Other sets of shapes are not tried, since each attempt takes time.

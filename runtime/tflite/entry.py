@@ -25,6 +25,7 @@ def load_entry(
     *,
     shapes: Mapping[int, Sequence[int]],
     keeps_all: bool = False,
+    trusts_file: bool = True,
     custom_operators: "CustomOperators | None" = None,
 ) -> Entry:
     """Loads a subgraph.
@@ -37,12 +38,15 @@ def load_entry(
             leaves a dimension open.
         keeps_all: makes the results of all operators outputs, after those of the subgraph. Results
             of operators on variables have no values.
+        trusts_file: uses the shapes of results that the file states where they do not follow from
+            the shapes of the inputs.
         custom_operators: functions of custom operators.
 
     Raises:
         BadData: the file is damaged, or has unsupported operators.
     """
     what = ("entry", subgraph, sorted((index, tuple(shape)) for index, shape in shapes.items()), keeps_all)
+    what = what if trusts_file else (*what, "without shapes of results")
     # What functions of the application compute has no meaning for other processes.
     kept = None if custom_operators else ConvertedFile(memory, what)
     found = None if kept is None else kept.load(restored_entry)
@@ -52,7 +56,9 @@ def load_entry(
         convert_entry,  # Not needed for what is kept.
     )
 
-    entry = convert_entry(file, memory, subgraph, shapes, custom_operators, keeps_all=keeps_all)
+    entry = convert_entry(
+        file, memory, subgraph, shapes, custom_operators, keeps_all=keeps_all, trusts_file=trusts_file
+    )
     if kept is not None:
         kept.store(entry.model, partial(stored_entry, entry))
     return entry

@@ -6,7 +6,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
 from neurald.hal.validation.model_rules import validate_accepted, validate_model
 from neurald.runtime.tflite.conversion.importer import Importer
-from neurald.runtime.tflite.conversion.input_shapes import with_input_shapes
+from neurald.runtime.tflite.conversion.input_shapes import with_input_shapes, without_result_shapes
 from neurald.runtime.tflite.file.schema import TfliteFile
 from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 from neurald.runtime.tflite.graph.state import is_handle
@@ -21,12 +21,15 @@ def convert_entry(
     custom_operators: CustomOperators | None,
     *,
     keeps_all: bool,
+    trusts_file: bool,
 ) -> Entry:
     """Converts a subgraph; see `neurald.runtime.tflite.entry.load_entry`."""
     importer = Importer(file, memory, custom_operators)
     source = importer.subgraph(subgraph)
     tensors = source.tensors
     source = with_input_shapes(source, shapes)
+    if not trusts_file:
+        source = without_result_shapes(source)
     outputs = [source.aliases.get(index, index) for index in source.outputs]
     if keeps_all:
         written = [

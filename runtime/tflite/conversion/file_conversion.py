@@ -1,15 +1,18 @@
 """Converts the content of a `.tflite` file to a model."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 
 from neurald.hal.api_arguments import integer
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, SignatureNames
+from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.validation.model_rules import validate_accepted, validate_model
+from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.tflite.conversion.importer import Importer
-from neurald.runtime.tflite.conversion.input_shapes import with_input_shapes
+from neurald.runtime.tflite.conversion.input_shapes import with_input_shapes, without_result_shapes
 from neurald.runtime.tflite.file.schema import TfliteFile, TfliteSignature, TfliteSubgraph, shown
 
 
@@ -23,6 +26,25 @@ def convert(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]
 
     Raises:
         BadData: the file is damaged, has no such signature, or has unsupported operators.
+    """
+    model, given = _convert(memory, name, shapes, trusts_file=True)
+    if any(0 in shape for shape in given.values()):
+        try:
+            infer_shapes(model, model.main, bind_operations(model.main), given)
+        except BadData:
+            # The file states shapes that results without elements do not have.
+            with suppress(BadData):
+                return _convert(memory, name, shapes, trusts_file=False)[0]
+    return model
+
+
+def _convert(
+    memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]], *, trusts_file: bool
+) -> tuple[Model, Mapping[int, Shape]]:
+    """Converts the file.
+
+    Returns:
+        The model, and the shapes of its inputs by operand, as far as they are fixed.
     """
     file = TfliteFile(memory.view())
     signatures = MappingProxyType(
@@ -48,6 +70,8 @@ def convert(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]
         inputs, outputs = _entry_tensors(entry, source, f"signature {shown(name)}")
         names = signatures[name]
     source = with_input_shapes(source, _shapes_by_tensor(shapes, names.inputs, inputs))
+    if not trusts_file:
+        source = without_result_shapes(source)
     main, state = importer.main(source, inputs, outputs)
     model = Model(
         main=main,
@@ -62,7 +86,13 @@ def convert(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]
         validate_accepted(model)
     else:
         validate_model(model)
-    return model
+    tensors = [source.tensors[index] for index in inputs]
+    given = {
+        operand: tensor.shape
+        for operand, tensor in zip(model.inputs, tensors, strict=False)
+        if -1 not in tensor.shape_signature
+    }
+    return model, given
 
 
 def _shapes_by_tensor(

@@ -14,6 +14,7 @@ from neurald.litert import Interpreter, InterpreterWithCustomOps, OpResolverType
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.litert import metrics
+from neurald.runtime.tflite import load_tflite
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
@@ -115,6 +116,28 @@ def test_inputs_with_a_value_in_the_file() -> None:
         with pytest.raises(RuntimeError, match="fixed-size tensor"):
             interpreter.resize_tensor_input(given, (1,))
         interpreter.set_tensor(given, np.array([7.0, 8.0], np.float32))
+
+
+@pytest.mark.parametrize("declared", [(2, 0), ()])
+def test_wrong_shapes_of_empty_results_are_ignored(declared: tuple[int, ...]) -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, one = graph.tensor(declared, name="x"), constant(graph, [[1.0], [1.0]])
+    y, total = graph.tensor((1,), name="y"), graph.tensor((1, 1), name="total")
+    graph.operator("ADD", (x, one), (y,), "AddOptions")
+    axes = graph.tensor((1,), "INT32", data=[1])
+    graph.operator("SUM", (y, axes), (total,), "ReducerOptions")
+    graph.inputs, graph.outputs = (x,), (y, total)
+    interpreter = opened(file)
+    interpreter.resize_tensor_input(x, (2, 0))
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert interpreter.get_tensor(y).shape == (2, 0)
+    assert interpreter.get_tensor(total).tolist() == [0, 0]
+    if declared:
+        model = load_tflite(file.build())
+        results = CompilationBuilder(model).finish().run(np.zeros((2, 0), np.float32))
+        assert [each.shape for each in results] == [(2, 0), (2,)]
 
 
 def test_nothing_runs_before_allocation() -> None:
