@@ -67,7 +67,10 @@ class GraphWork:
             relaxed: whether float32 may be computed in float16.
         """
         codes = self.kind_numbers * (MAX_BAND + 1) + bands_of(self.work)
-        different, places = np.unique(codes, return_inverse=True)
+        is_used = np.zeros(len(self.kinds) * (MAX_BAND + 1), bool)
+        is_used[codes] = True
+        different = np.flatnonzero(is_used)
+        places = (np.cumsum(is_used) - 1)[codes]
         numbers, bands = np.divmod(different, MAX_BAND + 1)
         units = [device.units(self.kinds, numbers, bands, relaxed=relaxed) for device in devices]
         seconds, energies, sources = (np.array(each)[:, places].T for each in zip(*units, strict=True))

@@ -39,6 +39,8 @@ def _unread(graph: Subgraph) -> list[int]:
     operations = graph.operations
     needed = set(chain.from_iterable([operation.inputs for operation in operations]))
     needed.update(graph.outputs)
+    if needed.issuperset(chain.from_iterable([operation.outputs for operation in operations])):
+        return []
     return [n for n, operation in enumerate(operations) if needed.isdisjoint(operation.outputs)]
 
 

@@ -66,6 +66,15 @@ class Candidate(Struct, frozen=True, kw_only=True):
         verdict = self.verdicts[number][position]
         return "" if verdict.ok else verdict.reason or "it gave no reason"
 
+    def able(self, number: int, count: int) -> list[bool]:
+        """Returns for each of the `count` operations of a graph whether the device can run it."""
+        verdicts = self.verdicts.get(number)
+        found = [False] * count if verdicts is None else [each.ok for each in verdicts]
+        for graph, position in self.excluded:
+            if graph == number:
+                found[position] = False
+        return found
+
     def unsupported_reasons(self, number: int, count: int) -> list[str]:
         """Returns `unsupported_reason` of each of the `count` operations of a graph."""
         verdicts = self.verdicts.get(number)

@@ -32,7 +32,7 @@ from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_f
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup
 from neurald.runtime.partitioning.min_cost.other_policies import OtherPolicies
 from neurald.runtime.partitioning.min_cost.problem import PlacementProblem, Steps
-from neurald.runtime.partitioning.min_cost.search import FoundPlan, find_plan
+from neurald.runtime.partitioning.min_cost.search import PLAN_NAME, FoundPlan, find_plan
 from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
 from neurald.runtime.partitioning.placement import (
     INTERPRETER,
@@ -42,6 +42,7 @@ from neurald.runtime.partitioning.placement import (
     Placement,
     PlacementConstraints,
     no_device_error,
+    unsupported_reasons,
     unsupported_reasons_of_graph,
 )
 
@@ -81,7 +82,6 @@ class _CostedGraph(Struct, frozen=True, kw_only=True):
         work: of its operations.
         costs: of its operations; without control flow.
         figures: by operation and device, seconds or energies; finite.
-        reasons: by operation, why each candidate cannot run it; empty if it can.
         able: by operation and device, whether it can run there.
     """
 
@@ -89,7 +89,6 @@ class _CostedGraph(Struct, frozen=True, kw_only=True):
     work: GraphWork
     costs: OperationCosts
     figures: Array
-    reasons: Sequence[tuple[str, ...]]
     able: Array
 
 
@@ -136,9 +135,7 @@ class _CostChooser:
             for operation, device in zip(graph.operations, self._plans[number].choice, strict=True):
                 if device == self._interpreter:
                     pending += referenced_graphs(graph, operation)
-        main = self._plans[MAIN]
-        predicted = {"the plan": main.seconds, **main.others}
-        return placements, self._groups(MAIN, {}), {} if self._is_energy else predicted
+        return placements, self._groups(MAIN, {}), {} if self._is_energy else self._plans[MAIN].predicted
 
     def _costed(self, number: int) -> _CostedGraph:
         graph = graph_of(self._model, number)
@@ -151,18 +148,21 @@ class _CostChooser:
             for position, operation in enumerate(operations):
                 if is_control_flow(operation):
                     figures[position] = self._whole_costs(graph, operation)
-        reasons = unsupported_reasons_of_graph(self._model, self._nesting, self._candidates, number)
-        able = np.array(
-            [[not reason for reason in column] for column in zip(*reasons, strict=True)], bool
-        ).reshape(len(self._candidates), len(operations))
+        able = np.array([each.able(number, len(operations)) for each in self._candidates], bool).T
+        for position, operation in enumerate(operations if self._model.referenced else ()):
+            if is_control_flow(operation):
+                able[position] = [not reason for reason in self._reasons(number, position)]
         return _CostedGraph(
             arrays=arrays,
             work=work,
             costs=costs,
             figures=figures,
-            reasons=reasons,
-            able=able.T,
+            able=able,
         )
+
+    def _reasons(self, number: int, position: int) -> tuple[str, ...]:
+        """Returns why each candidate cannot run an operation; empty if it can."""
+        return unsupported_reasons(self._model, self._nesting, self._candidates, (number, position))
 
     def _row(self, number: int, position: int) -> tuple[OperationCost, ...]:
         """Returns the cost of an operation on each candidate, whether it can run it or not."""
@@ -185,10 +185,10 @@ class _CostChooser:
     def _plan(self, number: int, costed: _CostedGraph) -> FoundPlan:
         operations = costed.arrays.graph.operations
         if not operations:
-            return FoundPlan(choice=[], steps=[], seconds=0.0, is_optimal=True, others={})
+            return FoundPlan(choice=[], steps=[], seconds=0.0, is_optimal=True, predicted={PLAN_NAME: 0.0})
         if not costed.able.any(axis=1).all():
             position = int(costed.able.any(axis=1).argmin())
-            reasons = costed.reasons[position]
+            reasons = self._reasons(number, position)
             raise no_device_error(self._model, (number, position), self._candidates, reasons)
         control_flow = []
         if self._model.referenced:
@@ -262,8 +262,7 @@ class _CostChooser:
             {position for _, position in demoted},
             self._cpu,
         )
-        android = others.android()
-        yield "policy android", android, problem.drained(android.tolist())
+        yield "policy android", others.android(), None
         for device in range(len(self._candidates)):
             if device == self._cpu or self._cpu is None:
                 continue
@@ -302,12 +301,12 @@ class _CostChooser:
 
     def placements(self, number: int) -> tuple[Placement, ...]:
         """Returns the placements of the operations of a graph, with reasons."""
-        costed = self._graphs[number]
+        reasons_of = unsupported_reasons_of_graph(self._model, self._nesting, self._candidates, number)
         known: dict[tuple[object, ...], Placement] = {}
         found = []
         has_rules = bool(self._constraints.preferred or self._constraints.demoted)
         for position, device in enumerate(self._plans[number].choice):
-            reasons = costed.reasons[position]
+            reasons = reasons_of[position]
             row = self._row(number, position)
             rule = self._rule((number, position), device, reasons) if has_rules else ""
             key = (device, row, rule, *reasons)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
 from neurald.runtime.costs.estimate import STEP_S, DeviceCosts
-from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
+from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph, different
 
 #: For each operation the index of its device.
 Choice: TypeAlias = list[int]
@@ -165,7 +165,7 @@ class PlacementProblem:
         seconds += float(self.cost_array[:, device].sum())
         if self.has_transfers:
             graph = self.graph
-            given = np.unique(graph.read[graph.sources < 0])
+            given = different(graph.read[graph.sources < 0])
             seconds += float(graph.bytes[given].sum()) * float(self.per_byte_in[device])
             written = graph.is_output & (graph.writer >= 0)
             seconds += float(graph.bytes[written].sum()) * float(self.per_byte_out[device])
@@ -241,7 +241,7 @@ class PlacementProblem:
         """Collects once for all plans what `_predicted_by_loops` looks up by operation."""
         written_reads: list[list[int]] = [[] for _ in range(self.count)]
         sources, targets = self.graph.edges
-        for code in np.unique(targets * self.count + sources).tolist():
+        for code in different(targets * self.count + sources).tolist():
             written_reads[code // self.count].append(code % self.count)
         if not self.has_transfers:
             return written_reads, [], []
@@ -319,7 +319,7 @@ class PlacementProblem:
             return float(durations.sum())
         sources, targets = self.graph.edges
         sources, targets = step_of[sources], step_of[targets]
-        crossing = np.unique((targets * count + sources)[sources != targets])
+        crossing = different((targets * count + sources)[sources != targets])
         needed: list[list[int]] = [[] for _ in range(count)]
         for code in crossing.tolist():
             needed[code // count].append(code % count)
@@ -339,7 +339,7 @@ class PlacementProblem:
         count, values = len(device_of_step), len(graph.bytes)
         sources = graph.sources
         is_moved = (sources < 0) | (device_of[sources] != device_of[graph.read_by])
-        once = np.unique(step_of[graph.read_by[is_moved]] * values + graph.read[is_moved])
+        once = different(step_of[graph.read_by[is_moved]] * values + graph.read[is_moved])
         steps, moved = once // values, once % values
         found = np.bincount(steps, graph.bytes[moved] * self.per_byte_in[device_of_step[steps]], count)
         is_read = graph.is_output.copy()

@@ -7,7 +7,7 @@ as wholes, and what it finds is improved by moving single steps to other devices
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -17,6 +17,8 @@ from neurald.hal.lazy_numpy import Array, np
 from neurald.runtime.partitioning.min_cost import exact_search, frontier_search, relaxation
 from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem, Steps
 
+#: The name of the found plan among the predictions.
+PLAN_NAME: Final = "the plan"
 #: Graphs of so many operations are searched completely, if that does not take too long.
 MAX_EXACT: Final = 14
 #: When the exact search of the steps of a larger graph gives up; it takes some 10 us for each.
@@ -34,14 +36,14 @@ class FoundPlan(Struct, frozen=True, kw_only=True):
         steps: with the choice's devices.
         seconds: that are predicted.
         is_optimal: whether no choice can be better.
-        others: what was predicted for other plans, by name; not for those that cannot be better.
+        predicted: what is predicted for the plan and for others, by name.
     """
 
     choice: Choice
     steps: Steps
     seconds: float
     is_optimal: bool
-    others: dict[str, float]
+    predicted: Mapping[str, float]
 
 
 def find_plan(
@@ -57,17 +59,17 @@ def find_plan(
         problem: of a graph with at least one operation.
         names: of the candidates.
         others: plans of other policies: their names, the device of each operation as integers, and
-            their steps; None for the steps that the devices give. Those of large graphs without
-            steps are left out if they cannot be the best.
+            their steps; None for the steps that the devices give. Those of large graphs that cannot
+            be the best are only predicted when somebody asks.
         max_nodes, max_s: limits of the search in small graphs; see `exact_search.search`.
     """
     plans: list[tuple[float, Choice, Steps]] = []
-    predicted: dict[str, float] = {}
+    predicted = Predictions(problem)
     for device, name in enumerate(names):
         if problem.uniform(device):
             choice = [device] * problem.count
             seconds = problem.predicted_alone(device)
-            predicted[f"all on {name}"] = seconds
+            predicted.add(f"all on {name}", seconds)
             plans.append((seconds, choice, [(device, range(problem.count))]))
     is_small = problem.count <= MAX_EXACT
     if not is_small and min(map(_seconds, plans), default=math.inf) > problem.least_sequential():
@@ -75,20 +77,60 @@ def find_plan(
     known = {np.array(choice).tobytes(): seconds for seconds, choice, _ in plans}
     for name, devices, given in others:
         key = devices.tobytes()
-        if given is None:
-            if key in known:
-                predicted[name] = known[key]
-                continue
-            if plans and not is_small and problem.least_of(devices) >= min(map(_seconds, plans)):
-                continue
+        if given is None and key in known:
+            predicted.add(name, known[key])
+            continue
+        if plans and not is_small and problem.least_of(devices) >= min(map(_seconds, plans)):
+            predicted.add_later(name, devices, given)
+            continue
         choice = devices.tolist()
         steps: Steps = problem.drained(choice) if given is None else given
-        predicted[name] = known[key] = seconds = problem.predicted(steps)
+        known[key] = seconds = problem.predicted(steps)
+        predicted.add(name, seconds)
         plans.append((seconds, choice, steps))
     if is_small:
         return _exact(problem, plans, predicted, max_nodes, max_s)
     seconds, choice, steps = min(plans, key=_seconds)
-    return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=False, others=predicted)
+    predicted.add(PLAN_NAME, seconds)
+    return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=False, predicted=predicted)
+
+
+class Predictions(Mapping[str, float]):
+    """What is predicted for plans, by name; some plans are only predicted when somebody asks.
+
+    Args:
+        problem: that the plans are for.
+    """
+
+    def __init__(self, problem: PlacementProblem) -> None:
+        self._problem = problem
+        #: The found plan comes first.
+        self._found: dict[str, float | None] = {PLAN_NAME: math.inf}
+        self._plans: dict[str, tuple[Array, Steps | None]] = {}
+
+    def add(self, name: str, seconds: float) -> None:
+        """Adds the prediction for a plan."""
+        self._found[name] = seconds
+
+    def add_later(self, name: str, devices: Array, steps: Steps | None) -> None:
+        """Adds a plan to predict later, with the steps that the devices give if there are none."""
+        self._found[name] = None
+        self._plans[name] = devices, steps
+
+    def __getitem__(self, name: str) -> float:
+        found = self._found[name]
+        if found is None:
+            devices, steps = self._plans.pop(name)
+            problem = self._problem
+            found = problem.predicted_of(devices.tolist()) if steps is None else problem.predicted(steps)
+            self._found[name] = found
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 def _seconds(plan: tuple[float, Choice, Steps]) -> float:
@@ -127,7 +169,7 @@ def _plan_of(problem: PlacementProblem, choice: Choice) -> tuple[float, Choice, 
 def _exact(
     problem: PlacementProblem,
     plans: list[tuple[float, Choice, Steps]],
-    predicted: dict[str, float],
+    predicted: Predictions,
     max_nodes: int,
     max_s: float,
 ) -> FoundPlan:
@@ -137,7 +179,8 @@ def _exact(
     found, cost, is_optimal = exact_search.search(problem, choice, seconds, max_nodes, max_s)
     if cost < seconds:
         seconds, choice, steps = cost, found, problem.drained(found)
-    return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=is_optimal, others=predicted)
+    predicted.add(PLAN_NAME, seconds)
+    return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=is_optimal, predicted=predicted)
 
 
 def _improved(

@@ -120,6 +120,14 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
+def different(codes: Array) -> Array:
+    """Returns numbers in ascending order without repetitions, in much less time than `np.unique`."""
+    ordered = np.sort(codes)
+    is_first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    found: Array = ordered[is_first]
+    return found
+
+
 def _without_repetitions(read_by: Array, read: Array, values: int) -> tuple[Array, Array]:
-    codes = np.unique(read_by * values + read)
-    return codes // max(1, values), codes % max(1, values)
+    return np.divmod(different(read_by * values + read), max(1, values))

@@ -27,11 +27,12 @@ def test_never_worse_than_the_others(seed: int) -> None:
     assert [d for d, operations in found.steps for _ in operations] == [
         found.choice[n] for _, operations in found.steps for n in operations
     ]
-    # Plans that cannot be better are not predicted.
+    # Plans that cannot be better are predicted now.
     random_s = problem.predicted_of(random_choice)
-    assert found.others.get("random", random_s) == pytest.approx(random_s)
+    assert found.predicted["random"] == pytest.approx(random_s)
+    assert next(iter(found.predicted.items())) == ("the plan", found.seconds)
     assert found.seconds <= random_s * (1 + 1e-12)
-    assert all(found.seconds <= other * (1 + 1e-12) for other in found.others.values())
+    assert all(found.seconds <= other * (1 + 1e-12) for other in found.predicted.values())
 
 
 @pytest.mark.parametrize("seed", range(20))
