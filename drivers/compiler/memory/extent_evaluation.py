@@ -44,10 +44,15 @@ class ExtentEvaluation:
         #: Atoms up to this do not make a term too large.
         self._small = int((_MAX_TERM / max(1, largest)) ** (1 / max(1, degree))) // 2
         self._starts = np.array(starts, np.intp)
-        guards = program.guards
-        self._guards = len(guards)
-        self._are_negative = np.array([guard.relation == NEGATIVE for guard in guards], np.bool_)
-        self._hold = np.array([guard.holds for guard in guards], np.bool_)
+        self._guards = tuple([(guard.relation == NEGATIVE, guard.holds) for guard in program.guards])
+        #: Each division: the dividend, the divisor, this as a number if it is constant, and whether
+        #: the quotient is meant.
+        self._divisions = tuple(
+            [
+                (each.dividend, each.divisor, _constant(each.divisor), each.kind == QUOTIENT)
+                for each in program.divisions
+            ]
+        )
 
     def evaluate(self, lengths: Sequence[int]) -> Array | None:
         """Returns the numbers of the program as 64-bit integers.
@@ -73,27 +78,32 @@ class ExtentEvaluation:
             if magnitudes.max() >= _MAX_TERM:
                 return None
         totals: Array = np.add.reduceat(found * self._factors, self._starts)
-        if self._guards:
-            tested = totals[: self._guards]
-            if (np.where(self._are_negative, tested < 0, tested == 0) != self._hold).any():
+        count = len(self._guards)
+        if not count:
+            return totals
+        for tested, (is_negative, holds) in zip(totals[:count].tolist(), self._guards, strict=True):
+            if (tested < 0 if is_negative else tested == 0) is not holds:
                 return None
-        return totals[self._guards :]
+        return totals[count:]
 
     def _atoms(self, lengths: Sequence[int]) -> list[int] | None:
         """Returns the lengths, quotients and remainders; None if one of them is not valid."""
-        program = self._program
-        if any(
-            not low <= length <= high for length, (low, high) in zip(lengths, program.bounds, strict=True)
-        ):
-            return None
-        atoms = list(lengths)
-        for division in program.divisions:
-            divisor = total(division.divisor, atoms)
-            if divisor <= 0:
+        for length, (low, high) in zip(lengths, self._program.bounds, strict=True):
+            if not low <= length <= high:
                 return None
-            dividend = total(division.dividend, atoms)
-            atom = dividend // divisor if division.kind == QUOTIENT else dividend % divisor
+        atoms = list(lengths)
+        for dividend, divisor, constant, is_quotient in self._divisions:
+            by = total(divisor, atoms) if constant is None else constant
+            if by <= 0:
+                return None
+            number = total(dividend, atoms)
+            atom = number // by if is_quotient else number % by
             if abs(atom) > MAX_NUMBER:
                 return None
             atoms.append(atom)
         return atoms
+
+
+def _constant(value: Sum) -> int | None:
+    """Returns a sum that does not depend on atoms; None for others."""
+    return None if any(atoms for _, atoms in value) else total(value, ())

@@ -19,8 +19,12 @@ from neurald.hal.process.fork import forkable_lock
 _Shape: TypeAlias = tuple[int, ...]
 _Shapes: TypeAlias = tuple[_Shape | None, ...]
 
-#: The numbers of bits of a length that a shared plan keeps: memory for up to an eighth more.
-_PLANNED_BITS: Final = 4
+#: The numbers of bits of a length that a shared plan keeps: one, for which there is memory for up to
+#: twice as much, if the arena is small, since planning takes longer than a small model; else memory
+#: for up to an eighth more.
+_COARSE_BITS: Final = 1
+_FINE_BITS: Final = 4
+_SMALL_BYTES: Final = 1 << 20
 #: Maximum number of plans that are kept.
 _MAX_PLANS: Final = 64
 
@@ -38,6 +42,10 @@ class SizedPlan(msgspec.Struct, frozen=True, eq=False):
     sizes: Array
     offsets: Array
 
+    def has_room(self, sizes: Array) -> bool:
+        """Returns whether no value has more than its memory."""
+        return not np.logical_or.reduce(sizes > self.sizes)
+
 
 class SizedValues:
     """See this module.
@@ -53,10 +61,16 @@ class SizedValues:
         self._alignment = alignment
         self._evaluation = ExtentEvaluation(opened.program)
         #: The numbers of the sizes of all values, one value after the other, and where each of them
-        #: begins. A value without any, which has no bytes, has -1.
-        self._sizes = np.array([size for value in opened.values for size in value.sizes or (-1,)], np.intp)
+        #: begins. A value without any, which has no bytes, has a number that is multiplied by 0.
+        sizes = [size for value in opened.values for size in value.sizes or (-1,)]
+        self._sizes = np.array(sizes, np.intp)
+        self._factors = np.array([size >= 0 for size in sizes], np.int64)
         counts = (max(1, len(value.sizes)) for value in opened.values)
         self._first_sizes = np.array([*accumulate(counts, initial=0)][:-1], np.intp)
+        self._input_ranks = [len(port.dimensions) for port in opened.inputs]
+        self._input_dimensions = np.array(
+            [each for port in opened.inputs for each in port.dimensions], np.intp
+        )
         ports = (*opened.inputs, *opened.outputs)
         checked = {
             *not_negative,
@@ -92,10 +106,14 @@ class SizedValues:
         """Evaluates the program; see `numbers`."""
         lengths = self._opened.lengths(shapes)
         numbers = None if lengths is None else self._evaluation.evaluate(lengths)
-        if lengths is None or numbers is None or numbers[self._not_negative].min(initial=0) < 0:
+        if lengths is None or numbers is None:
             return None
-        known = [port.shape(numbers) for port in self._opened.inputs]
-        if any(shape is None or tuple(shape) != each for shape, each in zip(shapes, known, strict=True)):
+        if np.minimum.reduce(numbers[self._not_negative], initial=0) < 0:
+            return None
+        given = [shape for shape in shapes if shape is not None]
+        if [len(shape) for shape in given] != self._input_ranks:
+            return None
+        if [length for shape in given for length in shape] != numbers[self._input_dimensions].tolist():
             return None
         return lengths, numbers
 
@@ -105,23 +123,35 @@ class SizedValues:
         The plan is that of slightly larger lengths if their values are not smaller.
         """
         sizes = self._value_sizes(numbers)
-        largest = tuple([_rounded(length) for length in lengths])
+        coarse = self._shared(lengths, _COARSE_BITS)
+        if coarse is not None and coarse.plan.size_bytes <= _SMALL_BYTES and coarse.has_room(sizes):
+            return coarse
+        fine = self._shared(lengths, _FINE_BITS)
+        return fine if fine is not None and fine.has_room(sizes) else self._plan(sizes)
+
+    def _shared(self, lengths: Sequence[int], bits: int) -> SizedPlan | None:
+        """Returns the plan for lengths that are rounded up; None if the code is not valid for them."""
+        largest = tuple([_rounded(length, bits) for length in lengths])
         known = self._plans.get(largest)
         if known is None:
-            most = self._evaluation.evaluate(largest)
-            known = self._plan(sizes if most is None else self._value_sizes(most))
+            numbers = self._evaluation.evaluate(largest)
+            if numbers is None:
+                return None
+            known = self._plan(self._value_sizes(numbers))
             with self._lock:
                 while len(self._plans) >= _MAX_PLANS:
                     del self._plans[next(iter(self._plans))]
                 self._plans[largest] = known
-        return self._plan(sizes) if (sizes > known.sizes).any() else known
+        return known
 
     def _value_sizes(self, numbers: Array) -> Array:
         """Returns the size of each value in bytes."""
         if not self._first_sizes.size:
             return np.zeros(0, np.int64)
-        sizes: Array = np.maximum.reduceat(numbers[self._sizes] * (self._sizes >= 0), self._first_sizes)
-        return sizes
+        found: Array = numbers[self._sizes] * self._factors
+        if found.size > self._first_sizes.size:
+            found = np.maximum.reduceat(found, self._first_sizes)
+        return found
 
     def _plan(self, sizes: Array) -> SizedPlan:
         """Returns a plan for values of these sizes."""
@@ -130,7 +160,7 @@ class SizedValues:
         return SizedPlan(plan=plan, sizes=sizes, offsets=np.array(offsets, np.int64))
 
 
-def _rounded(length: int) -> int:
+def _rounded(length: int, bits: int) -> int:
     """Rounds a length up to one of few bits."""
-    unit = 1 << max(0, length.bit_length() - _PLANNED_BITS)
+    unit = 1 << max(0, length.bit_length() - bits)
     return -(-length // unit) * unit

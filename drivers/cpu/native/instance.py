@@ -228,7 +228,7 @@ class Instance:
     def _fit_ports(self, ports: StepPorts, sizes: StepSizes) -> None:
         """Gives the ports other sizes and places."""
         arena = self._arena
-        alignment = self._alignment_for(sizes.inputs, sizes.outputs, float(sizes.costs_ns.sum()))
+        alignment = self._alignment_for(sizes.inputs, sizes.outputs, sizes.cost_ns)
         number = 0
         for port, cells in zip(sizes.inputs, self._executable.input_arguments, strict=True):
             is_used = port.offset is not None and port.size_bytes and cells

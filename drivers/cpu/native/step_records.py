@@ -255,37 +255,49 @@ class StepRecords:
         Args:
             sizes: of a step without instructions and bands.
         """
-        found, table = self._word_array, self._table
         columns = sizes.columns
         if columns is None:
-            columns = sizes.columns = self._columns(sizes.work_items, sizes.costs_ns)
-        for number, column in enumerate(columns, start=STEP_WORDS + _ITEMS):
-            found[number:table:RECORD_WORDS] = column
-        end = table + sizes.offsets.size
-        np.add(sizes.offsets, self._argument_bases, out=found[table:end])
-        found[end:] = sizes.extents
+            columns = sizes.columns = self._columns(sizes)
+        of_sizes, arguments, extents, bases = self._parts
+        of_sizes[:] = columns
+        np.add(sizes.offsets, bases, out=arguments)
+        extents[:] = sizes.extents
 
-    def _columns(self, items: Array, costs: Array) -> tuple[Array, ...]:
-        """Returns what `_sizes` does for other sizes, of calls whose numbers of work items do not change."""
-        threads = self._team.threads
-        shares, pieces = np.full(items.size, _UNSHARED), np.maximum(items, 1)
-        long = np.flatnonzero(costs > PIECE_NS).tolist()
-        for number in long:
-            pieces[number] = piece_items(int(items[number]), float(costs[number]))
-        if threads > 1:
-            for number in np.flatnonzero(costs >= MIN_SHARED_NS).tolist():
-                shares[number] = division(int(items[number]), float(costs[number]), threads).word
-        return items, shares, pieces, _RECORD_NS + np.minimum(np.ceil(costs), _MAX_COST_NS).astype(np.int64)
+    def _columns(self, sizes: StepSizes) -> Array:
+        """Returns what `_sizes` does for other sizes, of calls whose numbers of work items do not change.
+
+        The calls of a small step are not looked at one by one.
+        """
+        items, costs, threads = sizes.work_items, sizes.costs_ns, self._team.threads
+        columns = np.full((items.size, 4), _UNSHARED, np.int64)
+        columns[:, 0] = items
+        np.maximum(items, 1, out=columns[:, 2])
+        columns[:, 3] = np.ceil(costs if sizes.cost_ns <= _MAX_COST_NS else np.minimum(costs, _MAX_COST_NS))
+        columns[:, 3] += _RECORD_NS
+        if sizes.cost_ns > PIECE_NS:
+            for number in (costs > PIECE_NS).nonzero()[0].tolist():
+                columns[number, 2] = piece_items(int(items[number]), float(costs[number]))
+        if threads > 1 and sizes.cost_ns >= MIN_SHARED_NS:
+            for number in (costs >= MIN_SHARED_NS).nonzero()[0].tolist():
+                columns[number, 1] = division(int(items[number]), float(costs[number]), threads).word
+        return columns
 
     @cached_property
     def _word_array(self) -> Words:
         return np.frombuffer(self.words, np.int64)
 
     @cached_property
-    def _argument_bases(self) -> Array:
-        """The address of the buffer of each argument."""
-        bases = self._bases(self.address)
-        return np.array([bases[base] for base in self.executable.calls.bases], np.int64)
+    def _parts(self) -> tuple[Array, Array, Array, Array]:
+        """What `fit` changes: words of the records, arguments and extents; and the arguments' buffers."""
+        words, bases = self._word_array, self._bases(self.address)
+        records = words[STEP_WORDS : self._table].reshape(-1, RECORD_WORDS)
+        end = self._table + len(self.executable.calls.bases)
+        return (
+            records[:, _ITEMS : _ITEMS + 4],
+            words[self._table : end],
+            words[end:],
+            np.array([bases[base] for base in self.executable.calls.bases], np.int64),
+        )
 
     # What follows changes single words.
 

@@ -4,7 +4,9 @@ A new length must not take longer than a small model runs. So the columns of the
 as a whole.
 """
 
+import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, TypeAlias
 
 import msgspec
@@ -51,7 +53,16 @@ class SizedExecutables:
         items = zip(template.calls.costs_ns, template.calls.work_items, strict=True)
         self._unit_costs = np.array([cost_ns / max(1, count) for cost_ns, count in items], np.float64)
         self._extents = np.array(opened.extents, np.intp)
-        self._scratch = np.array(opened.scratch_bytes, np.intp)
+        self._scratch = np.array(sorted({*opened.scratch_bytes}), np.intp)
+        #: The size and dimensions of each port, one port after the other.
+        self._ports = np.array(
+            [
+                number
+                for port in (*opened.inputs, *opened.outputs)
+                for number in (port.size_bytes, *port.dimensions)
+            ],
+            np.intp,
+        )
         self._values = SizedValues(
             opened,
             ALIGNMENT,
@@ -104,20 +115,23 @@ class SizedExecutables:
         plan = planned.plan
         places = planned.offsets[self._owners] + numbers[self._starts]
         # All else in the kernels is that of the template, which has been checked.
-        if places.size and int(places.max()) > plan.size_bytes:
-            raise BadData(f"an argument is at offset {places.max()} of an arena of {plan.size_bytes} bytes")
+        furthest = int(np.maximum.reduce(places, initial=0))
+        if furthest > plan.size_bytes:
+            raise BadData(f"an argument is at offset {furthest} of an arena of {plan.size_bytes} bytes")
         offsets = self._offsets.copy()
         offsets[self._arguments] = places
         work_items = numbers[self._work_items]
         costs_ns = self._unit_costs * work_items
-        if not np.isfinite(costs_ns).all():
-            raise BadData("a kernel has a cost that is not finite")
+        cost_ns = float(np.add.reduce(costs_ns))
+        if not math.isfinite(cost_ns):
+            raise BadData("the kernels have costs whose sum is not finite")
+        described = iter(numbers[self._ports].tolist())
 
         def port(known: Port, each: OpenPort) -> Port:
             sized = Port(
                 offset=None if each.value < 0 else plan.offsets[each.value],
-                size_bytes=int(numbers[each.size_bytes]),
-                dimensions=each.shape(numbers),
+                size_bytes=next(described),
+                dimensions=tuple(islice(described, len(each.dimensions))),
                 type=known.type,
                 scale=known.scale,
                 zero_point=known.zero_point,
@@ -133,10 +147,11 @@ class SizedExecutables:
             outputs=tuple(map(port, template.outputs, opened.outputs)),
             work_items=work_items,
             costs_ns=costs_ns,
+            cost_ns=cost_ns,
             offsets=offsets,
             extents=numbers[self._extents],
             arena_bytes=plan.size_bytes,
-            scratch_bytes=int(numbers[self._scratch].max(initial=0)),
+            scratch_bytes=max(numbers[self._scratch].tolist(), default=0),
             make=make,
         )
 

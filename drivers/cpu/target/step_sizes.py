@@ -18,6 +18,7 @@ class StepSizes:
     Args:
         inputs, outputs: the ports.
         work_items, costs_ns, offsets, extents: see `KernelCalls` and `Executable`.
+        cost_ns: the sum of the costs.
         arena_bytes, scratch_bytes: see `Executable`.
         make: makes the executable.
 
@@ -32,6 +33,7 @@ class StepSizes:
         outputs: tuple[Port, ...],
         work_items: Array,
         costs_ns: Array,
+        cost_ns: float,
         offsets: Array,
         extents: Array,
         arena_bytes: int,
@@ -39,12 +41,12 @@ class StepSizes:
         make: "Callable[[StepSizes], Executable]",
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
-        self.work_items, self.costs_ns = work_items, costs_ns
+        self.work_items, self.costs_ns, self.cost_ns = work_items, costs_ns, cost_ns
         self.offsets, self.extents = offsets, extents
         self.arena_bytes, self.scratch_bytes = arena_bytes, scratch_bytes
         self.input_shapes = tuple([port.dimensions for port in inputs])
         self.output_shapes = tuple([port.dimensions for port in outputs])
-        self.columns: tuple[Array, ...] | None = None
+        self.columns: Array | None = None
         self._make = make
 
     @classmethod
@@ -56,6 +58,7 @@ class StepSizes:
             outputs=executable.outputs,
             work_items=np.array(calls.work_items, np.int64),
             costs_ns=np.array(calls.costs_ns, np.float64),
+            cost_ns=sum(calls.costs_ns),
             offsets=np.frombuffer(calls.offsets, np.int64),
             extents=np.array(executable.extents, np.int64),
             arena_bytes=executable.arena_bytes,
