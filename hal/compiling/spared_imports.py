@@ -20,6 +20,8 @@ _ANNOTATIONS: Final = ("numpy._typing", "llvmlite.ir")
 _RESOURCES: Final = "importlib.resources"
 #: Imported by NumPy to document its functions, with what reads Python's bytecode.
 _INSPECT: Final = "inspect"
+#: Needs signatures.
+_MASKED: Final = "numpy.ma"
 #: Replaced by the standard library where it is missing.
 _OPTIONAL: Final = "typing_extensions"
 
@@ -43,7 +45,7 @@ def spare_imports() -> None:
         sys.modules[_RESOURCES] = resources
     if _INSPECT not in sys.modules:
         inspect = ModuleType(_INSPECT)
-        vars(inspect).update(cleandoc=str, signature=_no_signature, __getattr__=_inspected)
+        vars(inspect).update(cleandoc=str, signature=_signature, __getattr__=_inspected)
         sys.modules[_INSPECT] = inspect
     # An import fails.
     sys.modules.setdefault(_OPTIONAL, None)  # type: ignore[arg-type]
@@ -58,8 +60,12 @@ def _folder_of(package: str) -> Any:
     return import_module(_RESOURCES).files(package)
 
 
-def _no_signature(function: Any) -> None:
-    """Stands for `inspect.signature`, whose results are only documentation."""
+def _signature(function: Any) -> Any:
+    """Stands for `inspect.signature`, whose results are only documentation.
+
+    Except in `numpy.ma`, which functions such as `numpy.unique` import when they are called.
+    """
+    return _inspected("signature")(function) if _MASKED in sys.modules else None
 
 
 def _inspected(name: str) -> Any:

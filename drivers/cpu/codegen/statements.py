@@ -58,6 +58,7 @@ from neurald.drivers.cpu.emit.reductions import (
     reduction_axis,
     reduction_lanes,
 )
+from neurald.drivers.cpu.emit.sloped_tables import sloped, sloped_table
 from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
 from neurald.drivers.cpu.target.target import Target
@@ -442,6 +443,9 @@ class Statements:
         v, element, width = self._lanes.v, stored(value.type), computed(offset, self._lanes.v.lanes)
         pointer = self._pointers[value]
         if is_permuted(self._target, element, value.size_bytes):
+            table = sloped_table(value, v)
+            if table is not None:
+                return sloped(v, table, self._table_indices(offset))
             return permuted(v, pointer, self._table_indices(offset))
         offsets = self._vector(offset)
         if not vector_memory.has_word_gather(v, element, value.size_bytes):

@@ -57,6 +57,16 @@ print(isfunction(spare_imports), first.ismodule(inspect), inspect.signature(spar
     assert _run(program) == "True True () -> None\n"
 
 
+def test_functions_of_numpy_that_import_more_when_they_are_called() -> None:
+    program = """
+from neurald.hal.compiling.spared_imports import spare_imports
+spare_imports()
+import numpy as np
+print(np.unique([2, 1, 2]).tolist())
+"""
+    assert _run(program) == "[1, 2]\n"
+
+
 def test_what_is_imported_already_stays() -> None:
     program = """
 import numpy as np, llvmlite.ir as ir

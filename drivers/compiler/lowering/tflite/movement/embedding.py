@@ -63,7 +63,7 @@ def _checked_rows(call: Call, builder: Builder) -> Value:
 def _is_split(indexes: Array) -> bool:
     """Returns True if equal numbers are not all adjacent."""
     runs = indexes[np.flatnonzero(np.diff(indexes, prepend=-1))]
-    return len(np.unique(runs)) < len(runs)
+    return len(set(runs.tolist())) < len(runs)
 
 
 def _combined(call: Call, builder: Builder, rows: Value, shape: Shape, depth: int) -> Value:
