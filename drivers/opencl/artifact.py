@@ -6,6 +6,7 @@ MessagePack after a checksum. The second contains the constants, laid out as in 
 
 import hashlib
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -14,12 +15,14 @@ from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.dialect import has_texels
 from neurald.drivers.opencl.platform.storage import TEXEL
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, KernelCall
+from neurald.drivers.opencl.runtime.open_launches import OpenLaunches
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.records import DECODE_ERRORS
 
-_MAGIC = b"nopencl2"
+_MAGIC = b"nopencl3"
+_OPEN_MAGIC = b"nopenclo"
 #: Checksum after the magic number: damaged offsets would let kernels access memory outside their
 #: buffers.
 _CHECKSUM_BYTES = 32
@@ -30,14 +33,31 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     binary: bytes
 
 
+class _StoredOpen(msgspec.Struct, frozen=True, array_like=True):
+    opened: OpenLaunches
+    binary: bytes
+
+
+_S = TypeVar("_S", _Stored, _StoredOpen)
+
+
 def write_artifact(executable: Executable, binary: bytes, constants: np.ndarray) -> Artifact:
     """Serializes a step in the format that `read_artifact` reads."""
     # Then only profiles use the separate kernels, which can be compiled when a profile is
     # requested.
     text = "" if executable.persistent is None else executable.text
     stored = _Stored(executable=msgspec.structs.replace(executable, text=text), binary=binary)
+    return _written(_MAGIC, stored, constants)
+
+
+def write_open_artifact(opened: OpenLaunches, binary: bytes, constants: np.ndarray) -> Artifact:
+    """Serializes a step for any lengths in the format that `read_open_artifact` reads."""
+    return _written(_OPEN_MAGIC, _StoredOpen(opened=opened, binary=binary), constants)
+
+
+def _written(magic: bytes, stored: _Stored | _StoredOpen, constants: np.ndarray) -> Artifact:
     body = msgspec.msgpack.encode(stored)
-    head = _MAGIC + hashlib.sha256(body).digest()
+    head = magic + hashlib.sha256(body).digest()
     return Artifact(model=(HostMemory(head + body),), data=(HostMemory(constants),))
 
 
@@ -47,25 +67,42 @@ def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
     Raises:
         BadData: the artifact is not from this driver, or its parts are inconsistent.
     """
+    stored, constants = _read(_MAGIC, artifact, _Stored)
+    _require_places(stored.executable, constants.nbytes)
+    return stored.executable, stored.binary, constants
+
+
+def read_open_artifact(artifact: Artifact) -> tuple[OpenLaunches, bytes, np.ndarray]:
+    """Returns the executable for any lengths, the binary of its program, and its constants.
+
+    Raises:
+        BadData: the artifact is not of an open model of this driver, or its parts are inconsistent.
+    """
+    stored, constants = _read(_OPEN_MAGIC, artifact, _StoredOpen)
+    _require_places(stored.opened.template, constants.nbytes)
+    stored.opened.check()
+    return stored.opened, stored.binary, constants
+
+
+def _read(magic: bytes, artifact: Artifact, kind: type[_S]) -> tuple[_S, np.ndarray]:
+    """Returns what an artifact contains after its magic number, and the constants."""
     if len(artifact.model) != 1 or len(artifact.data) != 1:
         raise BadData(
             f"the OpenCL driver expects one model and one data cache file, got {len(artifact.model)} and "
             f"{len(artifact.data)}"
         )
     content = bytes(artifact.model[0].view())
-    if not content.startswith(_MAGIC):
+    if not content.startswith(magic):
         raise BadData("these cache files are not from the OpenCL driver")
-    start = len(_MAGIC) + _CHECKSUM_BYTES
+    start = len(magic) + _CHECKSUM_BYTES
     body = content[start:]
-    if content[len(_MAGIC) : start] != hashlib.sha256(body).digest():
+    if content[len(magic) : start] != hashlib.sha256(body).digest():
         raise BadData("these cache files are damaged: their checksum is wrong")
     try:
-        stored = msgspec.msgpack.decode(body, type=_Stored)
+        stored = msgspec.msgpack.decode(body, type=kind)
     except DECODE_ERRORS as error:
         raise BadData(f"these cache files are not from the OpenCL driver: {error}") from None
-    constants = np.frombuffer(artifact.data[0].view(), np.uint8)
-    _require_places(stored.executable, constants.nbytes)
-    return stored.executable, stored.binary, constants
+    return stored, np.frombuffer(artifact.data[0].view(), np.uint8)
 
 
 def _require_places(executable: Executable, constants_bytes: int) -> None:
@@ -75,7 +112,7 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
         raise BadData(
             f"the cache files have {constants_bytes} bytes of constants; expected {executable.constants_bytes}"
         )
-    if (
+    if executable.zeros < 0 or (
         not FLAGS + executable.flags_bytes
         <= executable.zeros_bytes
         <= executable.arena_bytes - executable.zeros
@@ -86,7 +123,7 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
         calls.append(executable.persistent)
     for call in calls:
         for place in call.locations:
-            if not 0 <= place.offset <= sizes[place.base]:
+            if not 0 <= place.offset <= sizes.get(place.base, -1):
                 raise BadData(f"an argument of {call.kernel} starts at {place.offset}, outside its buffer")
         for use in call.images:
             _require_image(call, use, sizes)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
@@ -165,29 +167,11 @@ def _compiled(
 
     Returns the result, and the reason why its images cannot be created; "" if they can.
     """
-    graph = build_graph(model, input_shapes)
-    expand_running_sums(graph)
-    expand_scatters(graph)
-    require_wanted("before the graph was transformed")
-    transform(graph)
-    require_wanted("before kernels were fused")
     precision = precision or preferred_precision(facts)
-    lower_precision(graph, precision)
-    if kernel_set is not KernelSet.GENERIC:
-        pad_channels(graph, facts)
-    expand_top_k(graph)
-    fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
-    if precision is not Precision.F32:
-        fused = round_stored_only(fused)
-    if is_fused and precision is Precision.F16:
-        fused = round_beside(fused)
-    if is_fused:
-        fused = eliminate_concat(fused, _ALIGNED)
-    if is_fused and kernel_set is KernelSet.ALL and not facts.is_cpu and facts.images is None:
-        fused = stack_products(fused, alignment=_ALIGNED.read_bytes)
-    if is_fused and kernel_set is not KernelSet.GENERIC:
-        fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
-        fused = read_appended(fused, lambda kernel: attention.fits(kernel, facts))
+    graph = lowered_graph(
+        model, input_shapes, facts, precision, kernel_set=kernel_set, require_wanted=require_wanted
+    )
+    fused = fused_graph(graph, facts, precision, is_fused=is_fused, kernel_set=kernel_set)
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
     is_large = is_large_step(kernels)
     sources: list[Sequence[Source]] = []
@@ -212,6 +196,78 @@ def _compiled(
     )
     compiled = _assembled(model, assignment, used, facts)
     return compiled, _unsupported_reason(compiled.executable, facts)
+
+
+def lowered_graph(
+    model: Model,
+    input_shapes: Mapping[int, Shape],
+    facts: DeviceFacts,
+    precision: Precision,
+    *,
+    kernel_set: KernelSet,
+    require_wanted: Callable[[str], None],
+    scope: ExtentScope | None = None,
+) -> Graph:
+    """Returns the graph of a model before its nodes are fused to kernels.
+
+    Args:
+        model, input_shapes, facts, precision, kernel_set, require_wanted: see `compile_model`.
+        scope: of the extents in `input_shapes`; None if there are none. With it, passes that only
+            save time are left out where they need lengths.
+
+    Raises:
+        BadData: an operation has no lowering.
+        Error: raised by `require_wanted`.
+    """
+    graph = build_graph(model, input_shapes)
+    expand_running_sums(graph)
+    expand_scatters(graph)
+    require_wanted("before the graph was transformed")
+    transform(graph)
+    if scope is not None:
+        scope.estimates = True
+    require_wanted("before kernels were fused")
+    lower_precision(graph, precision)
+    if kernel_set is not KernelSet.GENERIC and scope is None:
+        pad_channels(graph, facts)
+    expand_top_k(graph)
+    return graph
+
+
+def fused_graph(
+    graph: Graph,
+    facts: DeviceFacts,
+    precision: Precision,
+    *,
+    is_fused: bool,
+    kernel_set: KernelSet,
+    join: Callable[[FusedGraph], FusedGraph] | None = None,
+) -> FusedGraph:
+    """Returns the kernels of a graph.
+
+    Args:
+        graph: see `lowered_graph`.
+        facts, precision, is_fused, kernel_set: see `compile_model`.
+        join: computes parts of concatenations in place; None for a graph without extents.
+    """
+    fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
+    if precision is not Precision.F32:
+        fused = round_stored_only(fused)
+    if is_fused and precision is Precision.F16:
+        fused = round_beside(fused)
+    if is_fused:
+        fused = (join or joined)(fused)
+    if not is_fused or kernel_set is KernelSet.GENERIC or join is not None:
+        return fused
+    if kernel_set is KernelSet.ALL and not facts.is_cpu and facts.images is None:
+        fused = stack_products(fused, alignment=_ALIGNED.read_bytes)
+    fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
+    return read_appended(fused, lambda kernel: attention.fits(kernel, facts))
+
+
+def joined(graph: FusedGraph) -> FusedGraph:
+    """Returns the graph with parts of concatenations that are computed in place."""
+    return eliminate_concat(graph, _ALIGNED)
 
 
 def _with_clearing_kernels(

@@ -13,6 +13,7 @@ from neurald._version import __version__
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
 from neurald.drivers.compiler.frontend.kept_variants import PreparedWithOperands
 from neurald.drivers.compiler.frontend.open_dimensions import is_specified
+from neurald.drivers.compiler.frontend.open_variants import OpenVariants
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.frontend.variant_cache import prepared_variant
 from neurald.drivers.compiler.ir.graph import Graph
@@ -20,9 +21,11 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.scatter_expansion import procedure_unsupported_reason
 from neurald.drivers.compiler.passes.top_k_expansion import top_k_unsupported_reason
-from neurald.drivers.opencl.artifact import read_artifact
+from neurald.drivers.opencl.artifact import read_artifact, read_open_artifact
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
+from neurald.drivers.opencl.open_model import OpenClOpenModel
+from neurald.drivers.opencl.opening import compile_open
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DEVICE_VARIABLE, DeviceContext, choose, discover
 from neurald.drivers.opencl.platform.precision import Precision
@@ -30,6 +33,7 @@ from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.buffer import CopyCount, OpenClBuffer
+from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.settings import process_settings
@@ -55,6 +59,7 @@ from neurald.hal.errors import (
     BadData,
     DeadObject,
     Error,
+    OpFailed,
     OutOfMemory,
 )
 from neurald.hal.memory.pool import Memory
@@ -194,14 +199,30 @@ class OpenClDevice:
     def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedWithOperands:
         """See `Device.prepare_model`.
 
-        Models with unspecified dimensions are compiled when an execution provides the shapes.
+        Models with unspecified dimensions are compiled when an execution provides the shapes: once
+        for any lengths of these dimensions, if that is possible, and on GPUs for shapes that are
+        frequent.
         """
         options.require_time()
         refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
         if refused:
             raise BadData(f"{self.name}: {first_few(refused)}")
         if not is_specified(model):
-            return SpecializingModel(model, partial(self._variant, options), owner=self, tolerant=True)
+            prepare = partial(self._variant, options)
+            return SpecializingModel(
+                model,
+                prepare,
+                owner=self,
+                tolerant=True,
+                open_models=OpenVariants(
+                    model=model,
+                    compile_open=partial(self._compiled_open, options),
+                    restore=self._restored_open,
+                    variants=options.variants,
+                ),
+                # Compilers for CPUs hold a lock that executions need.
+                specialize=None if self.facts.is_cpu else prepare,
+            )
         prepared = self._compiled(model, {}, options)
         options.require_wanted("while the model was prepared")
         return prepared
@@ -238,19 +259,15 @@ class OpenClDevice:
             model,
             input_shapes,
             self.context.facts,
-            precision=self._settings.choice(PRECISION_VARIABLE, Precision)
-            if model.relaxed
-            else Precision.F32,
+            precision=self._precision(model),
             choose=tuner.choose,
             is_fused=self._is_fused,
-            kernel_set=self._settings.choice(KERNELS_VARIABLE, KernelSet) or KernelSet.ALL,
+            kernel_set=self._kernel_set,
             require_wanted=options.require_wanted,
         )
         options.require_wanted("before the kernels were built")
         executable, program = self._built(compiled, is_measured=tuning is not Tuning.FAST)
-        prepared = OpenClPreparedModel(
-            self.context, executable, program, compiled.constants, keeps_artifact=bool(options.cache_key)
-        )
+        prepared = self._prepared(executable, program, compiled.constants, options)
         _LOG.info(
             "%s: %d operations as %d kernels, %d bytes of values (%d without sharing), in %.0f ms",
             self.name,
@@ -261,6 +278,49 @@ class OpenClDevice:
             (time.monotonic() - started) * 1e3,
         )
         return prepared
+
+    @temporary()
+    def _compiled_open(
+        self, options: PrepareOptions, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
+    ) -> OpenClOpenModel | None:
+        """Compiles a model for any lengths of its open dimensions; see `OpenModels.get`."""
+        later = replace(options, deadline_s=limits.deadline_s, cancellation=limits.cancellation)
+        compiled = compile_open(
+            model,
+            shapes,
+            self.context.facts,
+            precision=self._precision(model),
+            is_fused=self._is_fused,
+            kernel_set=self._kernel_set,
+            require_wanted=later.require_wanted,
+        )
+        if compiled is None:
+            return None
+        later.require_wanted("before the kernels were built")
+        try:
+            program = build_kernels(self.context, compiled.kernels)
+        except OpFailed as error:
+            _LOG.info("%s: not compiled for open dimensions: %s", self.name, error)
+            return None
+        keeps = options.variants is not None
+        constants = DeviceConstants(self.context, compiled.constants, keeps_contents=keeps)
+        return OpenClOpenModel(self.context, compiled.opened, program, constants)
+
+    def _restored_open(self, model: Model, artifact: Artifact) -> OpenClOpenModel:
+        """Restores a model for any lengths of its open dimensions."""
+        opened, binary, contents = read_open_artifact(artifact)
+        program = BuiltProgram.from_binary(self.context, binary)
+        constants = DeviceConstants(self.context, contents, keeps_contents=False)
+        return OpenClOpenModel(self.context, opened, program, constants)
+
+    def _precision(self, model: Model) -> Precision | None:
+        if not model.relaxed:
+            return Precision.F32
+        return self._settings.choice(PRECISION_VARIABLE, Precision)
+
+    @property
+    def _kernel_set(self) -> KernelSet:
+        return self._settings.choice(KERNELS_VARIABLE, KernelSet) or KernelSet.ALL
 
     def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, BuiltProgram]:
         """Builds the program.
@@ -279,10 +339,13 @@ class OpenClDevice:
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
         """See `Device.prepare_model_from_cache`."""
         executable, binary, constants = read_artifact(artifact)
-        program = BuiltProgram.from_binary(self.context, binary)
-        return OpenClPreparedModel(
-            self.context, executable, program, constants, keeps_artifact=bool(options.cache_key)
-        )
+        return self._prepared(executable, BuiltProgram.from_binary(self.context, binary), constants, options)
+
+    def _prepared(
+        self, executable: Executable, program: BuiltProgram, constants: np.ndarray, options: PrepareOptions
+    ) -> OpenClPreparedModel:
+        kept = DeviceConstants(self.context, constants, keeps_contents=bool(options.cache_key))
+        return OpenClPreparedModel(self.context, executable, program, kept)
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`."""

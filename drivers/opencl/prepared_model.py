@@ -7,17 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from neurald.drivers.opencl.artifact import write_artifact
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
+from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.executable import Executable
-from neurald.drivers.opencl.runtime.instance import Instance, allocate
+from neurald.drivers.opencl.runtime.instance import Instance
 from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.drivers.opencl.runtime.program import BuiltProgram
-from neurald.drivers.opencl.runtime.staging import upload
-from neurald.hal.accounting.account import reserve
 from neurald.hal.device import (
     Artifact,
     ExecuteOptions,
@@ -56,8 +53,9 @@ class OpenClPreparedModel(InProcessModel):
         device: the device that runs it.
         executable: the calls to run.
         program: the program with the kernels of an execution.
-        constants: the contents of its constants.
-        keeps_artifact: whether `artifact` will be called.
+        constants: its constants, whose contents are kept if `artifact` will be called.
+        is_launched: whether the kernels are launched now. That completes a binary, and tells how
+            long they take.
 
     Raises:
         OutOfMemory: the device lacks memory for the model.
@@ -74,19 +72,14 @@ class OpenClPreparedModel(InProcessModel):
         device: DeviceContext,
         executable: Executable,
         program: BuiltProgram,
-        constants: np.ndarray,
+        constants: DeviceConstants,
         *,
-        keeps_artifact: bool,
+        is_launched: bool = True,
     ) -> None:
         self.device = device
         self.executable = executable
         self._program = program
-        self._contents = constants if keeps_artifact else None
-        # The constants are on the device, and also here if they are kept for the artifact.
-        copies = 2 if keeps_artifact else 1
-        self._reservation = reserve(copies * executable.constants_bytes, "constants of a compiled step")
-        self._constants = allocate(device, executable.constants_bytes)
-        upload(device, device.queue(), self._constants, constants)
+        self._constants = constants
         self._profiled: BuiltProgram | None = program if executable.persistent is None else None
         self._result = ExecutionResult(
             output_shapes=tuple(OutputShape(dimensions=port.dimensions) for port in executable.outputs)
@@ -94,10 +87,10 @@ class OpenClPreparedModel(InProcessModel):
         self._bindings: dict[int, tuple[weakref.ref[Request], _Binding]] = {}
         # The finalizer must not refer to this object: all memory must be released with the last
         # reference, not later by the garbage collector.
-        new_instance = partial(Instance, device, executable, program, self._constants)
+        new_instance = partial(Instance, device, executable, program, constants.buffer)
         first = new_instance()
         self._instances = LendingPool([first], new_instance, _MAX_INSTANCES)
-        self._portions = Portions(first.launch() / 1e9)
+        self._portions = Portions(first.launch() / 1e9 if is_launched else 0.0)
         self._ends = False
         keep_in_children(self)
         stop_at_exit(self)
@@ -234,9 +227,8 @@ class OpenClPreparedModel(InProcessModel):
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
-        if self._contents is None:
-            return None
-        return write_artifact(self.executable, self._program.binary, self._contents)
+        contents = self._constants.contents
+        return None if contents is None else write_artifact(self.executable, self._program.binary, contents)
 
     def launch(self) -> int:
         """Runs the kernels of an execution without transfers, on the present contents of the arena.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, DeadObject, Error
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model
 
@@ -59,8 +59,15 @@ class OpenVariants(Struct, Generic[_M], frozen=True, kw_only=True):
         found = self.compile_open(self.model, shapes, limits)
         if self.variants is not None:
             compile_ms = (time.perf_counter() - started) * 1e3
-            nothing = Artifact(model=(HostMemory(_NOT_OPEN),), data=(HostMemory(b"-"),))
-            self.variants.store(_name(number), nothing if found is None else found.artifact(), compile_ms)
+            made = Artifact(model=(HostMemory(_NOT_OPEN),), data=(HostMemory(b"-"),))
+            try:
+                made = made if found is None else found.artifact()
+            except DeadObject:
+                raise
+            except Error as error:
+                _LOG.info("not caching the compilation for open dimensions: %s", error)
+            else:
+                self.variants.store(_name(number), made, compile_ms)
         return found
 
     def kept(self, number: int) -> _M | None:

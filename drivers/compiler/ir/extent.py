@@ -267,6 +267,15 @@ def is_zero(number: int) -> bool:
     return not isinstance(number, Extent) and number == 0
 
 
+def is_multiple(number: int, divisor: int) -> bool:
+    """Returns True if a number is known to be a multiple. Code for others must be right for it too.
+
+    Guards nothing.
+    """
+    rest = number % divisor
+    return not isinstance(rest, Extent) and rest == 0
+
+
 def at_least(number: int, least: int) -> int:
     """Returns 1 if a number that is not negative is at least `least`, else 0."""
     if surely_lowest(number) >= least or highest(number) < least:

@@ -31,6 +31,15 @@ class Guard(Struct, frozen=True, kw_only=True):
     holds: bool
 
 
+class Decisions(Struct, frozen=True):
+    """What a scope has decided by hints: bounds, the number of guards, and so on."""
+
+    bounds: tuple[tuple[int, int], ...]
+    guards: int
+    recorded: dict[tuple[str, Relation], Guard]
+    pins: int
+
+
 class ExtentScope:
     """The symbols and guards of one compilation.
 
@@ -133,6 +142,18 @@ class ExtentScope:
         """Restores the bounds of symbols; what was decided since must not be used."""
         self._bounds[: len(bounds)] = bounds
         self._version += 1
+
+    def decisions(self) -> Decisions:
+        """Returns what was decided by hints so far, for `undo`."""
+        return Decisions(self.all_bounds(), len(self.guards), dict(self._recorded), len(self.pins))
+
+    def undo(self, decisions: Decisions) -> None:
+        """Undoes all later decisions; what follows from them must not be used."""
+        self.restore(decisions.bounds)
+        for key in list(self.guards)[decisions.guards :]:
+            del self.guards[key]
+        self._recorded = dict(decisions.recorded)
+        del self.pins[decisions.pins :]
 
     def range_of(self, symbol: int) -> tuple[int, int]:
         """Returns the range of a symbol by which comparisons are decided."""

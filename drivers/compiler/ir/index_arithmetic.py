@@ -20,7 +20,14 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
-from neurald.drivers.compiler.ir.extent import common_divisor, estimate, has_extents, is_zero, same_length
+from neurald.drivers.compiler.ir.extent import (
+    common_divisor,
+    estimate,
+    has_extents,
+    is_one,
+    is_zero,
+    same_length,
+)
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 
@@ -118,7 +125,7 @@ def _floor_divide(value: Expression, divisor: Expression) -> Expression:
     n = divisor.low
     if value.low // n == value.high // n:
         return index(value.low // n)
-    if n == 1:
+    if is_one(n):
         return value
     if _is_quotient(value):
         inner, inner_divisor = value.operands

@@ -111,6 +111,8 @@ class OpenStep(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         ]
         if any(not 0 <= number < count for number in used):
             raise BadData(f"a number is not among the {count} of the program")
+        if any(not 0 <= value.first <= value.last for value in self.values):
+            raise BadData("a value of the arena is alive before the first call, or ends before it begins")
         values = [*(place.value for place in places), *(port.value for port in ports if port.value >= 0)]
         if any(not 0 <= value < len(self.values) for value in values):
             raise BadData(f"a location refers to a value beyond the {len(self.values)} of the arena")

@@ -4,6 +4,7 @@ import math
 import re
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.op import Number, Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.support.kernel_file import file_content
@@ -58,8 +59,13 @@ _TEXELS = {
 
 
 def functions_for(text: str) -> str:
-    """Returns the dialect's helper functions that a text calls."""
-    return "".join(function for name, function in _FUNCTIONS.items() if f"{name}(" in text)
+    """Returns the dialect's helper functions that a text calls, and those that they call."""
+    found: list[str] = []
+    # Functions only call earlier ones.
+    for name, function in reversed(_FUNCTIONS.items()):
+        if f"{name}(" in text or any(f"{name}(" in other for other in found):
+            found.insert(0, function)
+    return "".join(found)
 
 
 def memory_type(kind: Scalar) -> str:
@@ -73,7 +79,9 @@ def register_type(kind: Scalar) -> str:
 
 
 def constant_text(value: Number, kind: Scalar) -> str:
-    """Returns the text of a constant."""
+    """Returns the text of a constant; that of an extent is its name."""
+    if isinstance(value, Extent):
+        return f"(({register_type(kind)}){value})"
     if kind.is_float:
         suffix = "" if kind is Scalar.FLOAT64 else "f"
         number = float(value)

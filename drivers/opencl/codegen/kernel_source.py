@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
 
 #: Placeholder for the name of a text's function; the program replaces it by a name derived from the
@@ -48,6 +49,8 @@ class Source:
             work-group of exactly `local_size`.
         label: the operations and the method, for people.
         operations: the positions in the model of the operations that it implements.
+        extents: lengths that are known at run time, as `int` parameters before all others, see
+            `run_time_extents`. Then `groups` and the sizes of arguments may be extents, too.
     """
 
     text: str
@@ -62,6 +65,7 @@ class Source:
     images: tuple[int, ...] = ()
     adds: bool = False
     is_retargeted: bool = False
+    extents: tuple[Extent, ...] = ()
 
     @property
     def waits(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.dialect import functions_for, memory_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
+from neurald.drivers.opencl.codegen.run_time_extents import extent_names, extent_parameters
 from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.platform.retargeting import declared_local_memory
 
@@ -37,7 +38,8 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
     """Returns the kernel that calls a source's function.
 
     The kernel takes both buffers and the offsets of the status, the workspace and the arguments.
-    For an image argument it takes the image and the index of the value's first texel.
+    For an image argument it takes the image and the index of the value's first texel. The extents
+    follow.
     """
     offsets, pointers = "", ""
     for position, base in enumerate(bases):
@@ -54,6 +56,7 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
         scratch, declared_bytes = "scratch", scratch_bytes
     if source.workspace_bytes:
         pointers += ", arena + workspace"
+    offsets += "".join(f", {parameter}" for parameter in extent_parameters(len(source.extents)))
     return fill(
         _TEMPLATES["kernel"],
         NAME=kernel_name(source, bases),
@@ -63,6 +66,7 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
         SCRATCH_BYTES=declared_bytes,
         SCRATCH_ALIGNMENT=1024 if source.is_retargeted else 16,
         OFFSETS=offsets,
+        EXTENTS="".join(f"{name}, " for name in extent_names(len(source.extents))),
         POINTERS=pointers,
     )
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Expression, Reduce, axis
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
@@ -108,10 +109,10 @@ def _plain(kernel: Kernel, total: int) -> Source:
 def _long_reduction(kernel: Kernel, total: int) -> Reduce | None:
     """Returns the only reduction of a kernel, if it is long and there are few results."""
     reductions = [each for each in walk(*kernel.roots) if isinstance(each, Reduce)]
-    if len(reductions) != 1 or total > _MAX_RESULTS:
+    if len(reductions) != 1 or estimate(total) > _MAX_RESULTS:
         return None
     extent = math.prod(each.extent for each in reductions[0].axes)
-    return reductions[0] if extent >= _MIN_LONG_REDUCTION else None
+    return reductions[0] if estimate(extent) >= _MIN_LONG_REDUCTION else None
 
 
 def _by_group(kernel: Kernel, reduction: Reduce, total: int) -> Source:
@@ -206,8 +207,9 @@ def _rows(kernel: Kernel, count: int) -> Source:
     reductions = [
         each for each in walk(*placed.roots) if isinstance(each, Reduce) and free_axes(each) <= {row, column}
     ]
-    longest = max(length, *(math.prod(axis.extent for axis in each.axes) for each in reductions))
-    is_shared = longest > _MAX_ROW_LENGTH or rows < _MIN_ROWS
+    lengths = (length, *(math.prod(axis.extent for axis in each.axes) for each in reductions))
+    longest = max(map(estimate, lengths))
+    is_shared = longest > _MAX_ROW_LENGTH or estimate(rows) < _MIN_ROWS
     size = _REDUCTION_SIZE if is_shared and longest > LOCAL_SIZE else LOCAL_SIZE
     known: dict[Expression, str] = {row: "row"}
     lines = ["  const int row = group;"]

@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ir.expression import (
     Load,
     Reduce,
 )
+from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -140,7 +141,7 @@ class Statements:
         return expression.operands
 
     def _terms(self, expression: Linear) -> list[tuple[Expression, int]]:
-        return sorted(expression.terms, key=lambda pair: (-abs(pair[1]), self._key(pair[0])))
+        return sorted(expression.terms, key=lambda pair: (-abs(estimate(pair[1])), self._key(pair[0])))
 
     def _key(self, expression: Expression) -> str:
         """Returns a text that describes an expression, as a sort key."""
@@ -199,10 +200,12 @@ class Statements:
     def _sum(self, expression: Linear) -> str:
         parts = []
         for term, factor in self._terms(expression):
-            text = self._value(term) if abs(factor) == 1 else f"{self._value(term)} * {abs(factor)}"
-            parts.append(f"{'-' if factor < 0 else '+'} {text}")
-        if expression.constant:
-            parts.append(f"{'-' if expression.constant < 0 else '+'} {abs(expression.constant)}")
+            sign, size = _signed(factor)
+            parts.append(
+                f"{sign} {self._value(term)}" if is_one(size) else f"{sign} {self._value(term)} * {size}"
+            )
+        if isinstance(expression.constant, Extent) or expression.constant:
+            parts.append(" ".join(map(str, _signed(expression.constant))))
         whole = " ".join(parts)
         return whole.removeprefix("+ ")
 
@@ -263,3 +266,10 @@ class Statements:
         """Drops the values computed inside a loop that has ended."""
         for expression in [each for each, found in self._depths.items() if found >= depth]:
             del self._texts[expression], self._depths[expression]
+
+
+def _signed(number: int) -> tuple[str, int]:
+    """Returns the sign of a number and its absolute value. Extents count as positive."""
+    if isinstance(number, Extent) or number >= 0:
+        return "+", number
+    return "-", -number

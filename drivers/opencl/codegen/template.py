@@ -25,6 +25,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.extent_text import NAME_PREFIX
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.support.kernel_file import file_content
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
@@ -104,8 +106,10 @@ def resolved(text: str, parameters: str, sizes: Mapping[str, int], *, is_shared:
         text: the helpers, and the function itself, which begins with `FUNCTION`.
         parameters: its parameters, without those for sizes.
         sizes: values by name; may contain others than those in the text.
-        is_shared: whether other kernels with the same text call the same function.
+        is_shared: whether other kernels with the same text call the same function, which functions
+            of extents do not.
     """
+    is_shared = is_shared and NAME_PREFIX not in text and not has_extents(sizes.values())
     wait_parameters, wait_arguments = (
         (f" {WAIT_PARAMETERS}", f" {WAIT_ARGUMENTS}") if WAIT in text else ("", "")
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from neurald.drivers.compiler.ir.extent import estimate, is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -63,17 +64,19 @@ def candidates(kernel: Kernel, contraction: DepthwiseConvolution, facts: DeviceF
     """
     if not is_supported(contraction.input, contraction.weights, contraction.output):
         return []
-    if kernel.output.count != contraction.output.count:
+    if not same_length(kernel.output.count, contraction.output.count):
         return []
     channels, columns = contraction.output.shape[3], contraction.output.shape[2]
-    width = 4 if contraction.multiplier == 1 and channels % 4 == 0 else 1
+    width = 4 if contraction.multiplier == 1 and is_multiple(channels, 4) else 1
     is_long = contraction.depth > _MAX_TAPS
     plans = [
         _WorkItemTile(contraction, width, positions)
         for positions in ((1,) if is_long else (4, 2, 1))
-        if positions <= columns
+        if positions <= estimate(columns)
     ]
-    is_busy = _WorkItemTile(contraction, width, 2).items >= facts.compute_units * _MIN_ITEMS_PER_UNIT
+    is_busy = (
+        estimate(_WorkItemTile(contraction, width, 2).items) >= facts.compute_units * _MIN_ITEMS_PER_UNIT
+    )
     order = (2, 4, 1) if is_busy else (1, 2, 4)
     plans.sort(key=lambda plan: order.index(plan.positions))
     return [_source(kernel, plan, facts) for plan in plans]
@@ -130,7 +133,7 @@ def _text(plan: _WorkItemTile, after: Epilogue, kind: str) -> str:
     store = after.store4 if plan.channels == 4 else after.store
     place = "(image * $rows + y) * $columns + x"
     for o in range(plan.positions):
-        guard = f"if (x + {o} < $columns) " if columns % plan.positions else ""
+        guard = f"if (x + {o} < $columns) " if not is_multiple(columns, plan.positions) else ""
         lines.append(f"  {guard}{store(f'sums[{o}]', f'{place} + {o}', 'c')}")
     return "\n".join((begin.rstrip("\n"), *lines, "}", ""))
 

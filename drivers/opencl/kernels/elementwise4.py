@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, axis
+from neurald.drivers.compiler.ir.extent import estimate, is_multiple
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -74,8 +75,9 @@ def _stores_narrow_vectors(kernel: Kernel) -> bool:
     Images with few channels that are padded are an example.
     """
     length = kernel.shape[-1] if kernel.shape else 0
-    is_narrow = kernel.output.type in _NARROW and length % 4 == 0 and 0 < length <= _MAX_NARROW_LENGTH
-    return is_narrow and kernel.output.count >= _MIN_NARROW_ELEMENTS
+    is_narrow = kernel.output.type in _NARROW and 0 < estimate(length) <= _MAX_NARROW_LENGTH
+    is_narrow = is_narrow and is_multiple(length, 4)
+    return is_narrow and estimate(kernel.output.count) >= _MIN_NARROW_ELEMENTS
 
 
 def _plan(kernel: Kernel, leading: int, images: frozenset[Value] | None) -> _VectorPlan:
@@ -92,7 +94,7 @@ def _plan(kernel: Kernel, leading: int, images: frozenset[Value] | None) -> _Vec
     place = (*delinearize(row, shape[:leading]), *delinearize(column, shape[leading:]))
     body = substitute(kernel.body, dict(zip(kernel.axes, place, strict=True)))
     found: dict[Expression, Load] = {}
-    if column.extent % 4 == 0:
+    if is_multiple(column.extent, 4):
         for each in walk(body):
             if isinstance(each, Load) and is_side_by_side(each, column, images, found):
                 found[each] = each

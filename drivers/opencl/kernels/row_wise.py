@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis
+from neurald.drivers.compiler.ir.extent import estimate, highest, is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import ReductionOp
@@ -81,7 +82,7 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
     widths = [_ITEMS]
     if facts.has_nvidia_capability((7, 0)):
         # A warp for each row leaves units idle if there are few rows.
-        many = rows.row.extent >= 2 * _ITEMS // _WARP * facts.compute_units
+        many = estimate(rows.row.extent) >= 2 * _ITEMS // _WARP * facts.compute_units
         widths = [_WARP, _ITEMS] if many else [_ITEMS, _WARP]
     for width in widths:
         text = _text(rows, values, width)
@@ -105,7 +106,9 @@ def rows_of(kernel: Kernel) -> Rows | None:
     if count is None or kernel.requirements or kernel.output_offset is not None or kernel.limit is not None:
         return None
     length = math.prod(kernel.shape[count:])
-    if length % 4 or not _MIN_LENGTH <= length <= _MAX_LENGTH or kernel.output.type not in _FLOATS:
+    if not is_multiple(length, 4) or kernel.output.type not in _FLOATS:
+        return None
+    if not _MIN_LENGTH <= estimate(length) <= _MAX_LENGTH:
         return None
     row, column = axis(math.prod(kernel.shape[:count]), "row"), axis(length, "column")
     at = (*delinearize(row, kernel.shape[:count]), *delinearize(column, kernel.shape[count:]))
@@ -143,7 +146,7 @@ def row_text(rows: Rows, values: KernelArguments, width: int) -> RowText | None:
             )
         )
         found = _vector(rows, values, substitute(reduction.body, where), along, known)
-        if along.extent % 4 or reduction.type is not Scalar.FLOAT32 or found is None:
+        if not is_multiple(along.extent, 4) or reduction.type is not Scalar.FLOAT32 or found is None:
             return None
         name = f"f{number}"
         lines.append(
@@ -199,8 +202,8 @@ def _turns(length: int, width: int) -> dict[str, object]:
     return {
         "WIDTH": width,
         "TURNS": turns,
-        "GUARD": "1" if length == 4 * width * turns else f"column < {length}",
-        "UNROLL": "#pragma unroll" if turns <= _MAX_UNROLLED else "",
+        "GUARD": "1" if same_length(length, 4 * width * turns) else f"column < {length}",
+        "UNROLL": "#pragma unroll" if highest(turns) <= _MAX_UNROLLED else "",
     }
 
 

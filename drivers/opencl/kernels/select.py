@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source
@@ -107,7 +108,7 @@ def _candidates(
     )
     tiles = tile.candidates(kernel, product, facts, has_workspace=has_workspace)
     others = [*cpu_tile.candidates(kernel, product, facts), *int8_dot.candidates(kernel, product, facts)]
-    if product.is_integer or relaxed or product.multiplications >= _MIN_MULTIPLICATIONS:
+    if product.is_integer or relaxed or estimate(product.multiplications) >= _MIN_MULTIPLICATIONS:
         yield from chain(tensor_cores, others, tiles)
     else:
         # Tensor cores compute three products for one of FLOAT32, which pays only for large

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce, axis
+from neurald.drivers.compiler.ir.extent import estimate, is_multiple
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import substitute, walk
@@ -36,7 +37,10 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
         return ()
     length = kernel.shape[-1] if kernel.shape else 0
     # With few results, a work-group for each of them is faster.
-    if length % 4 or math.prod(kernel.shape) // 4 < LOCAL_SIZE * facts.compute_units:
+    if (
+        not is_multiple(length, 4)
+        or estimate(math.prod(kernel.shape)) // 4 < LOCAL_SIZE * facts.compute_units
+    ):
         return ()
     row, column = axis(math.prod(kernel.shape[:-1]), "row"), axis(length, "column")
     where = dict[Expression, Expression](

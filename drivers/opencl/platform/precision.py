@@ -23,6 +23,7 @@ from enum import Enum
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, axis, load
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,
@@ -132,7 +133,7 @@ def lower_precision(graph: Graph, precision: Precision) -> None:
             nodes.append(replace(node, output=output, body=body, requirements=requirements))
         elif isinstance(node, MatrixProduct):
             # A matrix that is multiplied with few rows is read once, which a copy would not save.
-            is_once = node.output.shape[-2] <= _FEW_ROWS
+            is_once = estimate(node.output.shape[-2]) <= _FEW_ROWS
             right = factor(node.right, is_read_once=is_once)
             nodes.append(replace(node, left=factor(node.left), right=right))
         elif isinstance(node, TopK):

@@ -51,6 +51,7 @@ class KernelCall(msgspec.Struct, frozen=True, array_like=True):
         operations: the positions in the model of the operations that it implements.
         images: the arguments that are images.
         where: how messages name the operations.
+        extents: the values of `Source.extents`.
     """
 
     kernel: str
@@ -64,6 +65,7 @@ class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     operations: tuple[int, ...] = ()
     images: tuple[ImageUse, ...] = ()
     where: str = ""
+    extents: tuple[int, ...] = ()
 
 
 class Executable(msgspec.Struct, frozen=True, array_like=True):

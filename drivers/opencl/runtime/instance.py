@@ -390,6 +390,7 @@ def bound_launch(
             np.uint64(status),
             np.uint64(call.workspace or 0),
             *arguments,
+            *map(np.int32, call.extents),
         )
     name = f"{call.kernel} of {call.where}" if call.where else call.kernel
     return Launch(

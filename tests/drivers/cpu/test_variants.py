@@ -9,9 +9,12 @@ from support.cpu.compiled_parts import FLOAT, Op, in_parts
 
 import neurald as nd
 from neurald.drivers.compiler.frontend import variant_uses
+from neurald.drivers.compiler.frontend.open_variants import OpenVariants
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.hal.cache.store import Cache
+from neurald.hal.device import Artifact, ExecuteOptions
+from neurald.hal.errors import OutOfMemory
 from neurald.runtime.plan.prepared_step import CacheOutcome
 
 pytestmark = pytest.mark.quick
@@ -150,3 +153,27 @@ def test_a_model_in_parts_is_compiled_once(tmp_path: Path, compilations: list[ob
     np.testing.assert_array_equal(results[0][0], 4 * given * given)
     for first, second in zip(*results, strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+def test_what_cannot_be_stored_is_used_all_the_same() -> None:
+    class Unstored:
+        def artifact(self) -> Artifact:
+            raise OutOfMemory("there is no memory for an artifact")
+
+    class NoVariants:
+        record = None
+
+        def load(self, name: bytes) -> None:
+            return None
+
+        def store(self, name: bytes, artifact: Artifact, compile_ms: float) -> None:
+            raise AssertionError("nothing can be stored")
+
+    found = Unstored()
+    variants = OpenVariants[Unstored](
+        model=scaled(2),
+        compile_open=lambda *_: found,
+        restore=lambda *_: found,
+        variants=NoVariants(),
+    )
+    assert variants.get(0, {}, ExecuteOptions()) is found

@@ -9,6 +9,7 @@ import neurald as nd
 from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.memory.pool import HostMemory
@@ -218,7 +219,8 @@ def run(prepared: PreparedModel, model: Model, inputs: Sequence[Array]) -> list[
 def prepared_from(opencl: DeviceContext, compiled: Compiled, text: str) -> OpenClPreparedModel:
     """Creates a prepared model from a compilation with another text for its kernels."""
     program = BuiltProgram.from_source(opencl, text)
-    return OpenClPreparedModel(opencl, compiled.executable, program, compiled.constants, keeps_artifact=False)
+    constants = DeviceConstants(opencl, compiled.constants, keeps_contents=False)
+    return OpenClPreparedModel(opencl, compiled.executable, program, constants)
 
 
 def expect_close(results: Sequence[Array], expected: Sequence[Array], tolerance: float = 2e-5) -> None:

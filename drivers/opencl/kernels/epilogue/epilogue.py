@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.analysis.integer_ranges import RangeAnalysis, range_of_accumulator
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
+from neurald.drivers.compiler.ir.extent import is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import Attention, Contraction, Selection, delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
@@ -82,12 +83,12 @@ def used_values(kernel: Kernel) -> tuple[Value, ...]:
     possible when such a value appears earlier or later.
     """
     found = dict.fromkeys(each.value for each in walk(*kernel.roots) if isinstance(each, Load))
-    return tuple(sorted(found, key=lambda value: value.count == kernel.output.count))
+    return tuple(sorted(found, key=lambda value: same_length(value.count, kernel.output.count)))
 
 
 def vector4_reads(kernel: Kernel) -> tuple[Value, ...]:
     """Returns the values that the vectorized epilogue of a kernel reads four elements at a time."""
-    if kernel.shape[-1] % 4 or kernel.requirements:
+    if not is_multiple(kernel.shape[-1], 4) or kernel.requirements:
         return ()
     return _writer(kernel, KernelArguments((kernel.output, *used_values(kernel)))).vector4_reads(
         kernel.shape[-1]
@@ -112,7 +113,7 @@ def epilogue(
     """
     length = kernel.shape[-1]
     writer = _writer(kernel, arguments)
-    is_aligned = length % 4 == 0
+    is_aligned = is_multiple(length, 4)
     four = writer.vector(length) if is_aligned and not writer.requirements else None
     fetch = ""
     if four is None:
@@ -166,7 +167,7 @@ def value4_function(kernel: Kernel, arguments: KernelArguments) -> "Vector4Funct
         arguments: those of the calling function, including all of `used_values`.
     """
     writer = _writer(kernel, arguments)
-    if kernel.shape[-1] % 4 or writer.requirements:
+    if not is_multiple(kernel.shape[-1], 4) or writer.requirements:
         return None
     return writer.value4(kernel.shape[-1])
 

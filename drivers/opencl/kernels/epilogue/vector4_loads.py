@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Axis, Expression, Linear, Load
+from neurald.drivers.compiler.ir.extent import is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
@@ -101,5 +102,5 @@ class Vector4Loads:
 def is_multiple_of_4(place: Expression) -> bool:
     """Returns True if an index is known to be a multiple of four."""
     if isinstance(place, Linear):
-        return place.constant % 4 == 0 and all(factor % 4 == 0 for _, factor in place.terms)
-    return place.low == place.high and place.low % 4 == 0
+        return is_multiple(place.constant, 4) and all(is_multiple(factor, 4) for _, factor in place.terms)
+    return same_length(place.low, place.high) and is_multiple(place.low, 4)

@@ -5,6 +5,7 @@ The rows of a tile are interleaved first, so that the operands are read in order
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
@@ -34,7 +35,7 @@ def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts) -> list[So
         or product.is_right_by_column
     ):
         return []
-    heights = [rows for rows in (8, 12, 4, 1) if rows == 1 or rows < 2 * product.rows]
+    heights = [rows for rows in (8, 12, 4, 1) if rows == 1 or rows < 2 * estimate(product.rows)]
     return [_source(kernel, product, rows) for rows in heights]
 
 

@@ -9,10 +9,19 @@ elements that count as zero: beyond the depth, beyond the rows, outside the imag
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Expression, axis
+from neurald.drivers.compiler.ir.extent import (
+    Extent,
+    common_divisor,
+    highest,
+    is_multiple,
+    is_zero,
+    same_length,
+)
 from neurald.drivers.compiler.ir.graph import (
     Attention,
     Contraction,
@@ -100,7 +109,7 @@ class GemmView:
     @property
     def right_vector4_reads(self) -> tuple[Value, ...]:
         """Right matrix, if four of its elements are read at a time."""
-        return (self.right,) if self.right_row % 4 == 0 else ()
+        return (self.right,) if is_multiple(self.right_row, 4) else ()
 
     @property
     def multiplications(self) -> int:
@@ -132,8 +141,9 @@ def is_supported(left: Value, right: Value, sums: Value) -> bool:
         is_known = types <= set(_FLOATS)
     else:
         is_known = sums.type is Scalar.INT32 and types <= set(_INTEGERS)
-    counts = [left.count, right.count, sums.count]
-    return is_known and min(counts) > 0 and max(counts) <= _MAX_ELEMENTS
+    # Open counts are limited in the same way when they are known.
+    counts = [each.count for each in (left, right, sums) if not isinstance(each.count, Extent)]
+    return is_known and min(counts, default=1) > 0 and max(counts, default=1) <= _MAX_ELEMENTS
 
 
 def _is_supported(contraction: Contraction, kernel: Kernel) -> bool:
@@ -144,7 +154,9 @@ def _is_supported(contraction: Contraction, kernel: Kernel) -> bool:
         *batch, _, columns = contraction.output.shape
         if math.prod(batch) * contraction.depth * columns > _MAX_ELEMENTS:
             return False
-    return is_supported(left, right, contraction.output) and kernel.output.count == contraction.output.count
+    return is_supported(left, right, contraction.output) and same_length(
+        kernel.output.count, contraction.output.count
+    )
 
 
 def _of_convolution(contraction: Convolution) -> GemmView:
@@ -182,8 +194,9 @@ def _of_convolution(contraction: Convolution) -> GemmView:
     is_inside = (
         groups == 1
         and contraction.dilation[1] == 1
-        and left == right == 0
-        and (columns - 1) * contraction.stride[1] + taps_x <= width
+        and is_zero(left)
+        and is_zero(right)
+        and highest((columns - 1) * contraction.stride[1] + taps_x - width) <= 0
     )
     line = (taps_x * depth, contraction.stride[1] * depth, width * depth) if is_inside else (depth,)
     if is_constant:
@@ -211,7 +224,7 @@ def _of_convolution(contraction: Convolution) -> GemmView:
         right_base=f"(batch * {math.prod(weights.shape[1:]) if is_constant else each * total})",
         is_left_by_row=True,
         is_right_by_column=not is_constant,
-        run=math.gcd(16, *line),
+        run=reduce(common_divisor, line, 16),
         is_windowed=not is_plain,
         text=text,
     )
@@ -252,7 +265,7 @@ def _of_matrices(contraction: MatrixProduct) -> GemmView:
         right_base=right_base,
         is_left_by_row=not contraction.left_transposed,
         is_right_by_column=is_by_column,
-        run=1 if contraction.left_transposed else math.gcd(depth, 16),
+        run=1 if contraction.left_transposed else common_divisor(16, depth),
         is_windowed=False,
         text=text,
     )
@@ -368,7 +381,7 @@ def _right4(product: GemmView, read: KernelArgument, kind: str) -> str:
     )
     p, length = read.call_arguments, product.right_row
     place = "n * $right_pitch + k" if product.is_right_by_column else "k * $right_pitch + n"
-    if length % 4 == 0:
+    if is_multiple(length, 4):
         limit = "$columns" if product.is_right_by_column else "$right_pitch"
         inside = f"k < $depth && n < {limit}"
         return f"{head}  return {inside} ? {NAME}_r4({p}, base + {place}) : ({kind}4)(0);\n}}\n"

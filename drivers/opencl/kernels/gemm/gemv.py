@@ -4,6 +4,7 @@ The device reads that matrix once, in order. The work-items of a group split the
 their accumulators in a tree reduction.
 """
 
+from neurald.drivers.compiler.ir.extent import highest
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import as_images
@@ -24,7 +25,7 @@ _MAX_AHEAD = 16
 
 def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts) -> list[Source]:
     """Returns sources with different numbers of work-items along the columns."""
-    if product.rows > _MAX_ROWS:
+    if highest(product.rows) > _MAX_ROWS:
         return []
     items = max(size for size in (256, 64, 16) if size <= facts.max_work_group_size)
     while 16 * items * product.rows > min(facts.local_memory_bytes, 32 * 1024):

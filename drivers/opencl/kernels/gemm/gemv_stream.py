@@ -11,6 +11,7 @@ from itertools import islice
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.extent import highest
 from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -78,7 +79,7 @@ def _is_supported(product: GemmView, facts: DeviceFacts) -> bool:
     return (
         not facts.is_cpu
         and facts.images is None
-        and product.rows <= _MAX_ROWS
+        and highest(product.rows) <= _MAX_ROWS
         and not product.is_integer
         and product.right.constant is not None
         and product.right.type in _FLOATS

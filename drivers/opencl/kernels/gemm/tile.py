@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from neurald.drivers.compiler.ir.extent import estimate, is_multiple
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -203,14 +204,14 @@ def _is_copied(product: GemmView) -> bool:
         and product.run % 4 == 0
         and product.is_left_by_row
         and not product.is_right_by_column
-        and product.right_row % 4 == 0
+        and is_multiple(product.right_row, 4)
     )
 
 
 def _is_wasteful(tiling: Tiling, product: GemmView) -> bool:
     """Returns True if a smaller tile covers the same."""
-    return (tiling.rows > 16 and tiling.rows >= 2 * product.rows) or (
-        tiling.columns > 16 and tiling.columns >= 2 * product.columns
+    return (tiling.rows > 16 and tiling.rows >= 2 * estimate(product.rows)) or (
+        tiling.columns > 16 and tiling.columns >= 2 * estimate(product.columns)
     )
 
 

@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ir.extent import (
     highest,
     integer,
     is_equal,
+    is_multiple,
     is_one,
     is_surely_at_least,
     is_zero,
@@ -336,3 +337,11 @@ def test_a_length_is_surely_enough_or_guarded() -> None:
         assert is_surely_at_least(length, 2)
         assert len(scope.guards) == 1
         assert not is_surely_at_least(1, 2)
+
+
+def test_what_is_surely_a_multiple_needs_no_guard() -> None:
+    scope = ExtentScope([8])
+    (length,) = scope.symbols
+    assert all(is_multiple(each, 4) for each in (12, length * 8, length * 4 - 8))
+    assert not any(is_multiple(each, 4) for each in (13, length, length * 4 + 1))
+    assert not scope.guards

@@ -1,0 +1,297 @@
+"""Compiles a step model once for any lengths of the dimensions that its inputs leave open."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from neurald.drivers.compiler.frontend.open_dimensions import open_shapes
+from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extent_attempts import ExtentAttempts
+from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.memory.extent_program import ProgramBuilder
+from neurald.drivers.compiler.memory.open_step import OpenLocation, OpenPort, OpenValue
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
+from neurald.drivers.opencl.codegen.render import render
+from neurald.drivers.opencl.codegen.run_time_extents import reads_extents
+from neurald.drivers.opencl.compiler import ALIGNMENT, fused_graph, joined, lowered_graph
+from neurald.drivers.opencl.kernels.kernel_set import KernelSet
+from neurald.drivers.opencl.kernels.select import candidates
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.precision import Precision, preferred_precision
+from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall
+from neurald.drivers.opencl.runtime.open_launches import OpenCall, OpenLaunches
+from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
+from neurald.hal.errors import Error
+from neurald.hal.model.numbering import operations_name
+from neurald.hal.model.types import Model
+
+_LOG = logging.getLogger(__name__)
+
+#: An array, or an element, at an extent. Arrays in generated code have known lengths.
+_ARRAY = re.compile(r"\w+ \w+\[[^\]]*\bextent\d")
+#: How many candidates of a kernel are tried for open lengths.
+_MAX_CANDIDATES = 8
+#: Names the attempt to compute parts of concatenations in place; those of kernels are their numbers.
+_JOINING = -1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompiledOpen:
+    """An open executable, the contents of its constants, and the texts of its kernels."""
+
+    opened: OpenLaunches
+    constants: np.ndarray
+    kernels: KernelTexts
+
+
+def compile_open(
+    model: Model,
+    input_shapes: Mapping[int, Shape],
+    facts: DeviceFacts,
+    *,
+    precision: Precision | None,
+    is_fused: bool = True,
+    kernel_set: KernelSet = KernelSet.ALL,
+    require_wanted: Callable[[str], None] = lambda where: None,
+) -> CompiledOpen | None:
+    """Compiles a model for any lengths of its open dimensions.
+
+    Args:
+        model, facts, precision, is_fused, kernel_set, require_wanted: see `compile_model`.
+        input_shapes: an example of input shapes, by operand, which affects for which other shapes
+            the code is valid, and fast.
+
+    Returns:
+        None if it can only be compiled for these shapes; the log says why.
+
+    Raises:
+        Error: see `compile_model`.
+    """
+    if facts.images is not None:
+        _LOG.info("not compiled for open dimensions: images have known sizes")
+        return None
+    scope, symbolic = open_shapes(model, input_shapes)
+    if not scope.symbols:
+        return None
+    attempts: ExtentAttempts[int] = ExtentAttempts()
+    compiled = None
+    try:
+        while compiled is None:
+            failed = len(attempts.failed)
+            compiled = _attempted(
+                model,
+                scope,
+                symbolic,
+                facts,
+                precision or preferred_precision(facts),
+                is_fused,
+                kernel_set,
+                require_wanted,
+                attempts,
+            )
+            if len(attempts.failed) > failed:
+                compiled = None
+                scope, symbolic = open_shapes(model, input_shapes)
+    except (Error, MemoryError):
+        raise
+    except Exception as error:
+        # Not everything that compiles for known lengths does for open ones.
+        _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
+        _LOG.debug("the error was raised here:", exc_info=error)
+        return None
+    pinned = [symbol for symbol in range(len(scope.hints)) if len(set(scope.bounds(symbol))) == 1]
+    if pinned or not all(compiled.opened.symbols):
+        _LOG.info("the code is only valid for these lengths: %s", scope.pins)
+        return None
+    _LOG.info("compiled for lengths %s", [scope.bounds(symbol) for symbol in range(len(scope.hints))])
+    return compiled
+
+
+def _attempted(
+    model: Model,
+    scope: ExtentScope,
+    symbolic: Mapping[int, Shape],
+    facts: DeviceFacts,
+    precision: Precision,
+    is_fused: bool,
+    kernel_set: KernelSet,
+    require_wanted: Callable[[str], None],
+    attempts: ExtentAttempts[int],
+) -> CompiledOpen:
+    """Compiles a model for extents. The result is only valid if no attempt failed."""
+    lowered = lowered_graph(
+        model,
+        symbolic,
+        facts,
+        precision,
+        kernel_set=kernel_set,
+        require_wanted=require_wanted,
+        scope=scope,
+    )
+    values = [*lowered.inputs, *(node.output for node in lowered.nodes)]
+    graph = fused_graph(
+        lowered,
+        facts,
+        precision,
+        is_fused=is_fused,
+        kernel_set=kernel_set,
+        join=lambda fused: attempts.make(scope, _JOINING, lambda: joined(fused)) or fused,
+    )
+    chosen = []
+    for number, kernel in enumerate(graph.kernels):
+        if kernel.output.count:
+            require_wanted("before the code of a kernel for open lengths")
+            source = None
+            if kernel_set is not KernelSet.GENERIC:
+                source = _fast(kernel, number, facts, scope, precision, attempts)
+            chosen.append((kernel, source or reads_extents(render(kernel), scope)))
+    alignment = max(ALIGNMENT, facts.alignment_bytes)
+    assignment = assign_buffers(graph, [source.arguments for _, source in chosen], alignment=alignment)
+    counts = dict.fromkeys(each.count for each in (*values, *assignment.spans))
+    return _assembled(model, assignment, chosen, counts, facts, scope, alignment)
+
+
+def _fast(
+    kernel: Kernel,
+    number: int,
+    facts: DeviceFacts,
+    scope: ExtentScope,
+    precision: Precision,
+    attempts: ExtentAttempts[int],
+) -> Source | None:
+    """Returns the most promising fast source of a kernel for open lengths; None if there is none."""
+
+    def make() -> Source | None:
+        for found in islice(candidates(kernel, facts, relaxed=precision is Precision.F16), _MAX_CANDIDATES):
+            if found.workspace_bytes or found.adds or found.is_retargeted:
+                continue
+            opened = reads_extents(found, scope)
+            if not _ARRAY.search(opened.text):
+                return opened
+        return None
+
+    try:
+        return attempts.make(scope, number, make)
+    except (Error, MemoryError):
+        raise
+    except Exception as error:
+        _LOG.debug("no fast kernel for open lengths: %s: %s", type(error).__name__, error, exc_info=error)
+        return None
+
+
+def _assembled(
+    model: Model,
+    assignment: BufferAssignment,
+    chosen: Sequence[tuple[Kernel, Source]],
+    counts: Iterable[int],
+    facts: DeviceFacts,
+    scope: ExtentScope,
+    alignment: int,
+) -> CompiledOpen:
+    graph, program = assignment.graph, ProgramBuilder(scope)
+    numbers = {value: number for number, value in enumerate(assignment.spans)}
+    zeros = -(-assignment.arena_bytes // alignment) * alignment
+    statuses = sum(1 for kernel, _ in chosen if kernel.requirements)
+    zeros_bytes = -(-max(SYNC_BYTES, FLAGS + 4 * (1 + statuses)) // ALIGNMENT) * ALIGNMENT
+
+    def location(value: Value) -> OpenLocation | None:
+        owner = graph.aliases.get(value, value)
+        if owner.constant is not None:
+            return None
+        return OpenLocation(
+            numbers[owner], program.number(graph.starts.get(value, 0) * value.type.size_bytes)
+        )
+
+    def ports(values: Sequence[Value], ranks: Iterable[int]) -> tuple[OpenPort, ...]:
+        return tuple(
+            OpenPort(
+                value=numbers.get(value, -1),
+                size_bytes=program.number(value.size_bytes),
+                # A complex number is a pair, which is no dimension of the operand.
+                dimensions=tuple(program.number(length) for length in value.shape[:rank]),
+            )
+            for value, rank in zip(values, ranks, strict=True)
+        )
+
+    calls, opened, uses = [], [], []
+    status = 0
+    for kernel, source in chosen:
+        locations = assignment.of(source.arguments)
+        bases = tuple(each.base for each in locations)
+        status += bool(kernel.requirements)
+        calls.append(
+            KernelCall(
+                kernel=kernel_name(source, bases),
+                locations=locations,
+                groups=estimate(source.groups),
+                local_size=source.local_size,
+                status=status if kernel.requirements else 0,
+                messages=tuple(text for _, text in kernel.requirements),
+                label=f"{source.label}, for any lengths" if source.extents else source.label,
+                operations=source.operations,
+                where=operations_name(model.main, source.operations),
+                extents=tuple(extent.hint for extent in source.extents),
+            )
+        )
+        opened.append(
+            OpenCall(
+                groups=program.number(source.groups),
+                locations=tuple(map(location, source.arguments)),
+                extents=tuple(map(program.number, source.extents)),
+            )
+        )
+        uses.append((source, bases))
+    inputs, outputs = assignment.ports(model)
+    executable = Executable(
+        calls=tuple(calls),
+        inputs=inputs,
+        outputs=outputs,
+        arena_bytes=zeros + zeros_bytes,
+        constants_bytes=assignment.constants.nbytes,
+        unshared_bytes=assignment.unshared_bytes,
+        zeros=zeros,
+        zeros_bytes=zeros_bytes,
+    )
+    messages = "".join(message for call in calls for message in call.messages)
+    names = {name: program.number(extent) for name, extent in scope.named.items() if name in messages}
+    places = tuple(
+        tuple(
+            (number, dimension)
+            for number, value in enumerate(graph.inputs)
+            for dimension, length in enumerate(value.shape)
+            if length is symbol
+        )
+        for symbol in scope.symbols
+    )
+    values = tuple(
+        OpenValue(tuple(map(program.number, assignment.sizes[value])), first, last)
+        for value, (first, last) in assignment.spans.items()
+    )
+    numbered_counts = tuple(program.number(count) for count in counts if isinstance(count, Extent))
+    open_inputs = ports(graph.inputs, [len(port.dimensions) for port in inputs])
+    open_outputs = ports(graph.outputs, [len(port.dimensions) for port in outputs])
+    return CompiledOpen(
+        opened=OpenLaunches(
+            # Guards are complete only now.
+            program=program.result(),
+            symbols=places,
+            values=values,
+            inputs=open_inputs,
+            outputs=open_outputs,
+            template=executable,
+            calls=tuple(opened),
+            counts=numbered_counts,
+            alignment=alignment,
+            names=names,
+        ),
+        constants=assignment.constants,
+        kernels=KernelTexts(uses=tuple(uses), has_fp64=facts.has_fp64),
+    )
