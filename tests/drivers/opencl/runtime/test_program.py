@@ -61,6 +61,16 @@ def test_kernels_are_created_once(opencl: DeviceContext) -> None:
         program.kernel("thrice")
 
 
+def test_functions_that_set_arguments_are_generated_once(opencl: DeviceContext) -> None:
+    from pyopencl import invoker
+
+    program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
+    program.new_kernel("twice")
+    generated = invoker._generate_enqueue_and_set_args_module.cache_info().misses
+    program.new_kernel("twice")
+    assert invoker._generate_enqueue_and_set_args_module.cache_info().misses == generated
+
+
 def test_build_errors(opencl: DeviceContext) -> None:
     with pytest.raises(OpFailed, match=r"CL_BUILD_PROGRAM_FAILURE(.|\n)*AMOUNT"):
         BuiltProgram.from_source(opencl, SOURCE)
