@@ -30,17 +30,21 @@ _MAX_LENT: Final = 4
 _RUN = ExecuteOptions()
 
 
-class _LocalModel(Protocol):
+class ModelOnRings(Protocol):
     """A prepared model in a daemon on this host; it stays prepared while it is referenced."""
 
     @property
-    def rings(self) -> RingPool: ...
+    def rings(self) -> RingPool:
+        """Run its executions."""
+        ...
 
     @property
-    def model(self) -> RemoteModel: ...
+    def model(self) -> RemoteModel:
+        """The prepared model, as rings run it."""
+        ...
 
 
-class _Place(Struct, frozen=True, kw_only=True):
+class Place(Struct, frozen=True, kw_only=True):
     """The place of an input or output in its memory."""
 
     dtype: "np.dtype[Any]"
@@ -81,9 +85,9 @@ class RemoteArrayFunction:
 
     def __init__(
         self,
-        prepared_model: _LocalModel,
-        inputs: Sequence[_Place],
-        outputs: Sequence[_Place],
+        prepared_model: ModelOnRings,
+        inputs: Sequence[Place],
+        outputs: Sequence[Place],
         arguments: Request,
     ) -> None:
         self._prepared_model = prepared_model
@@ -92,7 +96,7 @@ class RemoteArrayFunction:
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._arguments = arguments
-        self._is_lending = _total(outputs) >= _MIN_LENT_BYTES
+        self._is_lending = total_bytes(outputs) >= _MIN_LENT_BYTES
         self._free: list[_Frame] = []
         self._lent: set[_Frame] = set()
         self._validated: ExecutionResult | None = None
@@ -139,7 +143,7 @@ class RemoteArrayFunction:
         except IndexError:
             pass
         inputs, outputs = (
-            SharedMemory.working(max(1, _total(places))) for places in (self._inputs, self._outputs)
+            SharedMemory.working(max(1, total_bytes(places))) for places in (self._inputs, self._outputs)
         )
         arguments = self._arguments
         content = np.frombuffer(inputs.view(), np.uint8)
@@ -164,7 +168,7 @@ def _lend(frame: _Frame, content: _Array, free: list[_Frame], lent: set[_Frame])
 
 
 def create_array_function(
-    prepared_model: _LocalModel,
+    prepared_model: ModelOnRings,
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
     shapes: Sequence[tuple[int, ...]],
@@ -181,11 +185,11 @@ def create_array_function(
         The function; None if a shape is open, an argument consists of strings, or the arguments are
             too large.
     """
-    input_places = _places([(operand.type, shape) for operand, shape in zip(inputs, shapes, strict=True)])
-    output_places = _places([(operand.type, operand.dimensions) for operand in outputs])
+    input_places = placed([(operand.type, shape) for operand, shape in zip(inputs, shapes, strict=True)])
+    output_places = placed([(operand.type, operand.dimensions) for operand in outputs])
     if input_places is None or output_places is None:
         return None
-    if _total(input_places) + _total(output_places) > MAX_BYTES:
+    if total_bytes(input_places) + total_bytes(output_places) > MAX_BYTES:
         return None
     arguments = Request(
         inputs=tuple(
@@ -205,20 +209,19 @@ def create_array_function(
     return RemoteArrayFunction(prepared_model, input_places, output_places, arguments)
 
 
-def _places(values: Sequence[tuple[OperandType, Dimensions]]) -> list[_Place] | None:
+def placed(values: Sequence[tuple[OperandType, Dimensions]]) -> list[Place] | None:
     """Places values one after the other; returns None if the size of one is not known."""
-    places: list[_Place] = []
+    places: list[Place] = []
     offset = 0
     for operand_type, dimensions in values:
         size_bytes = value_size(operand_type, dimensions)
         if size_bytes is None or dimensions is None:
             return None
-        places.append(
-            _Place(dtype=operand_type.dtype, shape=dimensions, offset=offset, size_bytes=size_bytes)
-        )
+        places.append(Place(dtype=operand_type.dtype, shape=dimensions, offset=offset, size_bytes=size_bytes))
         offset += align(size_bytes)
     return places
 
 
-def _total(places: Sequence[_Place]) -> int:
+def total_bytes(places: Sequence[Place]) -> int:
+    """Returns the size of memory for values at these places, one after the other."""
     return sum(align(place.size_bytes) for place in places)

@@ -34,6 +34,7 @@ from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
+from neurald.hal.rpc.client.open_calls import RemoteOpenFunction, create_open_function
 from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.client.ring_pool import RingPool
 from neurald.hal.rpc.wire.device import execute_options_to_wire
@@ -170,7 +171,17 @@ class RemotePreparedModel:
         """See `CallsDirectly.create_array_function`; none for variables, or for another host."""
         if variables or not self.connection.is_local:
             return None
-        return create_array_function(self, self._inputs, self._outputs, shapes)
+        function = create_array_function(self, self._inputs, self._outputs, shapes)
+        if function is not None:
+            return function
+        opened = self.create_open_function()
+        return None if opened is None else opened.for_shapes(shapes)
+
+    def create_open_function(self) -> RemoteOpenFunction | None:
+        """See `RunsAnyShapes.create_open_function`; none for another host."""
+        if not self.connection.is_local:
+            return None
+        return create_open_function(self, self._inputs, self._outputs)
 
     def create_burst(self) -> Burst:
         """See `PreparedModel.create_burst`; for another host, every execution is a call."""

@@ -110,8 +110,6 @@ def test_inputs_need_not_be_contiguous(remote: RemoteDevice) -> None:
 
 
 def test_models_without_a_function(remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    dynamic = remote.prepare_model(addition(np.ones((1, 2)), dynamic=True), NOW)
-    assert dynamic.create_array_function([(1, 2)], ()) is None
     prepared = prepared_with(remote, 3)
     assert prepared.create_array_function([(3,)], [HostMemory(bytearray(12))]) is None
     monkeypatch.setattr(array_calls, "MAX_BYTES", 100)
