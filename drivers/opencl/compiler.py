@@ -250,7 +250,7 @@ def fused_graph(
         facts, precision, is_fused, kernel_set: see `compile_model`.
         join: computes parts of concatenations in place; None for a graph without extents.
     """
-    fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True)
+    fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True, recomputes=True)
     if precision is not Precision.F32:
         fused = round_stored_only(fused)
     if is_fused and precision is Precision.F16:

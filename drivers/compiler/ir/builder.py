@@ -130,6 +130,8 @@ class Builder:
         shape: Shape,
         body: Body,
         requirements: Callable[..., Sequence[tuple[Expression, str]]] | None = None,
+        *,
+        is_stored: bool = False,
     ) -> Value:
         """Appends a `Compute` with the elements `body(*index)`; its type is that of the body.
 
@@ -138,6 +140,7 @@ class Builder:
             body: called once, with an INDEX expression for each dimension.
             requirements: returns the conditions that must hold at an index, each with its error
                 message.
+            is_stored: see `Compute`.
         """
         axes = tuple(axis(length, f"i{dimension}") for dimension, length in enumerate(shape))
         element = body(*axes)
@@ -152,6 +155,7 @@ class Builder:
                 body=element,
                 requirements=required,
                 operations=(self._operation,),
+                is_stored=is_stored,
             )
         )
 

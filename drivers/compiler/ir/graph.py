@@ -47,6 +47,7 @@ class Compute(Struct, frozen=True, kw_only=True, eq=False):
             execution that violates it.
         operations: positions in the model of the operations that this node implements.
         limit: the rows that are needed; None for all.
+        is_stored: True if storing the elements pays, although they are cheap to compute again.
     """
 
     output: Value
@@ -55,6 +56,7 @@ class Compute(Struct, frozen=True, kw_only=True, eq=False):
     requirements: tuple[tuple[Expression, str], ...] = ()
     operations: tuple[int, ...] = ()
     limit: RowLimit | None = None
+    is_stored: bool = False
     _inputs: list[tuple[Value, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -15,7 +15,8 @@ A fused value is computed where it is read, instead of being stored and loaded:
 - The only reader of a contraction or top-k becomes its epilogue, if it has one element for each
   that the contraction has. A procedure has no epilogue.
 
-The graph's outputs are always stored.
+The graph's outputs are always stored, and so are elements of nodes that say so, unless the target
+recomputes them at less cost.
 """
 
 import math
@@ -76,7 +77,9 @@ _MAX_DEPTH = 100
 IsRowWise = Callable[[Kernel], bool]
 
 
-def fuse(graph: Graph, *, enabled: bool = True, is_row_wise: IsRowWise | None = None) -> FusedGraph:
+def fuse(
+    graph: Graph, *, enabled: bool = True, is_row_wise: IsRowWise | None = None, recomputes: bool = False
+) -> FusedGraph:
     """Fuses the nodes of a graph into kernels.
 
     Args:
@@ -85,18 +88,26 @@ def fuse(graph: Graph, *, enabled: bool = True, is_row_wise: IsRowWise | None = 
         is_row_wise: returns True if a kernel is generated row by row, see `Kernel.row_axes`.
             Reductions over whole rows are then computed in the kernels that read them, such as
             those of a softmax. Without it, no kernel is row-wise.
+        recomputes: True if computing elements again is so cheap that none is stored because its node
+            says so (`Compute.is_stored`).
     """
-    fusion = _Fusion(graph, is_row_wise=is_row_wise)
+    fusion = _Fusion(graph, is_row_wise=is_row_wise, recomputes=recomputes)
     if enabled:
         fusion.run()
     return fusion.result()
 
 
 class _Fusion:
-    def __init__(self, graph: Graph, *, is_row_wise: IsRowWise | None) -> None:
+    def __init__(self, graph: Graph, *, is_row_wise: IsRowWise | None, recomputes: bool) -> None:
         self._graph = graph
         self._is_row_wise = is_row_wise
         self._stored = set(graph.outputs)
+        #: Values that no reader computes, although they are no outputs.
+        self._kept = {
+            node.output
+            for node in graph.nodes
+            if isinstance(node, Compute) and node.is_stored and not recomputes
+        }
         self._kernels: dict[Value, Kernel] = {}
         self._readers: dict[Value, set[Value]] = {}
         self._order: list[Value] = []
@@ -249,7 +260,8 @@ class _Fusion:
         return False
 
     def _is_only_reader(self, producer: Kernel, reader: Kernel) -> bool:
-        return producer.output not in self._stored and self._readers[producer.output] == {reader.output}
+        is_stored = producer.output in self._stored or producer.output in self._kept
+        return not is_stored and self._readers[producer.output] == {reader.output}
 
     def _epilogue(self, producer: Kernel, reader: Kernel) -> Kernel | None:
         """Returns the contraction with the reader as its epilogue, or None if it cannot be one."""

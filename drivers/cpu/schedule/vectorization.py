@@ -49,6 +49,8 @@ _MIN_MANY_REGISTERS = 32
 _MAX_ROW_LENGTH = 2048
 _MAX_WRITTEN_VECTORS = 32
 _MAX_WRITTEN_EXPRESSIONS = 1000
+#: The same for rows whose elements are found by a table, so that no shorter ones are alike.
+_MAX_TABLED_VECTORS, _MAX_TABLED_EXPRESSIONS = 96, 3000
 #: Element size that lane counts refer to; twice as large elements take two registers.
 _LANE_BYTES = 4
 #: Operations that need so many registers that only one vector is computed at a time.
@@ -230,12 +232,16 @@ def _written_out(kernel: Kernel, target: Target, seen: set[Shape]) -> Iterator[_
         if isinstance(along.extent, Extent) or not 1 < along.extent <= _MAX_ROW_LENGTH:
             continue
         row, expressions = LaneConstants(along), list(walk(*each.roots))
-        loads = (load for load in expressions if isinstance(load, Load) and _is_irregular(load, row))
-        if not any(row.row_load(load) is not None for load in loads):
+        loads = [load for load in expressions if isinstance(load, Load) and _is_irregular(load, row)]
+        known = [load for load in loads if row.row_load(load) is not None]
+        if not known:
             continue
+        is_tabled = any(isinstance(part, Load) for load in known for part in walk(*load.index))
         lanes = min(native, 1 << (along.extent.bit_length() - 1))
         vectors = -(-along.extent // lanes)
-        if vectors <= _MAX_WRITTEN_VECTORS and vectors * len(expressions) <= _MAX_WRITTEN_EXPRESSIONS:
+        most = _MAX_TABLED_VECTORS if is_tabled else _MAX_WRITTEN_VECTORS
+        most_expressions = _MAX_TABLED_EXPRESSIONS if is_tabled else _MAX_WRITTEN_EXPRESSIONS
+        if vectors <= most and vectors * len(expressions) <= most_expressions:
             yield _Choice(each, lanes, row, _element_ns(each, lanes, target, row))
 
 

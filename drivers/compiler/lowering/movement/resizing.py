@@ -3,6 +3,8 @@
 Source coordinates are computed by the references' own functions and stored as constants.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from msgspec import Struct
 
@@ -21,6 +23,9 @@ from neurald.hal.operations.movement.resizing import nearest_indexes, neighbours
 
 #: For each index along an axis: the elements before and after, and the weight of the latter.
 AxisInterpolation = tuple[Array, Array, Array]
+
+#: Longest axis whose indices have 16 bits.
+_MAX_SHORT = 1 << 16
 
 
 class Neighbours(Struct, frozen=True, kw_only=True):
@@ -41,7 +46,15 @@ def source_index(builder: Builder, positions: Array, length: int, at: Expression
     result = len(positions)
     if np.array_equal(positions, np.arange(result) * length // result):
         return (at * length) // result
-    return load(builder.constant(positions.astype(np.int32)), (at,)).to(Scalar.INDEX)
+    return indices_of(builder, positions, length)(at)
+
+
+def indices_of(builder: Builder, positions: Array, length: int) -> Callable[[Expression], Expression]:
+    """Returns the function that reads indices on an axis of this length from a constant table."""
+    # Bounds of an index follow from its type.
+    kind = np.uint16 if length <= _MAX_SHORT else np.int32
+    table = builder.constant(positions.astype(kind))
+    return lambda at: load(table, (at,)).to(Scalar.INDEX)
 
 
 def neighbours_of(builder: Builder, positions: AxisInterpolation, length: int, at: Expression) -> Neighbours:

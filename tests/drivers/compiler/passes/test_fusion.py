@@ -141,6 +141,16 @@ def test_data_movement_that_is_an_output_is_stored_too() -> None:
     assert [kernel.output for kernel in found.kernels] == [moved, end]
 
 
+def test_nodes_that_say_so_are_stored_unless_elements_are_recomputed() -> None:
+    builder = GraphBuilder()
+    source = builder.input(4, 3)
+    doubled = builder.compute((4, 3), lambda *at: load(source, at) * 2, is_stored=True)
+    end = pointwise(builder, doubled)
+    graph = builder.finish(end)
+    assert [kernel.output for kernel in fused(graph).kernels] == [doubled, end]
+    assert only(fuse(graph, recomputes=True)).inputs == (source,)
+
+
 def test_an_index_with_a_reduction_is_not_data_movement() -> None:
     builder = GraphBuilder()
     table, keys = builder.input(4, 3), builder.input(50)

@@ -178,6 +178,16 @@ def test_shuffled_channels_are_written_out(target: Target) -> None:
     assert "written out" in _check(_shuffled, 9, 29, Scalar.FLOAT32, target)
 
 
+@_TARGETS
+def test_rows_by_a_table_are_written_out_although_they_are_long(target: Target) -> None:
+    table = np.sort(np.random.default_rng(2).integers(0, 190, 380)).astype(np.uint16)
+
+    def body(at: tuple[Axis, ...], first: Value, _: Value) -> Expression:
+        return load(first, (at[0], load(Value((380,), Scalar.UINT16, table), (at[1],)).to(Scalar.INDEX)))
+
+    assert "written out" in _check(body, 3, 190, Scalar.FLOAT32, target)
+
+
 def test_long_rows_are_loops() -> None:
     value = Value((2, 5003), Scalar.FLOAT32)
     at = (axis(2), axis(5003))

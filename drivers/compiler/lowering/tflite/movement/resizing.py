@@ -1,9 +1,14 @@
 """Lowers TFLite's RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
 
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import add
+
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -11,6 +16,7 @@ from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhw
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import divide_rounded
 from neurald.drivers.compiler.lowering.movement.resizing import (
     AxisInterpolation,
+    indices_of,
     interpolated,
     lower_bilinear,
     lower_nearest,
@@ -21,6 +27,11 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.layout import is_nchw
 from neurald.hal.operations.movement.resizing import neighbours, output_size
 from neurald.hal.operations.tflite.movement.resizing import ONE, fixed_point_neighbours
+
+#: Number of channels from which bytes are loaded together.
+_MIN_ADJACENT = 8
+#: How many times as wide as the result an image may be, so that weighting all of its columns pays.
+_MAX_SHRINK = 8
 
 
 def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -33,13 +44,62 @@ def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
     is_unsigned = source.type is Scalar.UINT8
     positions = neighbours if is_unsigned else _fixed_point
     rows, columns = positions(call, height, size[0]), positions(call, width, size[1])
-    blend = _unsigned if is_unsigned else _signed
+    if _has_short_rows(source, size):
+        result = _by_rows(builder, source, size, rows, columns)
+    else:
+        blend = _unsigned if is_unsigned else _signed
+        result = builder.compute(
+            (batches, *size, channels), lambda *at: blend(builder, source, at, rows, columns)
+        )
+    return (from_nhwc(builder, result, is_nchw(call)),)
+
+
+def _has_short_rows(source: Value, size: tuple[int, int]) -> bool:
+    """Returns True if bytes would be loaded one by one, since few channels are adjacent."""
+    width, channels = source.shape[2:]
+    is_short = not isinstance(channels, Extent) and channels < _MIN_ADJACENT
+    return source.type.size_bytes == 1 and is_short and estimate(width) <= _MAX_SHRINK * estimate(size[1])
+
+
+def _by_rows(
+    builder: Builder,
+    source: Value,
+    size: tuple[int, int],
+    rows: AxisInterpolation,
+    columns: AxisInterpolation,
+) -> Value:
+    """Weights whole rows of the image, which are adjacent, before columns are chosen.
+
+    The results are those of `_signed` and `_unsigned`: sums of integers, and of floats in the same
+    order.
+    """
+    batches, height, width, channels = source.shape
+    is_unsigned = source.type is Scalar.UINT8
+    one, shape = 1 if is_unsigned else ONE, (batches, size[0], width, channels)
+
+    def weighted(at: Sequence[Expression]) -> Iterator[Expression]:
+        down = neighbours_of(builder, rows, height, at[1])
+        for row, weight in ((down.lower, one - down.weight), (down.upper, down.weight)):
+            yield load(source, (at[0], row, *at[2:])).to(weight.type) * weight
+
+    def end(number: int) -> Value:
+        return builder.compute(shape, lambda *at: tuple(weighted(at))[number], is_stored=True)
+
+    if is_unsigned:
+        ends = [end(0), end(1)]
+    else:
+        ends = [builder.compute(shape, lambda *at: add(*weighted(at)), is_stored=True)]
+
+    lower, upper = (indices_of(builder, each, width) for each in columns[:2])
+    weights = builder.constant(columns[2])
 
     def body(*at: Expression) -> Expression:
-        return blend(builder, source, at, rows, columns)
+        weight = load(weights, at[2:3])
+        sides = (lower(at[2]), one - weight), (upper(at[2]), weight)
+        parts = [load(each, (*at[:2], column, at[3])) * share for column, share in sides for each in ends]
+        return _rounded(reduce(add, parts), source.type)
 
-    result = builder.compute((batches, *size, channels), body)
-    return (from_nhwc(builder, result, is_nchw(call)),)
+    return builder.compute((batches, *size, channels), body)
 
 
 def _fixed_point(call: Call, length: int, result: int) -> AxisInterpolation:
@@ -64,8 +124,7 @@ def _signed(
         neighbours_of(builder, rows, height, at[1]),
         neighbours_of(builder, columns, width, at[2]),
     )
-    total = interpolated(source, at, down, across, down.weight.type, ONE)
-    return divide_rounded(total, constant(ONE * ONE, total.type)).to(source.type)
+    return _rounded(interpolated(source, at, down, across, down.weight.type, ONE), source.type)
 
 
 def _unsigned(
@@ -88,9 +147,15 @@ def _unsigned(
         for column, column_weight in sides
         for row, row_weight in ends
     ]
-    total = parts[0] + parts[1] + parts[2] + parts[3]
+    return _rounded(reduce(add, parts), source.type)
+
+
+def _rounded(total: Expression, kind: Scalar) -> Expression:
+    """Rounds a weighted sum of elements of a type."""
+    if kind is not Scalar.UINT8:
+        return divide_rounded(total, constant(ONE * ONE, total.type)).to(kind)
     rounded = apply(Op.FLOOR, total + 0.5)
-    return clamp(rounded, 0.0, float(np.iinfo(np.uint8).max)).to(source.type)
+    return clamp(rounded, 0.0, float(np.iinfo(np.uint8).max)).to(kind)
 
 
 LOWERINGS = {

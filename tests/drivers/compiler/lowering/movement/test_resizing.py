@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 from support.compiler.lowering_beside_reference import close, expect_same
 from support.operations.single_operation import (
@@ -43,8 +45,13 @@ def test_android(operation: OperationType, size: tuple[int, int], flags: tuple[b
 @sweep("flags", FLAGS)
 @sweep("size", SIZES)
 def test_tflite(size: tuple[int, int], flags: tuple[bool, bool]) -> None:
-    for kind in (*QUANT8_TYPES, OperandType.TENSOR_QUANT16_SYMM):
-        source = given(kind, stored_values(generator, kind, (2, 5, 7, 3)), 0.5)
+    # Bytes of few channels are weighted by rows first, unless the image shrinks much.
+    shapes = (2, 5, 7, 3), (1, 3, 60, 1), (1, 5, 7, 9)
+    for kind, shape in (
+        *product(QUANT8_TYPES, shapes),
+        (OperandType.TENSOR_QUANT16_SYMM, shapes[0]),
+    ):
+        source = given(kind, stored_values(generator, kind, shape), 0.5)
         inputs = [source, ints(size[1], size[0]), *scalars(*flags)]
         for operation in (
             OperationType.TFLITE_RESIZE_BILINEAR,
