@@ -17,6 +17,14 @@ from neurald.drivers.cpu.target.target import Target
 #: Cycles of a level of the heap, and of a comparison of two boxes.
 _LEVEL_CYCLES, _OVERLAP_CYCLES = 5.0, 15.0
 _DECLARATIONS = frozenset(f"declare float @llvm.{name}.f32(float, float)" for name in ("minimum", "maximum"))
+#: Number of boxes that are compared with another one at once, and cycles for that.
+_COMPARED, _COMPARED_CYCLES = 8, 25.0
+_COMPARED_DECLARATIONS = frozenset(
+    f"declare <8 x float> @llvm.{name}.v8f32(<8 x float>, <8 x float>)" for name in ("minimum", "maximum")
+)
+#: What is stored of selected boxes.
+_ROWS = ("TOP", "LEFT", "BOTTOM", "RIGHT", "AREA")
+_FLOAT_BYTES = 4
 _INDEX_BYTES, _PAIR_BYTES, _CORNER_BYTES, _ELEMENT_BYTES = 4, 8, 16, 16
 
 
@@ -73,8 +81,7 @@ def greedy_routine(kernel: Kernel, node: Procedure, algorithm: GreedySelection) 
     boxes, scores = (names[value] for value in node.inputs)
     (rows, count), limit = node.inputs[1].shape, algorithm.limit
     chosen = min(count, limit)
-    # Pairs begin at a multiple of their size.
-    chosen_bytes = -(-chosen * _INDEX_BYTES // _PAIR_BYTES) * _PAIR_BYTES
+    row_bytes = -(-chosen // _COMPARED) * _COMPARED * _FLOAT_BYTES
     text = kernel_text(
         __name__,
         "greedy.ll",
@@ -90,17 +97,18 @@ def greedy_routine(kernel: Kernel, node: Procedure, algorithm: GreedySelection) 
         # A comparison with NaN is true for predicates that begin with "u".
         PREDICATE="uge" if algorithm.includes_limit else "ogt",
         WITHOUT_AREAS=str(algorithm.includes_limit).lower(),
-        CHOSEN_BYTES=chosen_bytes,
+        **{f"ROW_{name}": row_bytes * number for number, name in enumerate(_ROWS)},
+        CHOSEN_BYTES=row_bytes * len(_ROWS),
     )
-    levels = math.log2(count + 2)
-    cycles = count * _LEVEL_CYCLES + 2 * chosen * (levels * _LEVEL_CYCLES + chosen * _OVERLAP_CYCLES / 2)
+    levels, compared = math.log2(count + 2), -(-chosen // _COMPARED)
+    cycles = count * _LEVEL_CYCLES + 2 * chosen * (levels * _LEVEL_CYCLES + compared * _COMPARED_CYCLES / 2)
     return Routine(
         text=text,
         arguments=arguments,
         work_items=rows,
         cost_ns=cost_ns(rows * cycles, arguments),
-        declarations=_DECLARATIONS,
-        scratch_bytes=chosen_bytes + count * _PAIR_BYTES,
+        declarations=_COMPARED_DECLARATIONS,
+        scratch_bytes=row_bytes * len(_ROWS) + count * _PAIR_BYTES,
         label=f"{limit} of {count} boxes",
         operations=kernel.operations,
     )

@@ -1,12 +1,13 @@
 ; 5 of 20 boxes
-declare float @llvm.maximum.f32(float, float)
-declare float @llvm.minimum.f32(float, float)
+declare <8 x float> @llvm.maximum.v8f32(<8 x float>, <8 x float>)
+declare <8 x float> @llvm.minimum.v8f32(<8 x float>, <8 x float>)
 ; Selects boxes from the best score to the worst, unless they overlap a selected one. %a1 has the boxes of
-; each image, %a2 a row of scores for each work item, in which NaN excludes a box. %scratch has the selected boxes,
-; and then a binary heap of boxes: pairs of a score and an index, the best ones first.
+; each image, %a2 a row of scores for each work item, in which NaN excludes a box. %scratch has the corners and the
+; areas of the selected boxes, one coordinate after the other, and then a binary heap of boxes: pairs of a score and
+; an index, the best ones first.
 
 ; Returns true if the first pair precedes the second one: by a greater score, then by a smaller index.
-define internal i1 @k497a477e15d2aa96_precedes(ptr %one, ptr %other) nounwind {
+define internal i1 @ke7fd14427e1f4213_precedes(ptr %one, ptr %other) nounwind {
   %p.index.one = getelementptr i32, ptr %one, i64 1
   %p.index.other = getelementptr i32, ptr %other, i64 1
   %score.one = load float, ptr %one
@@ -22,7 +23,7 @@ define internal i1 @k497a477e15d2aa96_precedes(ptr %one, ptr %other) nounwind {
 }
 
 ; Moves the pair at %start down in a heap of %count pairs, to where it precedes all below it.
-define internal void @k497a477e15d2aa96_sink(ptr %heap, i64 %start, i64 %count) nounwind {
+define internal void @ke7fd14427e1f4213_sink(ptr %heap, i64 %start, i64 %count) nounwind {
 entry:
   br label %test
 test:
@@ -38,14 +39,14 @@ look:
   br i1 %has.right, label %both, label %compare
 both:
   %p.right = getelementptr i64, ptr %heap, i64 %right
-  %is.right = call i1 @k497a477e15d2aa96_precedes(ptr %p.right, ptr %p.left)
+  %is.right = call i1 @ke7fd14427e1f4213_precedes(ptr %p.right, ptr %p.left)
   %better = select i1 %is.right, i64 %right, i64 %left
   br label %compare
 compare:
   %child = phi i64 [ %left, %look ], [ %better, %both ]
   %p.child = getelementptr i64, ptr %heap, i64 %child
   %p.at = getelementptr i64, ptr %heap, i64 %at
-  %sinks = call i1 @k497a477e15d2aa96_precedes(ptr %p.child, ptr %p.at)
+  %sinks = call i1 @ke7fd14427e1f4213_precedes(ptr %p.child, ptr %p.at)
   br i1 %sinks, label %move, label %end
 move:
   %upper = load i64, ptr %p.at, align 4
@@ -57,51 +58,90 @@ end:
   ret void
 }
 
-; Returns true if two boxes overlap too much.
-define internal i1 @k497a477e15d2aa96_overlaps(ptr %one, ptr %other) nounwind {
-  %first = load <4 x float>, ptr %one, align 4
-  %second = load <4 x float>, ptr %other, align 4
-  %one.top = extractelement <4 x float> %first, i64 0
-  %one.left = extractelement <4 x float> %first, i64 1
-  %one.bottom = extractelement <4 x float> %first, i64 2
-  %one.right = extractelement <4 x float> %first, i64 3
-  %other.top = extractelement <4 x float> %second, i64 0
-  %other.left = extractelement <4 x float> %second, i64 1
-  %other.bottom = extractelement <4 x float> %second, i64 2
-  %other.right = extractelement <4 x float> %second, i64 3
-  %one.height = fsub float %one.bottom, %one.top
-  %one.width = fsub float %one.right, %one.left
-  %one.area = fmul float %one.height, %one.width
-  %other.height = fsub float %other.bottom, %other.top
-  %other.width = fsub float %other.right, %other.left
-  %other.area = fmul float %other.height, %other.width
-  %bottom = call float @llvm.minimum.f32(float %one.bottom, float %other.bottom)
-  %top = call float @llvm.maximum.f32(float %one.top, float %other.top)
-  %right = call float @llvm.minimum.f32(float %one.right, float %other.right)
-  %left = call float @llvm.maximum.f32(float %one.left, float %other.left)
-  %height.any = fsub float %bottom, %top
-  %width.any = fsub float %right, %left
-  %height = call float @llvm.maximum.f32(float %height.any, float 0.0)
-  %width = call float @llvm.maximum.f32(float %width.any, float 0.0)
-  %shared = fmul float %height, %width
-  %both = fadd float %other.area, %one.area
-  %union = fsub float %both, %shared
-  %ratio = fdiv float %shared, %union
-  %has.union = fcmp une float %union, 0.0
-  %iou = select i1 %has.union, float %ratio, float 0.0
-  %is.one = fcmp ogt float %one.area, 0.0
-  %is.other = fcmp ogt float %other.area, 0.0
-  %is.much = fcmp ogt float %iou, 0x3FE0000000000000
-  %have.areas = and i1 %is.one, %is.other
-  %are.boxes = or i1 %have.areas, false
-  %result = and i1 %are.boxes, %is.much
-  ret i1 %result
+; Returns true if a box, of which %box has the corners and the area, overlaps any of %count selected ones too much.
+define internal i1 @ke7fd14427e1f4213_overlaps(ptr %kept, ptr %box, i64 %count) nounwind {
+entry:
+  %p.other.top = getelementptr float, ptr %box, i64 0
+  %other.top.only = load float, ptr %p.other.top
+  %other.top.first = insertelement <8 x float> poison, float %other.top.only, i64 0
+  %other.top = shufflevector <8 x float> %other.top.first, <8 x float> poison, <8 x i32> zeroinitializer
+  %p.other.left = getelementptr float, ptr %box, i64 1
+  %other.left.only = load float, ptr %p.other.left
+  %other.left.first = insertelement <8 x float> poison, float %other.left.only, i64 0
+  %other.left = shufflevector <8 x float> %other.left.first, <8 x float> poison, <8 x i32> zeroinitializer
+  %p.other.bottom = getelementptr float, ptr %box, i64 2
+  %other.bottom.only = load float, ptr %p.other.bottom
+  %other.bottom.first = insertelement <8 x float> poison, float %other.bottom.only, i64 0
+  %other.bottom = shufflevector <8 x float> %other.bottom.first, <8 x float> poison, <8 x i32> zeroinitializer
+  %p.other.right = getelementptr float, ptr %box, i64 3
+  %other.right.only = load float, ptr %p.other.right
+  %other.right.first = insertelement <8 x float> poison, float %other.right.only, i64 0
+  %other.right = shufflevector <8 x float> %other.right.first, <8 x float> poison, <8 x i32> zeroinitializer
+  %p.other.area = getelementptr float, ptr %box, i64 4
+  %other.area.only = load float, ptr %p.other.area
+  %other.area.first = insertelement <8 x float> poison, float %other.area.only, i64 0
+  %other.area = shufflevector <8 x float> %other.area.first, <8 x float> poison, <8 x i32> zeroinitializer
+  br label %test
+test:
+  %at = phi i64 [ 0, %entry ], [ %next, %look ]
+  %more = icmp ult i64 %at, %count
+  br i1 %more, label %look, label %apart
+look:
+  %row.top = getelementptr i8, ptr %kept, i64 0
+  %p.one.top = getelementptr float, ptr %row.top, i64 %at
+  %one.top = load <8 x float>, ptr %p.one.top, align 4
+  %row.left = getelementptr i8, ptr %kept, i64 32
+  %p.one.left = getelementptr float, ptr %row.left, i64 %at
+  %one.left = load <8 x float>, ptr %p.one.left, align 4
+  %row.bottom = getelementptr i8, ptr %kept, i64 64
+  %p.one.bottom = getelementptr float, ptr %row.bottom, i64 %at
+  %one.bottom = load <8 x float>, ptr %p.one.bottom, align 4
+  %row.right = getelementptr i8, ptr %kept, i64 96
+  %p.one.right = getelementptr float, ptr %row.right, i64 %at
+  %one.right = load <8 x float>, ptr %p.one.right, align 4
+  %row.area = getelementptr i8, ptr %kept, i64 128
+  %p.one.area = getelementptr float, ptr %row.area, i64 %at
+  %one.area = load <8 x float>, ptr %p.one.area, align 4
+  %bottom = call <8 x float> @llvm.minimum.v8f32(<8 x float> %one.bottom, <8 x float> %other.bottom)
+  %top = call <8 x float> @llvm.maximum.v8f32(<8 x float> %one.top, <8 x float> %other.top)
+  %right = call <8 x float> @llvm.minimum.v8f32(<8 x float> %one.right, <8 x float> %other.right)
+  %left = call <8 x float> @llvm.maximum.v8f32(<8 x float> %one.left, <8 x float> %other.left)
+  %height.any = fsub <8 x float> %bottom, %top
+  %width.any = fsub <8 x float> %right, %left
+  %height = call <8 x float> @llvm.maximum.v8f32(<8 x float> %height.any, <8 x float> zeroinitializer)
+  %width = call <8 x float> @llvm.maximum.v8f32(<8 x float> %width.any, <8 x float> zeroinitializer)
+  %shared = fmul <8 x float> %height, %width
+  %both = fadd <8 x float> %other.area, %one.area
+  %union = fsub <8 x float> %both, %shared
+  %ratio = fdiv <8 x float> %shared, %union
+  %has.union = fcmp une <8 x float> %union, zeroinitializer
+  %iou = select <8 x i1> %has.union, <8 x float> %ratio, <8 x float> zeroinitializer
+  %is.one = fcmp ogt <8 x float> %one.area, zeroinitializer
+  %is.other = fcmp ogt <8 x float> %other.area, zeroinitializer
+  %is.much = fcmp ogt <8 x float> %iou, splat (float 0x3FE0000000000000)
+  %have.areas = and <8 x i1> %is.one, %is.other
+  %are.boxes = or <8 x i1> %have.areas, splat (i1 false)
+  %are.close = and <8 x i1> %are.boxes, %is.much
+  %left.count = sub i64 %count, %at
+  %left.first = insertelement <8 x i64> poison, i64 %left.count, i64 0
+  %left.all = shufflevector <8 x i64> %left.first, <8 x i64> poison, <8 x i32> zeroinitializer
+  %are.kept = icmp ult <8 x i64> <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>, %left.all
+  %overlap = and <8 x i1> %are.close, %are.kept
+  %bits = bitcast <8 x i1> %overlap to i8
+  %any = icmp ne i8 %bits, 0
+  %next = add i64 %at, 8
+  br i1 %any, label %close, label %test
+close:
+  ret i1 true
+apart:
+  ret i1 false
 }
 
-define void @k497a477e15d2aa96(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @ke7fd14427e1f4213(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
-  %heap = getelementptr i8, ptr %scratch, i64 24
+  %box = alloca [5 x float]
+  %heap = getelementptr i8, ptr %scratch, i64 160
   br label %row.test
 row.test:
   %row = phi i64 [ %begin, %entry ], [ %row.next, %row.end ]
@@ -147,7 +187,7 @@ build:
   br i1 %is.built, label %select, label %sift
 sift:
   %inner = sub i64 %above, 1
-  call void @k497a477e15d2aa96_sink(ptr %heap, i64 %inner, i64 %count)
+  call void @ke7fd14427e1f4213_sink(ptr %heap, i64 %inner, i64 %count)
   br label %build
 select:
   %waiting = phi i64 [ %count, %build ], [ %rest, %chosen.end ]
@@ -163,33 +203,44 @@ take:
   %p.last = getelementptr i64, ptr %heap, i64 %rest
   %last = load i64, ptr %p.last, align 4
   store i64 %last, ptr %heap, align 4
-  call void @k497a477e15d2aa96_sink(ptr %heap, i64 0, i64 %rest)
+  call void @ke7fd14427e1f4213_sink(ptr %heap, i64 0, i64 %rest)
   %best.wide = zext i32 %best to i64
   %p.box = getelementptr [4 x float], ptr %boxes, i64 %best.wide
-  br label %compare
-compare:
-  %position = phi i64 [ 0, %take ], [ %position.next, %apart ]
-  %is.apart = icmp uge i64 %position, %chosen
-  br i1 %is.apart, label %keep, label %against
-against:
-  %p.kept = getelementptr i32, ptr %scratch, i64 %position
-  %kept = load i32, ptr %p.kept
-  %kept.wide = zext i32 %kept to i64
-  %p.kept.box = getelementptr [4 x float], ptr %boxes, i64 %kept.wide
-  %overlaps = call i1 @k497a477e15d2aa96_overlaps(ptr %p.kept.box, ptr %p.box)
-  br i1 %overlaps, label %chosen.end, label %apart
-apart:
-  %position.next = add i64 %position, 1
-  br label %compare
+  %corners = load <4 x float>, ptr %p.box, align 4
+  store <4 x float> %corners, ptr %box, align 4
+  %top = extractelement <4 x float> %corners, i64 0
+  %left = extractelement <4 x float> %corners, i64 1
+  %bottom = extractelement <4 x float> %corners, i64 2
+  %right = extractelement <4 x float> %corners, i64 3
+  %height = fsub float %bottom, %top
+  %width = fsub float %right, %left
+  %area = fmul float %height, %width
+  %p.area = getelementptr float, ptr %box, i64 4
+  store float %area, ptr %p.area
+  %overlaps = call i1 @ke7fd14427e1f4213_overlaps(ptr %scratch, ptr %box, i64 %chosen)
+  br i1 %overlaps, label %chosen.end, label %keep
 keep:
-  %p.chosen = getelementptr i32, ptr %scratch, i64 %chosen
-  store i32 %best, ptr %p.chosen
+  %row.top = getelementptr i8, ptr %scratch, i64 0
+  %p.kept.top = getelementptr float, ptr %row.top, i64 %chosen
+  store float %top, ptr %p.kept.top
+  %row.left = getelementptr i8, ptr %scratch, i64 32
+  %p.kept.left = getelementptr float, ptr %row.left, i64 %chosen
+  store float %left, ptr %p.kept.left
+  %row.bottom = getelementptr i8, ptr %scratch, i64 64
+  %p.kept.bottom = getelementptr float, ptr %row.bottom, i64 %chosen
+  store float %bottom, ptr %p.kept.bottom
+  %row.right = getelementptr i8, ptr %scratch, i64 96
+  %p.kept.right = getelementptr float, ptr %row.right, i64 %chosen
+  store float %right, ptr %p.kept.right
+  %row.area = getelementptr i8, ptr %scratch, i64 128
+  %p.kept.area = getelementptr float, ptr %row.area, i64 %chosen
+  store float %area, ptr %p.kept.area
   %p.result = getelementptr i32, ptr %results, i64 %chosen
   store i32 %best, ptr %p.result
   %chosen.more = add i64 %chosen, 1
   br label %chosen.end
 chosen.end:
-  %chosen.next = phi i64 [ %chosen, %against ], [ %chosen.more, %keep ]
+  %chosen.next = phi i64 [ %chosen, %take ], [ %chosen.more, %keep ]
   br label %select
 fill:
   %free = phi i64 [ %chosen, %select ], [ %free.next, %zero ]
