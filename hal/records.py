@@ -5,7 +5,7 @@ they are defined 30 times as fast as dataclasses, created 10 times as fast, and 
 fast.
 """
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
 from msgspec import DecodeError, Struct, structs
 
@@ -16,10 +16,19 @@ DECODE_ERRORS: Final = (DecodeError, RecursionError, UnicodeDecodeError)
 _Record = TypeVar("_Record")
 
 
+@runtime_checkable
+class _Replaceable(Protocol):
+    """A class that makes copies of its objects as `copy.replace` of Python 3.13 expects it."""
+
+    def __replace__(self, **changes: Any) -> Self: ...
+
+
 def replace(record: _Record, /, **changes: Any) -> _Record:
-    """Returns a copy of a `Struct` or dataclass with the given fields changed."""
+    """Returns a copy of a `Struct`, a dataclass or what has `__replace__`, with fields changed."""
     if isinstance(record, Struct):
         return structs.replace(record, **changes)
+    if isinstance(record, _Replaceable):
+        return record.__replace__(**changes)
     import dataclasses  # slow to import, and rarely used
 
     copied: _Record = dataclasses.replace(record, **changes)  # type: ignore[type-var]

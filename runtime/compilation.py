@@ -108,12 +108,12 @@ class Compilation:
         self._split = split
         self._explicit_devices = explicit_devices
         self._strict = strict
-        self._input_types = tuple([model.main.operands[index].type for index in model.inputs])
+        self._input_types = tuple([operand.type for operand in model.input_operands])
         self._output_shapes = OutputShapes(model)
         self._array_runs = ArrayRuns()
         #: Shapes of inputs of earlier runs, if shapes may vary; else None.
         self._earlier_shapes: set[tuple[Dimensions, ...]] | None = None
-        if not all(model.main.operands[index].is_fully_specified for index in model.inputs):
+        if not all(operand.is_fully_specified for operand in model.input_operands):
             self._earlier_shapes = set()
         #: The shapes of the outputs of the last run whose shapes were not known in advance.
         self._latest_shapes: Sequence[tuple[int, ...] | None] = (None,) * len(self.model.outputs)

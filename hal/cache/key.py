@@ -17,7 +17,7 @@ from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.extension import code_of, declaration_digest, extension_of
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.numbering import operand_number, operation_numbers
+from neurald.hal.model.numbering import operand_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph
 from neurald.hal.process.fork import forkable_lock
@@ -163,7 +163,7 @@ def _graph(graph: Subgraph) -> tuple[object, ...]:
         tuple(map(int, graph.outputs)),
         # Artifacts contain messages, which name operations and operands.
         graph.number,
-        operation_numbers(graph),
+        graph.operation_numbers,
         tuple(operand_number(graph.operands, index) for index in range(len(graph.operands))),
     )
 
@@ -202,7 +202,8 @@ class ConstantsInventory(Struct, frozen=True, array_like=True):
     files: tuple[int, ...]
 
 
-_inventories: WeakKeyDictionary[Model, ConstantsInventory] = WeakKeyDictionary()
+#: Of models, with the files.
+_inventories: WeakKeyDictionary[Model, tuple[ConstantsInventory, tuple[Memory, ...]]] = WeakKeyDictionary()
 
 
 def constants_inventory(model: Model) -> ConstantsInventory:
@@ -224,10 +225,16 @@ def constants_inventory(model: Model) -> ConstantsInventory:
     return ConstantsInventory(digest_of(msgspec.msgpack.encode(said)), tuple(sorted(files)))
 
 
-def remember_inventory(model: Model, inventory: ConstantsInventory) -> None:
-    """Stores what `constants_inventory` returns for a model whose memories besides files never change."""
+def remember_inventory(model: Model, inventory: ConstantsInventory, files: tuple[Memory, ...]) -> None:
+    """Stores what `constants_inventory` returns for a model whose memories besides files never change.
+
+    Args:
+        model: the model, whose content is not read.
+        inventory: of its constants.
+        files: the pools that `inventory.files` are.
+    """
     with _graphs_lock:
-        _inventories[model] = inventory
+        _inventories[model] = inventory, files
 
 
 def constants_question(model: Model) -> bytes | None:
@@ -241,13 +248,16 @@ def constants_question(model: Model) -> bytes | None:
         model: a valid model.
     """
     with _graphs_lock:
-        inventory = _inventories.get(model)
-    if inventory is None:
+        known = _inventories.get(model)
+    if known is not None:
+        inventory, files = known
+    else:
         if not any(isinstance(pool, FileMemory) for pool in model.pools):
             return None
         inventory = constants_inventory(model)
-    states = [_state(model.pools[number]) for number in inventory.files]
-    if not states or None in states:
+        files = tuple([model.pools[number] for number in inventory.files])
+    states = list(map(_state, files))
+    if None in states:
         return None
     return digest_of(_QUESTION_DOMAIN + msgspec.msgpack.encode((states, inventory)))
 

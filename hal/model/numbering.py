@@ -26,16 +26,9 @@ def operation_number(graph: Subgraph, position: int) -> int:
     return position if number is None else number
 
 
-def operation_numbers(graph: Subgraph) -> tuple[int, ...]:
-    """Returns the application's numbers of all operations, in execution order."""
-    return tuple(
-        [position if each.number is None else each.number for position, each in enumerate(graph.operations)]
-    )
-
-
 def positions_by_number(graph: Subgraph) -> dict[int, int]:
     """Returns the position of each operation by the application's number, ascending."""
-    return dict(sorted((number, position) for position, number in enumerate(operation_numbers(graph))))
+    return dict(sorted((number, position) for position, number in enumerate(graph.operation_numbers)))
 
 
 def operand_number(operands: Sequence[Operand], index: int) -> int:

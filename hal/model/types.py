@@ -6,19 +6,20 @@ accepts it). A tensor of rank 0, `()`, is a true scalar tensor, as in TFLite.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any, Self
 
-from msgspec import Struct, field
-from msgspec.structs import force_setattr
+from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType, add_member
 from neurald.hal.model.strings import decode_strings, encode_strings, least_bytes
+from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 
 Dimensions = tuple[int, ...] | None
@@ -343,6 +344,11 @@ class Subgraph(Struct, frozen=True, kw_only=True, array_like=True, eq=False, wea
     outputs: tuple[int, ...]
     number: int = 0
 
+    @property
+    def operation_numbers(self) -> tuple[int, ...]:
+        """The application's numbers of all operations, in execution order."""
+        return tuple([n if each.number is None else each.number for n, each in enumerate(self.operations)])
+
     def __eq__(self, other: object) -> bool:
         """Compares everything but the number."""
         return isinstance(other, Subgraph) and _compared(self) == _compared(other)
@@ -383,8 +389,46 @@ class StateVariable(Struct, frozen=True, kw_only=True, eq=False):
     initial: "np.ndarray"
 
 
-class Model(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
-    """A finished model. Compared by identity; pools are referenced, never copied.
+class ModelContent(Struct, frozen=True, kw_only=True, eq=False):
+    """The graphs of a model and the memories of their constants; see `Model`."""
+
+    main: Subgraph
+    referenced: tuple[Subgraph, ...] = ()
+    pools: tuple[Memory, ...] = ()
+
+
+class Outline(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
+    """What a start needs to know of a model that was compiled earlier.
+
+    Attributes:
+        inputs, outputs: those of the main graph.
+        input_operands, output_operands: the same as operands.
+        operations: the application's numbers of the main graph's operations.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    input_operands: tuple[Operand, ...]
+    output_operands: tuple[Operand, ...]
+    operations: tuple[int, ...]
+
+    @classmethod
+    def of(cls, graph: Subgraph) -> Self:
+        """Returns the outline of a model with this main graph."""
+        operands = graph.operands
+        return cls(
+            inputs=graph.inputs,
+            outputs=graph.outputs,
+            input_operands=tuple([operands[index] for index in graph.inputs]),
+            output_operands=tuple([operands[index] for index in graph.outputs]),
+            operations=graph.operation_numbers,
+        )
+
+
+class Model:
+    """A finished model, which never changes. Compared by identity; pools are referenced, never copied.
+
+    The graphs and pools of a model that was converted earlier are read when somebody asks for them.
 
     Attributes:
         main: the graph that executions run.
@@ -397,23 +441,97 @@ class Model(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
         signatures: the entry points that the model's file declares.
     """
 
-    main: Subgraph
-    referenced: tuple[Subgraph, ...] = ()
-    pools: tuple[Memory, ...] = ()
-    relaxed: bool = False
-    state: tuple[StateVariable, ...] = ()
-    input_names: tuple[str, ...] = ()
-    output_names: tuple[str, ...] = ()
-    signatures: Mapping[str, SignatureNames] = field(default_factory=lambda: MappingProxyType({}))
+    __slots__ = (
+        "__weakref__",
+        "_content",
+        "_outline",
+        "input_names",
+        "output_names",
+        "relaxed",
+        "signatures",
+        "state",
+    )
 
-    def __post_init__(self) -> None:
-        if all(graph.number for graph in self.referenced):
-            return
-        numbered = tuple(
-            graph if graph.number else replace(graph, number=position)
-            for position, graph in enumerate(self.referenced, start=1)
+    #: Or what reads it.
+    _content: ModelContent | Callable[[], ModelContent]
+    _outline: Outline | None
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    relaxed: bool
+    signatures: Mapping[str, SignatureNames]
+    state: tuple[StateVariable, ...]
+
+    def __init__(
+        self,
+        *,
+        main: Subgraph,
+        referenced: tuple[Subgraph, ...] = (),
+        pools: tuple[Memory, ...] = (),
+        relaxed: bool = False,
+        state: tuple[StateVariable, ...] = (),
+        input_names: tuple[str, ...] = (),
+        output_names: tuple[str, ...] = (),
+        signatures: Mapping[str, SignatureNames] = MappingProxyType({}),
+    ) -> None:
+        if not all(graph.number for graph in referenced):
+            referenced = tuple(
+                [
+                    graph if graph.number else replace(graph, number=position)
+                    for position, graph in enumerate(referenced, start=1)
+                ]
+            )
+        self._set(
+            _content=ModelContent(main=main, referenced=referenced, pools=pools),
+            _outline=None,
+            relaxed=relaxed,
+            state=state,
+            input_names=input_names,
+            output_names=output_names,
+            signatures=signatures,
         )
-        force_setattr(self, "referenced", numbered)
+
+    @classmethod
+    def read_later(
+        cls,
+        outline: Outline,
+        read: Callable[[], ModelContent],
+        *,
+        state: tuple[StateVariable, ...],
+        input_names: tuple[str, ...],
+        output_names: tuple[str, ...],
+        signatures: Mapping[str, SignatureNames],
+    ) -> Self:
+        """Returns a model whose content is read when it is needed.
+
+        Args:
+            outline: of the main graph.
+            read: returns the content, whose referenced graphs are numbered. Several threads may
+                call it, at first.
+            state, input_names, output_names, signatures: see the class.
+        """
+        model = cls.__new__(cls)
+        model._set(
+            _content=read,
+            _outline=outline,
+            relaxed=False,
+            state=state,
+            input_names=input_names,
+            output_names=output_names,
+            signatures=signatures,
+        )
+        return model
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a finished model does not change, so {name!r} cannot be set")
+
+    def __replace__(self, **changes: Any) -> Self:
+        """Returns a copy with the given attributes changed."""
+        kept = {name: getattr(self, name) for name in _MODEL_ATTRIBUTES if name not in changes}
+        return type(self)(**kept, **changes)
 
     def __repr__(self) -> str:
         graphs = f", {counted(len(self.referenced), 'referenced graph')}" if self.referenced else ""
@@ -424,14 +542,70 @@ class Model(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
         )
 
     @property
+    def content(self) -> ModelContent:
+        """The graphs and the memories of their constants, which are read now if they have not been.
+
+        Raises:
+            Error: they cannot be read.
+        """
+        found = self._content
+        if isinstance(found, ModelContent):
+            return found
+        read = found()
+        with _reading:
+            # Another thread may have been faster.
+            if isinstance(self._content, ModelContent):
+                return self._content
+            self._set(_content=read)
+        return read
+
+    @property
+    def main(self) -> Subgraph:
+        """See the class."""
+        return self.content.main
+
+    @property
+    def referenced(self) -> tuple[Subgraph, ...]:
+        """See the class."""
+        return self.content.referenced
+
+    @property
+    def pools(self) -> tuple[Memory, ...]:
+        """See the class."""
+        return self.content.pools
+
+    @property
+    def outline(self) -> Outline:
+        """What is known without reading the content. The model must have been validated."""
+        found = self._outline
+        if found is None:
+            found = Outline.of(self.main)
+            self._set(_outline=found)
+        return found
+
+    @property
     def inputs(self) -> tuple[int, ...]:
         """The operands of `main` that an execution is given: its inputs without state variables."""
-        return self.main.inputs[: len(self.main.inputs) - len(self.state)]
+        inputs = self.main.inputs if self._outline is None else self._outline.inputs
+        return inputs[: len(inputs) - len(self.state)]
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """The operands of `main` that an execution returns: its outputs without state variables."""
-        return self.main.outputs[: len(self.main.outputs) - len(self.state)]
+        outputs = self.main.outputs if self._outline is None else self._outline.outputs
+        return outputs[: len(outputs) - len(self.state)]
+
+    @property
+    def input_operands(self) -> tuple[Operand, ...]:
+        """The operands that `inputs` are."""
+        operands = self.outline.input_operands
+        return operands[: len(operands) - len(self.state)]
+
+    @property
+    def output_operands(self) -> tuple[Operand, ...]:
+        """The operands that `outputs` are."""
+        operands = self.outline.output_operands
+        return operands[: len(operands) - len(self.state)]
 
     def constant(self, operand: Operand) -> "np.ndarray | None":
         """Returns the value of a constant operand; None for any other lifetime.
@@ -451,6 +625,21 @@ class Model(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
         array = stored_array(source, operand.type, operand.dimensions or ())
         array.flags.writeable = False
         return array
+
+
+#: What a model is made with.
+_MODEL_ATTRIBUTES = (
+    "main",
+    "referenced",
+    "pools",
+    "relaxed",
+    "state",
+    "input_names",
+    "output_names",
+    "signatures",
+)
+#: Held while a model gets the content that was read.
+_reading = forkable_lock()
 
 
 @lru_cache(maxsize=4096)

@@ -36,7 +36,7 @@ def compute_arrays(
     Raises:
         Error: the execution failed.
     """
-    operands = [compilation.model.main.operands[index] for index in compilation.model.outputs]
+    operands = compilation.model.output_operands
     for _ in range(_MAX_OUTPUT_GROWTHS):
         outputs: list[Array] = [
             np.empty([d or 1 for d in shape or ()] if shape is None or 0 in shape else shape, each.type.dtype)

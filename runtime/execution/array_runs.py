@@ -190,7 +190,7 @@ def _open_function(compilation: CompiledModel) -> ArrayFunction | None:
     model, executor = compilation.model, compilation.executor
     if not isinstance(executor, SimpleExecutor) or model.state:
         return None
-    if all(model.main.operands[index].is_fully_specified for index in model.inputs):
+    if all(operand.is_fully_specified for operand in model.input_operands):
         return None
     return compilation.recovery.step(executor.step).create_open_function()
 
@@ -201,7 +201,7 @@ def _function(compilation: CompiledModel, shapes: _Shapes) -> ArrayFunction | No
     if not isinstance(executor, SimpleExecutor):
         return None
     create = compilation.recovery.step(executor.step).create_array_function
-    variables = [model.main.operands[index].type for index in model.main.inputs[len(model.inputs) :]]
+    variables = [operand.type for operand in model.outline.input_operands[len(model.inputs) :]]
     if not variables:
         return create(shapes, ())
     if not may_replace_in_place(variables):

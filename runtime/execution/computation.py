@@ -52,7 +52,7 @@ class Computation:
         self._arguments = arguments
         self._request = arguments.request()
         model = compilation.model
-        variables = [model.main.operands[index].type for index in model.main.inputs[len(model.inputs) :]]
+        variables = [operand.type for operand in model.outline.input_operands[len(model.inputs) :]]
         self._stateful = StatefulRuns(compilation.state, variables) if variables else None
         self._has_strings = bool(arguments.string_outputs)
         self._has_device_memory = has_device_memory(self._request)

@@ -101,7 +101,7 @@ class QuickRuns:
         from neurald.runtime.execution.execution import Execution  # imports much
 
         model = compilation.model
-        types = [model.main.operands[index].type for index in model.outputs]
+        types = [operand.type for operand in model.output_operands]
         given = [array for array in inputs if array is not None and array.dtype != object]
         sizes = [
             value_size(operand_type, shape) for operand_type, shape in zip(types, output_shapes, strict=True)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from neurald.hal.device import KernelTime
-from neurald.hal.model.numbering import operand_number, operation_numbers, positions_by_number
+from neurald.hal.model.numbering import operand_number, positions_by_number
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size, counted
 from neurald.hal.records import replace
 from neurald.runtime.explain.graph_description import describe_graphs
@@ -251,7 +251,7 @@ def _operations(
     for number in sorted(result.placements):
         graph = graph_of(model, number)
         written_by = writer_by_operand(graph)
-        numbers = operation_numbers(graph)
+        numbers = graph.operation_numbers
         for position in positions_by_number(graph).values():
             placement = result.placements[number][position]
             operation = graph.operations[position]
@@ -293,7 +293,7 @@ def _steps(model: Model, names: Sequence[str], steps: Sequence[StepGroup]) -> tu
     found: dict[int, StepExplanation] = {}
     for graph_number, numbers in by_graph.items():
         graph = graph_of(model, graph_number)
-        shown = operation_numbers(graph)
+        shown = graph.operation_numbers
         edges = boundaries(
             graph, [steps[number].operations for number in numbers], dead.get(graph_number, ())
         )

@@ -52,17 +52,15 @@ class TensorInfo:
 
 def inputs_of(model: Model) -> tuple[TensorInfo, ...]:
     """Describes the inputs of a model."""
-    operands = [model.main.operands[index] for index in model.inputs]
-    return _described(operands, model.input_names, "input")
+    return _described(model.input_operands, model.input_names, "input")
 
 
 def outputs_of(model: Model) -> tuple[TensorInfo, ...]:
     """Describes the outputs of a model."""
-    operands = [model.main.operands[index] for index in model.outputs]
-    return _described(operands, model.output_names, "output")
+    return _described(model.output_operands, model.output_names, "output")
 
 
-def _described(operands: list[Operand], names: tuple[str, ...], kind: str) -> tuple[TensorInfo, ...]:
+def _described(operands: tuple[Operand, ...], names: tuple[str, ...], kind: str) -> tuple[TensorInfo, ...]:
     given = names or tuple(operand.name for operand in operands)
     unique: list[str] = []
     for position, name in enumerate(given):

@@ -47,7 +47,7 @@ def checked_model(answer: PreparedModel, device: Device) -> PreparedModel:
 
 def has_known_inputs(model: Model) -> bool:
     """Returns True if the shapes of all inputs are known before an execution."""
-    return all(model.main.operands[index].is_fully_specified for index in model.main.inputs)
+    return all(operand.is_fully_specified for operand in model.outline.input_operands)
 
 
 def milliseconds_since(started: float) -> float:

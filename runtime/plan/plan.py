@@ -65,9 +65,9 @@ class ExecutionStep(Struct, frozen=True, kw_only=True, eq=False):
     output_operands: tuple[Operand, ...] = ()
 
     def __post_init__(self) -> None:
-        graph = self.model.main
-        force_setattr(self, "input_operands", tuple(graph.operands[n] for n in graph.inputs))
-        force_setattr(self, "output_operands", tuple(graph.operands[n] for n in graph.outputs))
+        outline = self.model.outline
+        force_setattr(self, "input_operands", outline.input_operands)
+        force_setattr(self, "output_operands", outline.output_operands)
 
 
 class IfStep(Struct, frozen=True, kw_only=True):
@@ -348,8 +348,8 @@ def _roles(model: Model, body: SimpleBody | CompoundBody) -> tuple[_Roles, _Role
     """Returns the steps that read each input, write each output, and read each output."""
     if isinstance(body, SimpleBody):
         return (
-            {n: ((body.step, n),) for n in range(len(model.main.inputs))},
-            {n: ((body.step, n),) for n in range(len(model.main.outputs))},
+            {n: ((body.step, n),) for n in range(len(model.outline.inputs))},
+            {n: ((body.step, n),) for n in range(len(model.outline.outputs))},
             MappingProxyType({}),
         )
     starts = _initial_values(body.program)

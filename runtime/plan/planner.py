@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
-from neurald.hal.model.numbering import operation_name, operation_numbers
+from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.types import Model
 from neurald.runtime.devices.asking import verdicts_in_execution_order
 from neurald.runtime.devices.local import cpu_device
@@ -176,7 +176,7 @@ class _Planner:
         return ExecutionStep(
             device=device,
             graph=group.graph,
-            operations=operation_numbers(part.model.main),
+            operations=part.model.main.operation_numbers,
             model=part.model,
             prepared_model=prepared.prepared_model,
             is_first_tier=prepared.is_first_tier,

@@ -3,7 +3,6 @@
 from msgspec import Struct
 
 from neurald.hal.device import Device
-from neurald.hal.model.numbering import operation_numbers
 from neurald.hal.model.types import Model
 from neurald.runtime.plan.plan import ExecutionPlan, ExecutionStep, SimpleBody
 from neurald.runtime.plan.prepared_step import PreparedStep
@@ -26,15 +25,15 @@ def whole_plan(model: Model, device: Device, prepared: PreparedStep, fallback: s
         prepared: what it has prepared.
         fallback: why the CPU device runs it, if it took over.
     """
-    graph = model.main
+    outline = model.outline
     step = ExecutionStep(
         device=device,
-        operations=operation_numbers(graph),
+        operations=outline.operations,
         model=model,
         prepared_model=prepared.prepared_model,
         is_first_tier=prepared.is_first_tier,
-        inputs=graph.inputs,
-        outputs=graph.outputs,
+        inputs=outline.inputs,
+        outputs=outline.outputs,
     )
     report = CompilationReport(steps=(prepared.report,), fallback=fallback)
     return PlanningResult(plan=ExecutionPlan(model, SimpleBody(step=step)), report=report)

@@ -44,7 +44,8 @@ from neurald.runtime.tflite.kept.converted import CONVERSION_SOURCES
 from neurald.runtime.tflite.kept.stored_model import restored_model, stored_model
 
 _FILE: Final = "file"
-_MODEL: Final = "model"
+_OUTLINE: Final = "outline"
+_GRAPHS: Final = "graphs"
 _ADDED: Final = "added"
 
 
@@ -134,8 +135,9 @@ def save_plan(
         cache = Cache(Path(folder))
         parts: dict[str, memoryview] = {
             _FILE: loaded.pools[0].view(),
-            _MODEL: memoryview(stored[0]),
-            _ADDED: memoryview(stored[1]),
+            _OUTLINE: memoryview(stored.outline),
+            _GRAPHS: memoryview(stored.graphs),
+            _ADDED: memoryview(stored.added),
         }
         steps: list[_StoredStep] = []
         saved: list[SavedStep] = []
@@ -255,13 +257,13 @@ def load_plan(
     # Everything is read and verified now, since the file may be replaced later.
     parts = container.read_all()
     try:
-        file, stored, added = (parts[each] for each in (_FILE, _MODEL, _ADDED))
+        file, outline, graphs, added = (parts[each] for each in (_FILE, _OUTLINE, _GRAPHS, _ADDED))
         steps = [_provided(parts, number, step) for number, step in enumerate(content.steps)]
     except KeyError as error:
         raise BadData(f"{name}: it has no part {error}; make it again with `neurald compile`") from None
     model, note = None, "the plan file was used"
     if (content.neurald, content.conversion) == (__version__, _conversion()):
-        model = restored_model(stored.view(), file, added)
+        model = restored_model(outline.view(), file, lambda: (graphs.view(), added))
     if model is None:
         note = f"the model in the plan file was converted again: neurald {content.neurald} made it"
         model = load_tflite(file.view(), content.signature)

@@ -45,20 +45,29 @@ def load_entry(
     Raises:
         BadData: the file is damaged, or has unsupported operators.
     """
-    what = ("entry", subgraph, sorted((index, tuple(shape)) for index, shape in shapes.items()), keeps_all)
+    what: tuple[object, ...] = (
+        "entry",
+        subgraph,
+        sorted((index, tuple(shape)) for index, shape in shapes.items()),
+        keeps_all,
+    )
     what = what if trusts_file else (*what, "without shapes of results")
     # What functions of the application compute has no meaning for other processes.
     kept = None if custom_operators else ConvertedFile(memory, what)
-    found = None if kept is None else kept.load(restored_entry)
+
+    def convert() -> Entry:
+        from neurald.runtime.tflite.conversion.entry_conversion import (
+            convert_entry,  # Not needed for what is kept.
+        )
+
+        return convert_entry(
+            file, memory, subgraph, shapes, custom_operators, keeps_all=keeps_all, trusts_file=trusts_file
+        )
+
+    found = None if kept is None else kept.load(restored_entry, lambda: stored_entry(convert()))
     if found is not None:
         return found
-    from neurald.runtime.tflite.conversion.entry_conversion import (
-        convert_entry,  # Not needed for what is kept.
-    )
-
-    entry = convert_entry(
-        file, memory, subgraph, shapes, custom_operators, keeps_all=keeps_all, trusts_file=trusts_file
-    )
+    entry = convert()
     if kept is not None:
         kept.store(entry.model, partial(stored_entry, entry))
     return entry

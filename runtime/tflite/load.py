@@ -54,7 +54,7 @@ def _load(
     if shapes or not isinstance(memory, FileMemory):
         return _convert(name, memory, signature, shapes or {})
     converted = ConvertedFile(memory, signature)
-    model = converted.load(restored_model)
+    model = converted.load(restored_model, lambda: stored_model(_convert(name, memory, signature, {})))
     if model is None:
         model = _convert(name, memory, signature, {})
         converted.store(model, partial(stored_model, model))

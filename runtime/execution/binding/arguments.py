@@ -46,11 +46,10 @@ class ExecutionArguments:
     """
 
     def __init__(self, model: Model, owner: object = None) -> None:
-        operands = model.main.operands
         self._owner = owner
         self._has_padding = False
-        self._input_operands = [operands[index] for index in model.inputs]
-        self._output_operands = [operands[index] for index in model.outputs]
+        self._input_operands = list(model.input_operands)
+        self._output_operands = list(model.output_operands)
         self._inputs: dict[int, _BoundArgument] = {}
         self._outputs: dict[int, _BoundArgument] = {}
         self._string_outputs: dict[int, StringOutput] = {}

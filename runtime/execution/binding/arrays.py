@@ -54,14 +54,14 @@ class OutputShapes:
         return found
 
     def _infer(self, inputs: InputShapes) -> _OutputShapes:
-        model, graph = self._model, self._model.main
-        declared = [graph.operands[index] for index in model.inputs]
-        results = [graph.operands[index] for index in model.outputs]
+        model = self._model
+        declared, results = model.input_operands, model.output_operands
         are_known = all(operand.is_fully_specified for operand in (*declared, *results))
         if are_known and inputs == tuple([operand.dimensions for operand in declared]):
             return tuple([operand.dimensions for operand in results])
         from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 
+        graph = model.main
         given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
         shapes = infer_shapes(model, graph, bind_operations(graph), given)
         return tuple([shapes.get(index, graph.operands[index].dimensions) for index in model.outputs])

@@ -20,7 +20,6 @@ from msgspec import Struct
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import Error
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.numbering import operation_numbers
 from neurald.hal.model.types import Model, Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
@@ -200,7 +199,7 @@ class CpuTrial:
         graph = self._model.main
         step = ExecutionStep(
             device=cpu_device(),
-            operations=operation_numbers(graph),
+            operations=graph.operation_numbers,
             model=self._model,
             prepared_model=prepared.prepared_model,
             inputs=graph.inputs,

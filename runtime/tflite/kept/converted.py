@@ -1,16 +1,19 @@
 """Keeps models converted from `.tflite` files in the cache, so that a file is converted only once.
 
-An entry holds the graphs of a model, the values of its variables and the memories that the
-conversion added, but not the file, which is mapped. It is found by the state of the file
+An entry holds the outline of a model and the values of its variables, and a second one the graphs
+and the memories that the conversion added, which a start of a compiled model does not read. Neither
+holds the file, which is mapped. They are found by the state of the file
 (`neurald.hal.memory.mapped_file`), or the digest of bytes that are no file, and the digest of the
-sources that convert. Like every entry of the cache it is authenticated with the installation's
-secret before anything is read from it: it holds what this installation has validated.
+sources that convert. Like every entry of the cache they are authenticated with the installation's
+secret before anything is read from them: they hold what this installation has validated. If the
+second entry is missing when it is needed, the file is converted again.
 
 Without a usable cache, files are converted each time.
 """
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -22,14 +25,18 @@ from neurald.hal.cache.sources import sources_digest
 from neurald.hal.cache.store import Cache, Miss, default_directory
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.digests import hex_digest_of
-from neurald.hal.errors import Error
+from neurald.hal.errors import BadState, Error
 from neurald.hal.memory.mapped_file import FileMemory, FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import Model
+from neurald.runtime.tflite.kept.stored_model import ReadGraphs, StoredModel
 
 #: Folders whose sources affect the conversion.
 CONVERSION_SOURCES = ("runtime/tflite", "hal/cache", "hal/model", "hal/operations", "hal/validation")
-_FILES = CacheFilesNeeded(model=1, data=1)
+_OUTLINE_FILES = CacheFilesNeeded(model=1, data=0)
+_GRAPHS_FILES = CacheFilesNeeded(model=1, data=1)
+#: The variant that is the second entry.
+_GRAPHS = b"graphs"
 #: Models whose added memories have more bytes are converted each time.
 _MAX_ADDED_BYTES = 1 << 28
 
@@ -39,9 +46,9 @@ _MAX_DIGESTED_BYTES = 16 << 20
 
 _T = TypeVar("_T")
 
-#: Returns what was converted, from its bytes, the file, and the joined memories that the conversion
-#: added; None if it is of another version.
-Restore: TypeAlias = Callable[[bytes | memoryview, Memory, Memory], _T | None]
+#: Returns what was converted, from its outline, the file, and what reads its graphs; None if it is
+#: of another version.
+Restore: TypeAlias = Callable[[bytes | memoryview, Memory, ReadGraphs], _T | None]
 
 
 class ConvertedFile:
@@ -63,40 +70,59 @@ class ConvertedFile:
                 return
             self._parts = _parts(self._identity, what)
 
-    def load(self, restore: Restore[_T]) -> _T | None:
-        """Returns what was converted; None if it is not in the cache."""
+    def load(self, restore: Restore[_T], convert: Callable[[], StoredModel | None]) -> _T | None:
+        """Returns what was converted; None if it is not in the cache.
+
+        Args:
+            restore: returns it from what was stored.
+            convert: converts the file again, if its graphs are no longer in the cache; returns what
+                `store` is given.
+        """
         if self._cache is None:
             return None
-        # Drivers get the added memories with the model.
-        found = self._cache.load(self._parts.key(), _FILES, is_shared=True)
+        found = self._cache.load(self._parts.key(), _OUTLINE_FILES)
         if isinstance(found, Miss):
             return None
-        artifact = found.artifact
-        return restore(artifact.model[0].view(), self._memory, artifact.data[0])
+        read = partial(_graphs, self._cache, self._parts.for_variant(_GRAPHS), convert)
+        return restore(found.artifact.model[0].view(), self._memory, read)
 
-    def store(self, model: Model, stored: Callable[[], tuple[bytes, bytes] | None]) -> None:
+    def store(self, model: Model, stored: Callable[[], StoredModel | None]) -> None:
         """Stores what was converted from the file, unless that is not possible.
 
         Args:
             model: the model in it.
-            stored: returns it as bytes, and the joined memories besides the file; None if it cannot
-                be stored.
+            stored: returns it as bytes; None if it cannot be stored.
         """
         if self._cache is None or sum(pool.size for pool in model.pools[1:]) > _MAX_ADDED_BYTES:
             return
         encoded = stored()
         if encoded is None:
             return
-        content, added = encoded
         # The model was read from the file in this state if the state is still the same.
         if isinstance(self._memory, FileMemory) and _known(self._memory.state()) != self._identity:
             return
-        artifact = Artifact(model=(HostMemory(content),), data=(HostMemory(added),))
         origin = Origin(model=describe(model), compile_ms=0.0, created_s=time.time())
+        graphs = Artifact(model=(HostMemory(encoded.graphs),), data=(HostMemory(encoded.added),))
+        outline = Artifact(model=(HostMemory(encoded.outline),), data=())
         try:
-            self._cache.store(self._parts, artifact, origin)
+            self._cache.store(self._parts.for_variant(_GRAPHS), graphs, origin)
+            self._cache.store(self._parts, outline, origin)
         except Error:
             return  # A cache that is full or cannot be written is no reason to fail.
+
+
+def _graphs(
+    cache: Cache, parts: KeyParts, convert: Callable[[], StoredModel | None]
+) -> tuple[bytes | memoryview, Memory]:
+    """Reads the graphs of a model that was converted earlier, or converts it again."""
+    # Drivers get the added memories with the model.
+    found = cache.load(parts.key(), _GRAPHS_FILES, is_shared=True)
+    if not isinstance(found, Miss):
+        return found.artifact.model[0].view(), found.artifact.data[0]
+    converted = convert()
+    if converted is None:
+        raise BadState("the cache has lost the graphs of a model, and its file cannot be converted again")
+    return converted.graphs, HostMemory(converted.added)
 
 
 def _known(state: FileState | None) -> tuple[object, ...] | None:
@@ -115,7 +141,7 @@ def _parts(identity: tuple[object, ...], what: object) -> KeyParts:
     content = msgspec.msgpack.encode((identity, what))
     return KeyParts(
         token="",
-        graphs=hex_digest_of(b"neurald converted file 1\0" + content),
+        graphs=hex_digest_of(b"neurald converted file 2\0" + content),
         constants="",
         device="conversion of .tflite files",
         device_version=f"neurald {__version__}, sources {sources_digest(*CONVERSION_SOURCES)}",

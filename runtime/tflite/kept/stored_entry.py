@@ -6,8 +6,8 @@ import msgspec
 
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
-from neurald.hal.records import DECODE_ERRORS
-from neurald.runtime.tflite.kept.stored_model import restored_model, stored_model
+from neurald.hal.records import DECODE_ERRORS, replace
+from neurald.runtime.tflite.kept.stored_model import ReadGraphs, StoredModel, restored_model, stored_model
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,39 +26,41 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """An entry, with its model as `stored_model` returns it."""
+    """An entry, with the outline of its model."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     origins: tuple[tuple[tuple[int, int], int], ...]
-    model: bytes
+    outline: bytes
 
 
-def stored_entry(entry: Entry) -> tuple[bytes, bytes] | None:
-    """Returns an entry as bytes, and the memories that it has besides the file; see `stored_model`."""
+def stored_entry(entry: Entry) -> StoredModel | None:
+    """Returns an entry as bytes; see `stored_model`."""
     stored = stored_model(entry.model)
     if stored is None:
         return None
-    content, added = stored
     kept = _Stored(
-        inputs=entry.inputs, outputs=entry.outputs, origins=tuple(entry.origins.items()), model=content
+        inputs=entry.inputs,
+        outputs=entry.outputs,
+        origins=tuple(entry.origins.items()),
+        outline=stored.outline,
     )
-    return msgspec.msgpack.encode(kept), added
+    return replace(stored, outline=msgspec.msgpack.encode(kept))
 
 
-def restored_entry(content: bytes | memoryview, file: Memory, added: Memory) -> Entry | None:
+def restored_entry(outline: bytes | memoryview, file: Memory, read: ReadGraphs) -> Entry | None:
     """Returns an entry from what `stored_entry` returned; None if it is of another version.
 
     Args:
-        content: the bytes.
+        outline: of the entry.
         file: the file that the model was converted from.
-        added: the joined memories.
+        read: returns the rest.
     """
     try:
-        stored = msgspec.msgpack.decode(content, type=_Stored)
+        stored = msgspec.msgpack.decode(outline, type=_Stored)
     except (ValueError, *DECODE_ERRORS):
         return None
-    model = restored_model(stored.model, file, added)
+    model = restored_model(stored.outline, file, read)
     if model is None:
         return None
     return Entry(model=model, inputs=stored.inputs, outputs=stored.outputs, origins=dict(stored.origins))

@@ -1,10 +1,14 @@
 """Models converted from `.tflite` files as bytes, without the file, which holds most constants.
 
+The outline, which is all that a start of a compiled model needs, is apart from the graphs and from
+the memories that the conversion added: those are read when something asks for them.
+
 Only who has the file and trusts the bytes may restore a model: they are not validated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -16,13 +20,16 @@ from neurald.hal.cache.key import (
     remember_graphs_digest,
     remember_inventory,
 )
+from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import (
     FeatureLevel,
     Location,
     Model,
+    ModelContent,
     Operand,
+    Outline,
     SignatureNames,
     StateVariable,
     Subgraph,
@@ -30,6 +37,9 @@ from neurald.hal.model.types import (
 from neurald.hal.records import DECODE_ERRORS, replace
 from neurald.runtime.model.branches import model_of
 from neurald.runtime.model.feature_level_slice import levels_of, remember_levels
+
+#: Returns `StoredModel.graphs`, and the joined memories in memory. It may be called several times.
+ReadGraphs: TypeAlias = Callable[[], tuple[bytes | memoryview, Memory]]
 
 #: Added memories start at multiples of this number of bytes, like those of the file.
 _ALIGNMENT = 64
@@ -44,82 +54,138 @@ class _Variable(Struct, frozen=True, array_like=True):
     value: bytes
 
 
-class _Converted(Struct, frozen=True, array_like=True):
-    """A converted model without its memories."""
+class _Outline(Struct, frozen=True, array_like=True):
+    """A converted model without its graphs and memories."""
 
-    main: Subgraph
-    referenced: tuple[Subgraph, ...]
+    main: Outline
     variables: tuple[_Variable, ...]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     signatures: dict[str, SignatureNames]
+    graphs: str
+    constants: ConstantsInventory
+
+
+class _Graphs(Struct, frozen=True, array_like=True):
+    """The graphs of a converted model."""
+
+    main: Subgraph
+    referenced: tuple[Subgraph, ...]
     #: Of the operations of the main graph, and of those that control flow refers to: a
     #: `_Levels`, which is only decoded for devices that are asked what they support.
     levels: msgspec.Raw
-    graphs: str
-    constants: ConstantsInventory
 
 
 _Levels = tuple[tuple[FeatureLevel, ...], ...]
 
 
-def stored_model(model: Model) -> tuple[bytes, bytes] | None:
-    """Returns a model as bytes, and the memories that it has besides the file, joined.
+class StoredModel(Struct, frozen=True, kw_only=True):
+    """A model as bytes.
+
+    Attributes:
+        outline: see the module.
+        graphs: all graphs.
+        added: the memories that the model has besides the file, joined.
+    """
+
+    outline: bytes
+    graphs: bytes
+    added: bytes
+
+
+def stored_model(model: Model) -> StoredModel | None:
+    """Returns a model as bytes; None if it has variables that cannot be stored.
 
     Args:
         model: its first pool is the file.
-
-    Returns:
-        None if the model has variables that cannot be stored.
     """
     if any(variable.initial.dtype.hasobject for variable in model.state):
         return None
     starts, added = _joined(model.pools[1:])
-    converted = _Converted(
-        main=_moved(model.main, starts),
-        referenced=tuple(_moved(graph, starts) for graph in model.referenced),
+    main = _moved(model.main, starts)
+    outline = _Outline(
+        main=Outline.of(main),
         variables=tuple(map(_to_variable, model.state)),
         input_names=model.input_names,
         output_names=model.output_names,
         signatures=dict(model.signatures),
+        graphs=graphs_digest(model),
+        # That of the restored model, too: the added memories are not files.
+        constants=constants_inventory(model),
+    )
+    graphs = _Graphs(
+        main=main,
+        referenced=tuple(_moved(graph, starts) for graph in model.referenced),
         levels=msgspec.Raw(
             msgspec.msgpack.encode(
                 [tuple(levels_of(model_of(model, number))) for number in range(1 + len(model.referenced))]
             )
         ),
-        graphs=graphs_digest(model),
-        # That of the restored model, too: the added memories are not files.
-        constants=constants_inventory(model),
     )
-    return msgspec.msgpack.encode(converted), added
+    return StoredModel(
+        outline=msgspec.msgpack.encode(outline), graphs=msgspec.msgpack.encode(graphs), added=added
+    )
 
 
-def restored_model(content: bytes | memoryview, file: Memory, added: Memory) -> Model | None:
+def restored_model(outline: bytes | memoryview, file: Memory, read: ReadGraphs) -> Model | None:
     """Returns a model from what `stored_model` returned; None if it is of another version.
 
     Args:
-        content: the bytes.
+        outline: of the model.
         file: the file that the model was converted from.
-        added: the joined memories.
+        read: returns the rest.
     """
     try:
-        converted = msgspec.msgpack.decode(content, type=_Converted)
+        kept = msgspec.msgpack.decode(outline, type=_Outline)
     except (ValueError, *DECODE_ERRORS):
         return None
-    model = Model(
-        main=converted.main,
-        referenced=converted.referenced,
-        pools=(file, added) if added.size else (file,),
-        state=tuple(map(_from_variable, converted.variables)),
-        input_names=converted.input_names,
-        output_names=converted.output_names,
-        signatures=MappingProxyType(converted.signatures),
+    rest = _Rest(file, read)
+    model = Model.read_later(
+        kept.main,
+        rest.content,
+        state=tuple(map(_from_variable, kept.variables)),
+        input_names=kept.input_names,
+        output_names=kept.output_names,
+        signatures=MappingProxyType(kept.signatures),
     )
-    levels = converted.levels
-    remember_levels(model, lambda: msgspec.msgpack.decode(levels, type=_Levels))
-    remember_graphs_digest(model, converted.graphs)
-    remember_inventory(model, converted.constants)
+    remember_levels(model, rest.levels)
+    remember_graphs_digest(model, kept.graphs)
+    remember_inventory(model, kept.constants, (file,) * len(kept.constants.files))
     return model
+
+
+class _Rest:
+    """The part of a restored model that is read once, when something asks for it.
+
+    Args:
+        file: the file that the model was converted from.
+        read: returns what is read.
+    """
+
+    def __init__(self, file: Memory, read: ReadGraphs) -> None:
+        self._file, self._read = file, read
+        self._found: tuple[ModelContent, msgspec.Raw] | None = None
+
+    def content(self) -> ModelContent:
+        """Returns the graphs and their memories."""
+        return self._once()[0]
+
+    def levels(self) -> _Levels:
+        """Returns the feature levels of the operations of each graph."""
+        return msgspec.msgpack.decode(self._once()[1], type=_Levels)
+
+    def _once(self) -> tuple[ModelContent, msgspec.Raw]:
+        found = self._found
+        if found is None:
+            encoded, added = self._read()
+            try:
+                graphs = msgspec.msgpack.decode(encoded, type=_Graphs)
+            except (ValueError, *DECODE_ERRORS):
+                raise BadData("the stored graphs of a model are of another version of neurald") from None
+            pools = (self._file, added) if added.size else (self._file,)
+            content = ModelContent(main=graphs.main, referenced=graphs.referenced, pools=pools)
+            found = self._found = content, graphs.levels.copy()
+        return found
 
 
 def _joined(pools: Sequence[Memory]) -> tuple[dict[int, int], bytes]:

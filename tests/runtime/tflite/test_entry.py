@@ -111,4 +111,4 @@ def test_functions_of_an_application_are_not_kept(tmp_path: Path, conversions: l
 
 @pytest.mark.parametrize("content", [b"", b"\xc1", b"\x94\x01\x02\x03\x04", b"\x94\x90\x90\x90\xc4\x01x"])
 def test_what_is_of_another_version_is_no_entry(content: bytes) -> None:
-    assert restored_entry(content, HostMemory(b"x"), HostMemory(b"")) is None
+    assert restored_entry(content, HostMemory(b"x"), lambda: (b"", HostMemory(b""))) is None

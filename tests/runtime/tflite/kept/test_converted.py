@@ -1,5 +1,6 @@
 """Converted models in the cache: found while the file is unchanged, and equal to a new conversion."""
 
+import shutil
 import time
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from neurald.hal.cache.store import Cache
 from neurald.hal.errors import BadData
 from neurald.hal.memory import mapped_file
 from neurald.hal.model.types import Model
+from neurald.runtime.compilation_builder import CompilationBuilder
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.feature_level_slice import levels_of
 from neurald.runtime.tflite import load_tflite
 from neurald.runtime.tflite.conversion import file_conversion
@@ -167,7 +170,28 @@ def test_each_signature_has_an_entry(path: Path, conversions: list[str | None]) 
 
 def test_entries_are_listed_like_others(path: Path, tmp_path: Path) -> None:
     load_tflite(packed(path))
-    (entry,) = Cache(tmp_path / "cache" / "neurald").verify()
-    assert not entry.damage
-    assert entry.manifest is not None
-    assert "FULLY_CONNECTED" in entry.manifest.origin.model
+    entries = Cache(tmp_path / "cache" / "neurald").verify()
+    assert not any(entry.damage for entry in entries)
+    manifests = [entry.manifest for entry in entries if entry.manifest is not None]
+    assert sorted(each.parts.variant for each in manifests) == ["", "graphs"]
+    assert all("FULLY_CONNECTED" in each.origin.model for each in manifests)
+
+
+def test_graphs_are_not_read_for_a_start_and_converted_again_if_they_are_lost(
+    path: Path, tmp_path: Path, conversions: list[str | None]
+) -> None:
+    first = load_tflite(packed(path))
+    value = np.ones((1, 6), np.float32)
+    expected = CompilationBuilder(first).finish().run(value)
+    CompilationBuilder(first, [cpu_device()]).finish()  # waits for the optimised code
+    for manifest in [each.manifest for each in Cache(tmp_path / "cache" / "neurald").verify()]:
+        assert manifest is not None
+        if manifest.parts.variant == "graphs":
+            shutil.rmtree(tmp_path / "cache" / "neurald" / manifest.key)
+    second = load_tflite(path)
+    compilation = CompilationBuilder(second).finish()
+    np.testing.assert_array_equal(compilation.run(value), expected)
+    assert "hit" in str(compilation.report)
+    assert conversions == [None]
+    assert_same(first, second)
+    assert conversions == [None, None]
