@@ -139,15 +139,16 @@ def test_one_program_computes_all_sizes(name: str, opencl: DeviceContext) -> Non
 def test_new_sizes_need_no_compilation(opencl: DeviceContext) -> None:
     if opencl.facts.images is not None:
         pytest.skip("models that read images are compiled for each size")
-    net = Net((0, 4))
-    model = net.finish(net.add(_Op.RELU, [net.input], 2))
+    net = Net((0, 0))
+    model = net.finish(net.add(_Op.SOFTMAX, [net.input, net.number(1, nd.OperandType.FLOAT32)], 2))
     prepared = OpenClDevice(opencl.facts).prepare_model(model, OPTIONS)
     assert isinstance(prepared, SpecializingModel)
     assert prepared.output_shapes([(5, 4)]) is None
-    values = np.full((5, 4), -1, np.float32)
-    request, (found,) = request_of(model, [values], [(5, 4)])
-    assert prepared.execute(request, ExecuteOptions()).is_sufficient
-    assert not found.any()
+    # Rows that are few, long, and many and short are computed in different ways.
+    for rows, length in ((5, 4), (5, 300), (3000, 7)):
+        request, (found,) = request_of(model, [np.full((rows, length), -1, np.float32)], [(rows, length)])
+        assert prepared.execute(request, ExecuteOptions()).is_sufficient
+        np.testing.assert_allclose(found, 1 / length, rtol=1e-6)
     assert prepared.output_shapes([(1000, 4)]) == ((1000, 4),)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,10 +66,11 @@ def test_functions_that_set_arguments_are_generated_once(opencl: DeviceContext) 
     from pyopencl import invoker
 
     program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
+    generate: Any = invoker._generate_enqueue_and_set_args_module
     program.new_kernel("twice")
-    generated = invoker._generate_enqueue_and_set_args_module.cache_info().misses
+    generated = generate.cache_info().misses
     program.new_kernel("twice")
-    assert invoker._generate_enqueue_and_set_args_module.cache_info().misses == generated
+    assert generate.cache_info().misses == generated
 
 
 def test_build_errors(opencl: DeviceContext) -> None:
