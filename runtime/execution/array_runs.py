@@ -69,13 +69,30 @@ class ArrayRuns:
         """Runs the model by the function for all shapes, unless one for these shapes pays."""
         function, self._open = self._open, None
         if function is None:
-            created = _open_function(compilation)
-            function = None if created is None else _OpenFunction(created, self._functions)
+            function = self._opened(compilation)
         outputs = None if function is None else function(*inputs)
         if outputs is not None:
             # Not after a failure: a prepared model whose driver died is replaced by another.
             self._open = self.latest = function
         return outputs
+
+    def _opened(self, compilation: CompiledModel) -> "_OpenFunction | None":
+        """Creates the function for all shapes, whose first runs are timed; None if there is none."""
+        executor, function = compilation.executor, _open_function(compilation)
+        if function is None or not isinstance(executor, SimpleExecutor):
+            return None
+        opened = _OpenFunction(function, self._functions)
+        reference = weakref.ref(opened)
+
+        def replace(_: ArrayFunction) -> None:
+            found = reference()
+            if found is not None:
+                found.function = function
+
+        opened.function = _TimedFunction(
+            function, compilation.recovery.step(executor.step).note_time, replace
+        )
+        return opened
 
     def _forget(self, function: ArrayFunction) -> None:
         """Drops a function that failed: a prepared model whose driver died is replaced by another."""
@@ -130,10 +147,13 @@ class _OpenFunction:
     Args:
         function: of the device.
         functions: those for single sets of shapes.
+
+    Attributes:
+        function: what runs the model.
     """
 
     def __init__(self, function: ArrayFunction, functions: Mapping[_Shapes, ArrayFunction]) -> None:
-        self._function = function
+        self.function = function
         self._functions = functions
         self._latest: _Shapes = ()
         self._runs = 0
@@ -148,7 +168,7 @@ class _OpenFunction:
             self._latest, self._runs = shapes, 0
         elif self._runs >= _REPEATED_RUNS:
             return None
-        outputs = self._function(*arrays)
+        outputs = self.function(*arrays)
         if outputs is not None:
             self._runs += 1
         return outputs

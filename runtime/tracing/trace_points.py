@@ -407,6 +407,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_STEP, "RecoveringStep", "create_short_execution", _native),
         (_STEP, "RecoveringStep", "create_reusable_execution", _native),
         (_STEP, "RecoveringStep", "create_array_function", _native),
+        (_STEP, "RecoveringStep", "create_open_function", _native),
         (_STEP, "RecoveringStep", "create_native_call", _native),
         (
             "neurald.runtime.execution.recovery.cpu_runs",

@@ -354,7 +354,7 @@ class RecoveringStep:
         return verification.end(captured, request, options, result, seconds, begun)
 
     def note_time(self, seconds: float) -> None:
-        """Notes the time of a run by a function from `create_array_function`, which refines costs.
+        """Notes the time of a run by a function on arrays, which refines costs.
 
         Times of the first tier say nothing about the device.
         """

@@ -20,6 +20,7 @@ from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.runtime.execution.array_runs import _CACHE_SIZE
+from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
 from neurald.runtime.execution.variables import variables_in_place
 
 pytestmark = pytest.mark.skipif(not python_table(), reason="this interpreter does not support functions")
@@ -173,6 +174,15 @@ def test_open_dimensions(regular: list[object]) -> None:
     for _ in range(5):
         compilation.run(numbers(1, (5,)))
     assert len(regular) <= before + 1
+
+
+def test_the_first_runs_of_any_sizes_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation, noted = compiled(open_model()), []
+    compilation.run(numbers(0, (5,)))
+    monkeypatch.setattr(RecoveringStep, "note_time", lambda _, seconds: noted.append(seconds))
+    for length in range(2, 60):
+        compilation.run(numbers(length, (length,)))
+    assert 3 <= len(noted) <= 20
 
 
 @pytest.mark.usefixtures("limit_ns")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.processes import running_daemon
+from support.models.small import add_model
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState
@@ -246,6 +247,26 @@ def test_calls_that_were_made_before_have_all_layers() -> None:
     for _ in range(3):
         compilation.run(IMAGE)
         execution.compute()
+    assert len(recorder.spans()) == before
+
+
+def test_all_sizes_of_an_open_model_have_all_layers() -> None:
+    compilation = nd.CompilationBuilder(add_model((0, 3)), [nd.open_device("cpu")]).finish()
+
+    def run(rows: int) -> None:
+        given = np.ones((rows, 3), np.float32)
+        assert (compilation.run(given, given)[0] == 2).all()
+
+    for rows in (2, 3, 4):
+        run(rows)
+    with nd.trace() as trace:
+        for rows in (3, 3, 5):
+            run(rows)
+    recorder = trace._recorder
+    calls = {span.call for span in trace.spans if span.name == "step on cpu"}
+    assert len(calls) == 3
+    before = len(recorder.spans())
+    run(6)
     assert len(recorder.spans()) == before
 
 
