@@ -178,6 +178,11 @@ class OpenClDevice:
 
         The result is measured relative to the CPU device and cached per version of both.
         """
+        return self._capabilities
+
+    @cached_property
+    def _capabilities(self) -> Capabilities:
+        # Finding it in the cache takes tens of milliseconds, and executions that refine costs ask for it.
         return calibrated(self)
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
