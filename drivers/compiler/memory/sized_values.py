@@ -44,7 +44,7 @@ class SizedPlan(msgspec.Struct, frozen=True, eq=False):
 
     def has_room(self, sizes: Array) -> bool:
         """Returns whether no value has more than its memory."""
-        return not np.logical_or.reduce(sizes > self.sizes)
+        return True not in (sizes > self.sizes).tolist()
 
 
 class SizedValues:
@@ -108,7 +108,8 @@ class SizedValues:
         numbers = None if lengths is None else self._evaluation.evaluate(lengths)
         if lengths is None or numbers is None:
             return None
-        if np.minimum.reduce(numbers[self._not_negative], initial=0) < 0:
+        # For the numbers of most models, lists are faster than reductions by NumPy.
+        if min(numbers[self._not_negative].tolist(), default=0) < 0:
             return None
         given = [shape for shape in shapes if shape is not None]
         if [len(shape) for shape in given] != self._input_ranks:

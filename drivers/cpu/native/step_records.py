@@ -269,8 +269,9 @@ class StepRecords:
         The calls of a small step are not looked at one by one.
         """
         items, costs, threads = sizes.work_items, sizes.costs_ns, self._team.threads
-        columns = np.full((items.size, 4), _UNSHARED, np.int64)
+        columns = np.empty((items.size, 4), np.int64)
         columns[:, 0] = items
+        columns[:, 1] = _UNSHARED
         np.maximum(items, 1, out=columns[:, 2])
         columns[:, 3] = np.ceil(costs if sizes.cost_ns <= _MAX_COST_NS else np.minimum(costs, _MAX_COST_NS))
         columns[:, 3] += _RECORD_NS

@@ -115,14 +115,14 @@ class SizedExecutables:
         plan = planned.plan
         places = planned.offsets[self._owners] + numbers[self._starts]
         # All else in the kernels is that of the template, which has been checked.
-        furthest = int(np.maximum.reduce(places, initial=0))
+        furthest = max(places.tolist(), default=0)
         if furthest > plan.size_bytes:
             raise BadData(f"an argument is at offset {furthest} of an arena of {plan.size_bytes} bytes")
         offsets = self._offsets.copy()
         offsets[self._arguments] = places
         work_items = numbers[self._work_items]
         costs_ns = self._unit_costs * work_items
-        cost_ns = float(np.add.reduce(costs_ns))
+        cost_ns = sum(costs_ns.tolist())
         if not math.isfinite(cost_ns):
             raise BadData("the kernels have costs whose sum is not finite")
         described = iter(numbers[self._ports].tolist())
