@@ -6,8 +6,8 @@ The text depends on the kernel only. `kernels` has faster ones, mainly for contr
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis
-from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate, has_extents, is_one
+from neurald.drivers.compiler.ir.expression import Expression, Reduce, axis
+from neurald.drivers.compiler.ir.extent import estimate, has_extents
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
@@ -196,8 +196,7 @@ def _group_reduction(
 def _rows(kernel: Kernel, count: int) -> Source:
     """Uses one group per row, or one work-item if rows are many and short.
 
-    The group computes the reductions of the row first, then its elements. If the lengths are open,
-    the function has both ways, of which it takes one at run time.
+    The group computes the reductions of the row first, then its elements.
     """
     values = KernelArguments(arguments_of(kernel))
     rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])
@@ -208,53 +207,12 @@ def _rows(kernel: Kernel, count: int) -> Source:
     reductions = [
         each for each in walk(*placed.roots) if isinstance(each, Reduce) and free_axes(each) <= {row, column}
     ]
-    lengths = [length, *(math.prod(axis.extent for axis in each.axes) for each in reductions)]
-    are_short = math.prod(1 - at_least(each, _MAX_ROW_LENGTH + 1) for each in lengths)
-    by_item = at_least(rows, _MIN_ROWS) * are_short
-    # Most open rows are not much longer than the example's.
+    lengths = (length, *(math.prod(axis.extent for axis in each.axes) for each in reductions))
+    longest = max(map(estimate, lengths))
+    is_shared = longest > _MAX_ROW_LENGTH or estimate(rows) < _MIN_ROWS
+    # Examples of open lengths are longer than many others.
     shortest = _REDUCTION_SIZE if has_extents(lengths) else LOCAL_SIZE
-    size = _REDUCTION_SIZE if not is_one(by_item) and max(map(estimate, lengths)) > shortest else LOCAL_SIZE
-    together = _row_lines(values, placed, (row, column), reductions, size, is_shared=True)
-    alone = _row_lines(values, placed, (row, column), reductions, size, is_shared=False)
-    if isinstance(by_item, Extent):
-        lines = [f"  if ({by_item}) {{", *alone, "  } else {", *together, "  }"]
-        label = "a work-item or a work-group for each row"
-    else:
-        lines = alone if by_item else together
-        label = f"a work-{'item' if by_item else 'group'} for each row"
-    may_share = not is_one(by_item)
-    return Source(
-        text="\n".join((f"static void {NAME}({values.parameters}) {{", *lines, "}", "")),
-        arguments=values.values,
-        groups=by_item * -(-rows // size) + (1 - by_item) * rows,
-        local_size=size,
-        scratch_bytes=8 * size if may_share else 0,
-        has_barriers=may_share,
-        label=label,
-        operations=kernel.operations,
-    )
-
-
-def _row_lines(
-    values: KernelArguments,
-    placed: Kernel,
-    axes: tuple[Axis, Axis],
-    reductions: Sequence[Reduce],
-    size: int,
-    *,
-    is_shared: bool,
-) -> list[str]:
-    """Returns the statements that compute a row.
-
-    Args:
-        values: the arguments of the function.
-        placed: the kernel, whose axes are expressed by those of the row.
-        axes: the number of the row, and the index in it.
-        reductions: those that are constant for the whole row.
-        size: the size of the group.
-        is_shared: whether a group computes the row, or one of its work-items.
-    """
-    row, column = axes
+    size = _REDUCTION_SIZE if is_shared and longest > shortest else LOCAL_SIZE
     known: dict[Expression, str] = {row: "row"}
     lines = ["  const int row = group;"]
     if is_shared:
@@ -262,16 +220,31 @@ def _row_lines(
             lines += _group_reduction(values, reduction, f"f{number}", known, size)
             known[reduction] = f"f{number}"
     else:
-        lines = [f"  const int row = group * {size} + lid;", f"  if (row >= {row.extent}) return;"]
+        lines = [f"  const int row = group * {size} + lid;", f"  if (row >= {rows}) return;"]
         before = Statements(values.by_value, known, prefix="f")
         known.update([(reduction, before.value(reduction)) for reduction in reductions])
         lines += before.lines
     inner = Statements(values.by_value, {**known, column: "column"}, indent="  ")
-    elements = finish_lines(inner, placed, f"row * {column.extent} + column")
+    elements = finish_lines(inner, placed, f"row * {length} + column")
     first, step = ("lid", size) if is_shared else ("0", 1)
-    return [
-        *lines,
-        f"  for (int column = {first}; column < {column.extent}; column += {step}) {{",
-        *(f"  {line}" for line in elements),
-        "  }",
-    ]
+    text = "\n".join(
+        (
+            f"static void {NAME}({values.parameters}) {{",
+            *lines,
+            f"  for (int column = {first}; column < {length}; column += {step}) {{",
+            *(f"  {line}" for line in elements),
+            "  }",
+            "}",
+            "",
+        )
+    )
+    return Source(
+        text=text,
+        arguments=values.values,
+        groups=rows if is_shared else -(-rows // size),
+        local_size=size,
+        scratch_bytes=8 * size if is_shared else 0,
+        has_barriers=is_shared,
+        label="a work-group for each row" if is_shared else "a work-item for each row",
+        operations=kernel.operations,
+    )

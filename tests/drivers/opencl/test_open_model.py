@@ -144,7 +144,6 @@ def test_new_sizes_need_no_compilation(opencl: DeviceContext) -> None:
     prepared = OpenClDevice(opencl.facts).prepare_model(model, OPTIONS)
     assert isinstance(prepared, SpecializingModel)
     assert prepared.output_shapes([(5, 4)]) is None
-    # Rows that are few, long, and many and short are computed in different ways.
     for rows, length in ((5, 4), (5, 300), (3000, 7)):
         request, (found,) = request_of(model, [np.full((rows, length), -1, np.float32)], [(rows, length)])
         assert prepared.execute(request, ExecuteOptions()).is_sufficient
