@@ -2,20 +2,44 @@
 
 import asyncio
 import contextlib
+import logging
 import socket
 import ssl
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.server.http.http_app import CHUNKS
 
 #: The largest head of a request, and how long it may take to arrive.
 MAX_HEAD_BYTES: Final = 16 << 10
 _HEAD_S: Final = 30.0
 _KEEP_ALIVE_S: Final = 75
+
+
+class ClientWarnings(logging.Filter):
+    """Passes on few of uvicorn's warnings, which clients cause as often as they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: defaultdict[str, RateLimitedLogger] = defaultdict(
+            partial(RateLimitedLogger, logging.getLogger(__name__))
+        )
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Returns False for a warning, and logs one line for those of its kind in a while."""
+        if record.levelno != logging.WARNING:
+            return True
+        self._lines[record.msg].warning("%s", record.getMessage())
+        return False
+
+
+_CLIENT_WARNINGS: Final = ClientWarnings()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -99,6 +123,7 @@ class HttpServer(uvicorn.Server):
             timeout_graceful_shutdown=max(1, int(drain_s)),
         )
         super().__init__(config)
+        logging.getLogger("uvicorn.error").addFilter(_CLIENT_WARNINGS)
         self._listener = listener
         self._tls = tls
         self._task: asyncio.Task[None] | None = None

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import http.client
 import json
+import logging
 import socket
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from support.waiting import wait_until
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.json_encoding import decode_request
 from neurald.service.inference.protocol.regions import NoRegions
+from neurald.service.inference.server.http.http_server import ClientWarnings
 
 triton = pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # noqa: E402 - optional
@@ -178,6 +180,16 @@ def test_lengths_that_do_not_fit_are_refused(serving: Serving) -> None:
     assert ask(serving, "POST", path, body + bytes(15), headers)[0] == 400
     assert ask(serving, "POST", path, body + bytes(17), headers)[0] == 400
     assert ask(serving, "POST", path, bytes(2 * LIMIT))[0] == 400
+
+
+def test_clients_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("test of uvicorn.error")
+    logger.addFilter(ClientWarnings())
+    for _ in range(100):
+        logger.warning("Invalid HTTP request received.")
+    logger.warning("Unsupported upgrade request.")
+    logger.error("100 %")
+    assert caplog.messages == ["Invalid HTTP request received.", "Unsupported upgrade request.", "100 %"]
 
 
 def test_errors_have_the_status_that_clients_expect(client: Any, serving: Serving) -> None:
