@@ -41,16 +41,17 @@ def create_cpu() -> Device:
 
 def create_opencl() -> Device:
     """Creates the OpenCL device."""
-    from neurald.drivers.opencl import compiler
     from neurald.drivers.opencl import device as opencl
 
-    compile_model = compiler.compile_model
+    def counting(function: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            _note()
+            return function(*arguments, **options)
 
-    def counted(*arguments: Any, **options: Any) -> Any:
-        _note()
-        return compile_model(*arguments, **options)
+        return counted
 
-    setattr(opencl, "compile_model", counted)  # noqa: B010 - as above
+    for name in ("compile_model", "compile_open"):
+        setattr(opencl, name, counting(getattr(opencl, name)))
     # Calibration would count as well, and takes seconds.
     setattr(opencl, "calibrated", lambda _: create_plain_cpu().capabilities())  # noqa: B010 - as above
     return opencl.create()
