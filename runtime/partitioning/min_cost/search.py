@@ -120,7 +120,8 @@ class Predictions(Mapping[str, float]):
     def __getitem__(self, name: str) -> float:
         found = self._found[name]
         if found is None:
-            devices, steps = self._plans.pop(name)
+            # Two threads may predict the same plan, with the same result.
+            devices, steps = self._plans[name]
             problem = self._problem
             found = problem.predicted_of(devices.tolist()) if steps is None else problem.predicted(steps)
             self._found[name] = found

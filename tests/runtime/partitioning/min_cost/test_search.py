@@ -10,7 +10,7 @@ from support.models.every_choice import optimum
 from support.models.placement_problems import random_problem
 from support.sweeps import sweep
 
-from neurald.runtime.partitioning.min_cost.search import find_plan
+from neurald.runtime.partitioning.min_cost.search import Predictions, find_plan
 
 NAMES = ("a", "b", "c")
 
@@ -33,6 +33,22 @@ def test_never_worse_than_the_others(seed: int) -> None:
     assert next(iter(found.predicted.items())) == ("the plan", found.seconds)
     assert found.seconds <= random_s * (1 + 1e-12)
     assert all(found.seconds <= other * (1 + 1e-12) for other in found.predicted.values())
+
+
+def test_two_threads_may_ask_for_the_same_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(random.Random(3), 30, 3)
+    predictions = Predictions(problem)
+    devices = np.array([min(range(3), key=costs.__getitem__) for costs in problem.costs])
+    predictions.add_later("later", devices, None)
+    expected = problem.predicted_of(devices.tolist())
+
+    def asked_meanwhile(_: object) -> float:
+        monkeypatch.undo()
+        assert predictions["later"] == expected
+        return expected
+
+    monkeypatch.setattr(problem, "predicted_of", asked_meanwhile)
+    assert predictions["later"] == expected
 
 
 @pytest.mark.parametrize("seed", range(20))
