@@ -12,6 +12,7 @@ from support.models.small import accumulator, add_model, compiled_add, ones
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.runtime.execution.execution import Execution
@@ -25,6 +26,7 @@ def without_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the CPU device behave like one that offers no functions."""
     monkeypatch.delattr(CpuPreparedModel, "create_array_function")
     monkeypatch.delattr(CpuPreparedModel, "create_short_execution")
+    monkeypatch.delattr(SpecializingModel, "create_open_function")
 
 
 @pytest.fixture

@@ -230,10 +230,9 @@ class TestWarm:
         assert step["cache"] == "off"
         assert step["reason"] == "the device needs no cache files"
         assert step["warm_ms"] is None
-        # Only the converted file is in the cache.
-        (entry,) = Cache(directory).entries()
-        assert entry.manifest is not None
-        assert entry.manifest.parts.device == "conversion of .tflite files"
+        # Only the converted file, and its graphs, are in the cache.
+        manifests = [entry.manifest for entry in Cache(directory).entries()]
+        assert [each and each.parts.device for each in manifests] == 2 * ["conversion of .tflite files"]
 
     def test_no_such_model_or_device(self, tmp_path: Path) -> None:
         assert "no.tflite" in error_of("cache", "warm", tmp_path / "no.tflite")
