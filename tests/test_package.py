@@ -1,6 +1,7 @@
 """The package: its public names, links and imports."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -128,8 +129,15 @@ def test_folders_are_linked(folder: str) -> None:
     assert link.resolve() == ROOT / folder
 
 
+#: An import that may be one of a folder. Files without any are not parsed, which takes long.
+_IMPORT = re.compile(rf"^\s*(?:from\s+|import\s.*?)\b(?:{'|'.join(FOLDERS)})\b", re.MULTILINE)
+
+
 def imported_roots(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
+    text = path.read_text()
+    if _IMPORT.search(text) is None:
+        return set()
+    tree = ast.parse(text)
     names = [a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names]
     names += [
         node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level

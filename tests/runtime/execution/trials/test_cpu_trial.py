@@ -118,11 +118,11 @@ def test_what_calls_of_several_steps_need_around_their_runs_counts(monkeypatch: 
     model = builder.finish()
     other = SimulatedDevice("other", supports=(nd.OperationType.TANH,).__contains__)
     store.costs_of(other).use(cheap(model))
-    _slow_cpu_for_whole_models(monkeypatch, model, 0.3)
+    _slow_cpu_for_whole_models(monkeypatch, model, 0.1)
     right = Execution.set_output
 
     def slowly(self: Execution, *arguments: Any, **named: Any) -> None:
-        time.sleep(0.6)
+        time.sleep(0.2)
         right(self, *arguments, **named)
 
     monkeypatch.setattr(Execution, "set_output", slowly)
