@@ -13,10 +13,9 @@ from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.extent_attempts import ExtentAttempts
 from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.value import Shape, Value
+from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
-from neurald.drivers.compiler.memory.extent_program import ProgramBuilder
-from neurald.drivers.compiler.memory.open_step import OpenLocation, OpenPort, OpenValue
+from neurald.drivers.compiler.memory.open_numbering import OpenNumbering
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
 from neurald.drivers.opencl.codegen.render import render
@@ -196,30 +195,11 @@ def _assembled(
     scope: ExtentScope,
     alignment: int,
 ) -> CompiledOpen:
-    graph, program = assignment.graph, ProgramBuilder(scope)
-    numbers = {value: number for number, value in enumerate(assignment.spans)}
+    graph, open_numbers = assignment.graph, OpenNumbering(assignment, scope)
+    program = open_numbers.program
     zeros = -(-assignment.arena_bytes // alignment) * alignment
     statuses = sum(1 for kernel, _ in chosen if kernel.requirements)
     zeros_bytes = -(-max(SYNC_BYTES, FLAGS + 4 * (1 + statuses)) // ALIGNMENT) * ALIGNMENT
-
-    def location(value: Value) -> OpenLocation | None:
-        owner = graph.aliases.get(value, value)
-        if owner.constant is not None:
-            return None
-        return OpenLocation(
-            numbers[owner], program.number(graph.starts.get(value, 0) * value.type.size_bytes)
-        )
-
-    def ports(values: Sequence[Value], ranks: Iterable[int]) -> tuple[OpenPort, ...]:
-        return tuple(
-            OpenPort(
-                value=numbers.get(value, -1),
-                size_bytes=program.number(value.size_bytes),
-                # A complex number is a pair, which is no dimension of the operand.
-                dimensions=tuple(program.number(length) for length in value.shape[:rank]),
-            )
-            for value, rank in zip(values, ranks, strict=True)
-        )
 
     calls, opened, uses = [], [], []
     status = 0
@@ -244,7 +224,7 @@ def _assembled(
         opened.append(
             OpenCall(
                 groups=program.number(source.groups),
-                locations=tuple(map(location, source.arguments)),
+                locations=tuple(map(open_numbers.location, source.arguments)),
                 extents=tuple(map(program.number, source.extents)),
             )
         )
@@ -260,29 +240,16 @@ def _assembled(
         zeros=zeros,
         zeros_bytes=zeros_bytes,
     )
-    messages = "".join(message for call in calls for message in call.messages)
-    names = {name: program.number(extent) for name, extent in scope.named.items() if name in messages}
-    places = tuple(
-        tuple(
-            (number, dimension)
-            for number, value in enumerate(graph.inputs)
-            for dimension, length in enumerate(value.shape)
-            if length is symbol
-        )
-        for symbol in scope.symbols
-    )
-    values = tuple(
-        OpenValue(tuple(map(program.number, assignment.sizes[value])), first, last)
-        for value, (first, last) in assignment.spans.items()
-    )
+    names = open_numbers.names([message for call in calls for message in call.messages])
+    values = open_numbers.values()
     numbered_counts = tuple(program.number(count) for count in counts if isinstance(count, Extent))
-    open_inputs = ports(graph.inputs, [len(port.dimensions) for port in inputs])
-    open_outputs = ports(graph.outputs, [len(port.dimensions) for port in outputs])
+    open_inputs = open_numbers.ports(graph.inputs, [len(port.dimensions) for port in inputs])
+    open_outputs = open_numbers.ports(graph.outputs, [len(port.dimensions) for port in outputs])
     return CompiledOpen(
         opened=OpenLaunches(
             # Guards are complete only now.
             program=program.result(),
-            symbols=places,
+            symbols=open_numbers.symbols(),
             values=values,
             inputs=open_inputs,
             outputs=open_outputs,

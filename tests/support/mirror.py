@@ -94,6 +94,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/memory/open_step.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/compiler/memory/sized_values.py": "tests/drivers/cpu/target/test_sized_executables.py",
     "drivers/cpu/opening.py": "tests/drivers/cpu/test_open_model.py",
+    "drivers/compiler/memory/open_numbering.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/compiler/ir/string_references.py": "tests/drivers/cpu/test_strings.py",
     "drivers/cpu/kernels/irregular/strings.py": "tests/drivers/cpu/test_strings.py",
     "drivers/cpu/native/strings.py": "tests/drivers/cpu/test_strings.py",
