@@ -398,7 +398,7 @@ class ModelContent(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Outline(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
-    """What a start needs to know of a model that was compiled earlier.
+    """Describes what a start needs to know of a model that was compiled earlier.
 
     Attributes:
         inputs, outputs: those of the main graph.

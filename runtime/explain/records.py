@@ -58,8 +58,7 @@ class OperationExplanation(Struct, frozen=True, kw_only=True):
         operation: its position in that graph, in the application's order.
         type: of the operation.
         steps: the steps that contain it. Usually one; none if the operation is interpreted or not
-            run; several
-            if several operations refer to its graph.
+            run; several if several operations refer to its graph.
         device: the name of its device, `INTERPRETER_NAME`, or `NOT_RUN_NAME`.
         reason: why that device was chosen.
         rejected: all other devices, and why each was rejected.

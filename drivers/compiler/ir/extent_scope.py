@@ -32,7 +32,7 @@ class Guard(Struct, frozen=True, kw_only=True):
 
 
 class Decisions(Struct, frozen=True):
-    """What a scope has decided by hints: bounds, the number of guards, and so on."""
+    """Records what a scope has decided by hints: bounds, the number of guards, and so on."""
 
     bounds: tuple[tuple[int, int], ...]
     guards: int

@@ -31,7 +31,7 @@ _MAX_MOVED_BYTES: Final = 1 << 20
 
 
 class OpenCall(msgspec.Struct, frozen=True, array_like=True):
-    """What differs between lengths in a call.
+    """Tells what differs between lengths in a call.
 
     Attributes:
         groups: the number of its groups.

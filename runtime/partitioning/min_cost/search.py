@@ -96,7 +96,7 @@ def find_plan(
 
 
 class Predictions(Mapping[str, float]):
-    """What is predicted for plans, by name; some plans are only predicted when somebody asks.
+    """Keeps what is predicted for plans, by name; some are only predicted when somebody asks.
 
     Args:
         problem: that the plans are for.
