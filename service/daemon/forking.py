@@ -11,6 +11,7 @@ becomes a child of the nearest ancestor that takes orphans, which is the service
 
 import contextlib
 import gc
+import importlib
 import os
 import socket
 import threading
@@ -26,6 +27,8 @@ REQUEST: Final = b"fork"
 #: An answer is the id of the process, or else the reason why there is none.
 MAX_ANSWER_BYTES: Final = 500
 _DESCRIPTORS: Final = 3
+#: What gRPC and Python import at the first use.
+_LOADED_LATE: Final = ("grpc._interceptor", "grpc._server", "encodings.ascii")
 
 
 def is_forked(driver: str) -> bool:
@@ -75,10 +78,14 @@ def is_forked(driver: str) -> bool:
 
 def _load(driver: str) -> None:
     """Imports what a daemon needs, and a driver that is part of neurald."""
+    import neurald.hal.process.own_program
     import neurald.service.daemon.admitted_users
     import neurald.service.daemon.daemon
     import neurald.service.daemon.start_signal  # noqa: F401
 
+    for name in _LOADED_LATE:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     if driver in BUILT_IN:
         with contextlib.suppress(Exception):  # creating the device reports it
             load_driver(driver)

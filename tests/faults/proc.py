@@ -98,3 +98,12 @@ def input_ends() -> threading.Event:
 
     threading.Thread(target=watch, daemon=True).start()
     return ended
+
+
+def core_waits_s(process: int) -> float:
+    """Returns how long the threads of a process were ready to run, and no processor core was free."""
+    waited_ns = 0
+    with contextlib.suppress(OSError):  # it has ended, and threads do
+        for task in Path(f"/proc/{process}/task").iterdir():
+            waited_ns += int((task / "schedstat").read_text().split()[1])
+    return waited_ns / 1e9

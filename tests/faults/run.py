@@ -195,7 +195,10 @@ def main() -> int:
         "--jobs",
         type=int,
         help="cells of the matrix to play at a time; by default two for each three cores, with which limits "
-        "of time hold: with more jobs, processes wait for each other",
+        "of time hold; with more, so many of them play as do not delay each other",
+    )
+    parser.add_argument(
+        "--cores", type=int, help="processor cores that a job of the matrix uses; by default all"
     )
     parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")
     parser.add_argument("--device", default="opencl", help="the name of that driver and its device")
@@ -218,7 +221,12 @@ def main() -> int:
         return attack_run.main(arguments.attacks or list(ATTACKS), arguments.seconds, arguments.json)
     if arguments.matrix:
         return matrix_jobs.run(
-            arguments.count, arguments.jobs, arguments.slack, arguments.minutes, arguments.json
+            arguments.count,
+            arguments.jobs,
+            arguments.cores,
+            arguments.slack,
+            arguments.minutes,
+            arguments.json,
         )
     if arguments.heal:
         return heal.main(arguments.device, arguments.count, arguments.slack, arguments.json)

@@ -24,6 +24,7 @@ import numpy as np
 from faults.field import Child
 from faults.managed.matrix_report import MatrixReport, PlayedCell
 from faults.managed.service import Service
+from faults.proc import core_waits_s
 from support.models.addition import addition, request
 
 import neurald as nd
@@ -103,14 +104,28 @@ class _Matrix:
         Raises:
             RuntimeError: the application died, so that no further cell can be played.
         """
-        written = len(self._service.log)
+        written = self._service.log_bytes
+        waited_s = self._waited_s()
         try:
             self._play(cell)
         finally:
             if cell.wrong:
-                lines = self._service.log[written:].splitlines()
+                lines = self._service.log_since(written).splitlines()
                 told = [line for line in lines if not any(mark in line for mark in _STACK)]
-                cell.log = [f"{self._struck_at} the fault strikes", *told[-_LOG_LINES:]]
+                waits = [f"{each} {s - waited_s[each]:.2f} s" for each, s in self._waited_s().items()]
+                cell.log = [
+                    f"waited for processor cores: {', '.join(waits)}",
+                    f"{self._struck_at} the fault strikes",
+                    *told[-_LOG_LINES:],
+                ]
+
+    def _waited_s(self) -> dict[str, float]:
+        """Returns how long processes have waited for a processor core so far."""
+        return {
+            "this one": core_waits_s(os.getpid()),
+            "application": core_waits_s(self._application.process.pid),
+            "manager": core_waits_s(self._service.process.pid),
+        }
 
     def _play(self, cell: PlayedCell) -> None:
         fault, phase = cell.fault, cell.phase

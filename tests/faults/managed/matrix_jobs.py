@@ -1,12 +1,13 @@
 """Plays the kill matrix in several jobs at a time.
 
-    python -m faults.managed.matrix_jobs COUNT JOBS JOB SLACK SECONDS
+    python -m faults.managed.matrix_jobs SLACK [CORE ...]
 
 A job is a process with a service manager, a driver, an application and folders of its own, which
-plays a part of the cells and prints a line of JSON for each. A cell takes 0.7 s in the mean, most
-of it until silence and endless kernels are noticed, and 0.3 s of processor time, most of it for the
-processes of the driver that are forked; for moments it keeps three cores busy. The limits of time
-hold only if there are cores for that: 11 jobs on 16 cores kept them in 4,800 cells.
+plays one cell after another: it reads the name of each, and prints a line of JSON for each. A cell
+takes 0.7 s in the mean, most of it until silence and endless kernels are noticed, and 0.3 s of
+processor time, most of it for the processes of the driver that are forked; for moments it keeps
+three cores busy. The limits of time hold only if there are cores for that: 11 jobs on 16 cores kept
+them in 4,800 cells. More of them play only while that delays none (`matrix_pace.py`).
 """
 
 import contextlib
@@ -18,12 +19,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from faults.managed.matrix import cells_of, playing
+from faults.managed.matrix_pace import Dealer, Pace
 from faults.managed.matrix_report import MatrixReport, PlayedCell
 from support.daemon.processes import python_path
 
@@ -34,74 +36,134 @@ _CORES = 1.5
 
 
 def play_in_jobs(
-    count: int, jobs: int, report: MatrixReport, *, slack: float = 1.0, seconds: float | None = None
-) -> None:
-    """Plays all cells so many times.
+    cells: Iterable[tuple[str, str]],
+    jobs: int,
+    report: MatrixReport,
+    *,
+    slack: float = 1.0,
+    seconds: float | None = None,
+    cores: int | None = None,
+) -> Pace:
+    """Plays cells; returns how many were played at a time.
+
+    The first cell begins when all jobs are ready, and the jobs end after the last: the work of that
+    would make cells late.
 
     Args:
-        count: how often each cell is played.
-        jobs: how many cells are played at a time.
+        cells: faults and phases, in the order in which they begin.
+        jobs: how many cells are played at a time, at most.
         report: gets what happened as soon as it is known.
         slack: factor of all limits of time, for busy machines.
         seconds: after which no further cell begins; None for no limit.
+        cores: how many processor cores the processes of a job may use, which are those of the next
+            jobs in turn; None for all.
     """
-    lock = threading.Lock()
-    command = [sys.executable, "-m", "faults.managed.matrix_jobs", str(count), str(jobs)]
+    pace = Pace(jobs, suitable_jobs(), slack)
+    dealer = Dealer(cells, jobs, pace, seconds)
+    command = [sys.executable, "-m", "faults.managed.matrix_jobs", str(slack)]
     environment = {**os.environ, "PYTHONPATH": python_path(), "OPENBLAS_NUM_THREADS": "1"}
     processes = [
         subprocess.Popen(
-            [*command, str(job), str(slack), str(seconds or 0)], env=environment, stdout=subprocess.PIPE
+            [*command, *map(str, cores_of(job, cores))],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         for job in range(jobs)
     ]
-
-    def read(job: int, process: "subprocess.Popen[bytes]") -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            with lock:
-                _take(report, json.loads(line))
-        if code := process.wait():
-            with lock:
-                report.wrong.append(f"job {job} ended with {code}")
-
-    threads = [threading.Thread(target=read, args=each) for each in enumerate(processes)]
+    threads = [
+        threading.Thread(target=_serve, args=(job, process, dealer, report))
+        for job, process in enumerate(processes)
+    ]
     try:
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     finally:
+        dealer.stop()
         for process in processes:
             if process.poll() is None:
                 process.terminate()
         for thread in threads:
             thread.join(_STOP_S)
+    return pace
 
 
-def _take(report: MatrixReport, line: dict[str, Any]) -> None:
-    if "fault" in line:
-        report.cells.append(PlayedCell(**line))
-    else:
-        report.wrong += line["wrong"]
+def _serve(job: int, process: "subprocess.Popen[bytes]", dealer: Dealer, report: MatrixReport) -> None:
+    """Gives a job one cell after the other, and reports what it says."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    if "ready" in _line(process, report):
+        dealer.arrive()
+        while (cell := dealer.take()) is not None:
+            played = _played(process, cell, report)
+            dealer.give_back(played)
+            if played is None:
+                break
+    dealer.leave()
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    while _line(process, report):
+        pass
+    if code := process.wait():
+        report.wrong.append(f"job {job} ended with {code}")
 
 
-def part(count: int, jobs: int, job: int) -> Iterator[tuple[str, str]]:
-    """Returns the cells of a job: as many as the others', in sequence."""
-    cells = list(cells_of(count))
-    return iter(cells[len(cells) * job // jobs : len(cells) * (job + 1) // jobs])
+def _played(
+    process: "subprocess.Popen[bytes]", cell: tuple[str, str], report: MatrixReport
+) -> PlayedCell | None:
+    """Has a job play a cell, and reports it; returns None if the job ends instead."""
+    assert process.stdin is not None
+    try:
+        process.stdin.write(f"{','.join(cell)}\n".encode())
+        process.stdin.flush()
+    except BrokenPipeError:
+        return None
+    line = _line(process, report)
+    if "fault" not in line:
+        return None
+    played = PlayedCell(**line)
+    report.cells.append(played)
+    return played
 
 
-def main(count: int, jobs: int, job: int, slack: float, seconds: float) -> None:
-    """Plays the part of a job."""
+def _line(process: "subprocess.Popen[bytes]", report: MatrixReport) -> dict[str, Any]:
+    """Returns the next line of a job, empty after the last; reports what happened outside of cells."""
+    assert process.stdout is not None
+    line: dict[str, Any] = json.loads(process.stdout.readline() or b"{}")
+    report.wrong += line.get("wrong", ()) if "fault" not in line else ()
+    return line
+
+
+def cores_of(job: int, cores: int | None) -> list[int]:
+    """Returns the processor cores for a job; none if it may use all of them."""
+    all_cores = sorted(os.sched_getaffinity(0))
+    if cores is None or cores >= len(all_cores):
+        return []
+    groups = len(all_cores) // cores
+    first = job % groups * cores
+    return all_cores[first : first + cores]
+
+
+def main(slack: float, cores: Iterable[int]) -> None:
+    """Plays the cells that come through standard input."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops its processes, too
-    end = time.monotonic() + seconds if seconds else None
+    if chosen := set(cores):
+        os.sched_setaffinity(0, chosen)
     report = MatrixReport()
-    with contextlib.closing(playing(part(count, jobs, job), report, slack=slack)) as cells:
+    with contextlib.closing(playing(_dealt(), report, slack=slack)) as cells:
         for cell in cells:
             _print(asdict(cell))
-            if end is not None and time.monotonic() > end:
-                break
     _print({"wrong": report.wrong})
+
+
+def _dealt() -> Iterator[tuple[str, str]]:
+    """Says that the job is ready, and yields the cells that come."""
+    _print({"ready": True})
+    for line in sys.stdin:
+        fault, _, phase = line.strip().partition(",")
+        yield fault, phase
 
 
 def _print(line: dict[str, Any]) -> None:
@@ -110,7 +172,7 @@ def _print(line: dict[str, Any]) -> None:
 
 
 def suitable_jobs() -> int:
-    """Returns how many jobs this machine has the cores for."""
+    """Returns how many jobs this machine surely has the cores for."""
     return max(1, int(len(os.sched_getaffinity(0)) / _CORES))
 
 
@@ -121,11 +183,18 @@ def warning(jobs: int) -> str:
     cores = len(os.sched_getaffinity(0))
     return (
         f"{jobs} jobs share {cores} processor cores: limits of time may be exceeded for want of them; "
-        f"{suitable_jobs()} would fit\n"
+        f"{suitable_jobs()} surely fit\n"
     )
 
 
-def run(count: int, jobs: int | None, slack: float, minutes: float | None, path: Path | None) -> int:
+def run(
+    count: int,
+    jobs: int | None,
+    cores: int | None,
+    slack: float,
+    minutes: float | None,
+    path: Path | None,
+) -> int:
     """Plays the whole matrix, by default in as many jobs as fit; writes the report."""
     jobs = suitable_jobs() if jobs is None else jobs
     sys.stderr.write(warning(jobs))
@@ -133,12 +202,23 @@ def run(count: int, jobs: int | None, slack: float, minutes: float | None, path:
     load = os.getloadavg()[0]
     used_s = _processor_s()
     report = MatrixReport()
+    at_once: tuple[int, int] | None = None
     try:
-        play_in_jobs(count, jobs, report, slack=slack, seconds=None if minutes is None else minutes * 60)
+        pace = play_in_jobs(
+            cells_of(count),
+            jobs,
+            report,
+            slack=slack,
+            seconds=None if minutes is None else minutes * 60,
+            cores=cores,
+        )
+        at_once = pace.fewest, pace.most
     except SystemExit:  # SIGTERM
         report.wrong.append("the matrix was stopped before its end")
     content = {
         "jobs": jobs,
+        "at_once": at_once,
+        "cores_of_a_job": cores,
         "cores": len(os.sched_getaffinity(0)),
         "slack": slack,
         "seconds": round(time.monotonic() - began, 1),
@@ -161,5 +241,4 @@ def _processor_s() -> float:
 
 
 if __name__ == "__main__":
-    _count, _jobs, _job, _slack, _seconds = sys.argv[1:]
-    main(int(_count), int(_jobs), int(_job), float(_slack), float(_seconds))
+    main(float(sys.argv[1]), map(int, sys.argv[2:]))

@@ -92,6 +92,17 @@ class Service:
         """The output of the manager and the driver."""
         return self._log.read_text(errors="replace")
 
+    @property
+    def log_bytes(self) -> int:
+        """The length of `log` so far."""
+        return self._log.stat().st_size
+
+    def log_since(self, start: int) -> str:
+        """Returns the part of `log` after so many bytes."""
+        with self._log.open("rb") as file:
+            file.seek(start)
+            return file.read().decode(errors="replace")
+
     def status(self) -> DriverStatus:
         """Asks for the status of the driver."""
         return msgspec.json.decode(self._ask(b'{"type": "status"}'), type=ManagerStatus).drivers[0]

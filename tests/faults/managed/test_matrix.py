@@ -2,7 +2,7 @@
 
 import pytest
 from faults.managed.matrix import FAULTS, PHASES, cells_of, play
-from faults.managed.matrix_jobs import part, play_in_jobs, suitable_jobs, warning
+from faults.managed.matrix_jobs import cores_of, play_in_jobs, suitable_jobs, warning
 from faults.managed.matrix_report import MatrixReport, PlayedCell
 
 #: Factor of the limits of time, since other tests keep the machine busy.
@@ -31,27 +31,20 @@ def test_every_fault_in_every_phase() -> None:
 @pytest.mark.slow
 def test_jobs_play_cells_at_the_same_time() -> None:
     report = MatrixReport()
-    play_in_jobs(1, 2, report, slack=_SLACK, seconds=0.001)
+    cells = [("kill", "burst"), ("lie", "query")]
+    pace = play_in_jobs(cells, 2, report, slack=_SLACK, cores=1)
     assert not report.all_wrong, report.document()
-    assert {(each.fault, each.phase) for each in report.cells} == {
-        next(part(1, 2, 0)),
-        next(part(1, 2, 1)),
-    }
+    assert {(each.fault, each.phase) for each in report.cells} == {*cells}
+    assert pace.most <= 2
 
 
 @pytest.mark.full
 @pytest.mark.slow
 def test_what_was_written_meanwhile_is_kept_of_a_late_cell() -> None:
     (cell,) = play([("kill", "burst")], slack=0.0).cells
-    assert cell.log[0].endswith("the fault strikes")
+    assert cell.log[0].startswith("waited for processor cores: this one ")
+    assert cell.log[1].endswith("the fault strikes")
     assert any("READY" in line for line in cell.log)
-
-
-@pytest.mark.parametrize(("count", "jobs"), [(1, 1), (3, 7), (2, 100)])
-def test_jobs_play_every_cell_once(count: int, jobs: int) -> None:
-    parts = [list(part(count, jobs, job)) for job in range(jobs)]
-    assert [cell for each in parts for cell in each] == list(cells_of(count))
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_more_jobs_than_cores_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +54,12 @@ def test_more_jobs_than_cores_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> 
     assert "11 jobs share 16 processor cores" in warning(11)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     assert suitable_jobs() == 1
+
+
+def test_jobs_share_groups_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 2, 3, 5, 6})
+    assert [cores_of(job, 2) for job in range(3)] == [[1, 2], [3, 5], [1, 2]]
+    assert cores_of(1, None) == cores_of(1, 5) == []
 
 
 def test_a_report_counts_each_cell_and_its_worst() -> None:

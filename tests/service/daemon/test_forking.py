@@ -26,15 +26,16 @@ _STOPS = 20
 
 
 class _Server:
-    """The server for a driver."""
+    """The server for a driver. It and the processes write what they import to standard error."""
 
     def __init__(self, address: str, driver: str) -> None:
         self.connection, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(_WAIT_S)
         command = [sys.executable, "-m", "neurald", "driver", driver, "--listen", address]
         command += ["--await-start", "--take-over", "--sandbox", "off", "--fork"]
+        environment = {**bare_environment(), "PYTHONPROFILEIMPORTTIME": "1"}
         with its:
-            self.process = subprocess.Popen(command, env=bare_environment(), stdin=its.fileno())
+            self.process = subprocess.Popen(command, env=environment, stdin=its.fileno())
 
     def __enter__(self) -> Self:
         return self
@@ -93,6 +94,7 @@ def test_a_process_serves_once_it_is_told(server: _Server, address: str) -> None
         assert path is not None
         assert not path.exists()
         forked.stdin.write(b"begin\n")
+        # It has imported nothing since, which the first lines would tell.
         assert forked.stderr.readline().startswith(b"serving sample-all on unix://")
         device = connect(address)
         assert device.name.startswith("sample-all")
