@@ -1,6 +1,6 @@
 """Measures executions on another host, compared with the link to it.
 
-    python benchmarks/ipc/remote.py [--bytes 1024 65536 602112 4194304 16777216] [--json FILE]
+    python benchmarks/ipc/remote.py [--bytes 1024 65536 602112 4194304] [--gbit 1] [--json FILE]
 
 The daemon serves the CPU device at 127.0.0.1, with TLS and without, and the client executes the
 identity on inputs of several sizes, which come back. A row has the round trip, which is a call
@@ -8,6 +8,10 @@ without data; the rate of the link, as `nd.devices()` measures it; the time that
 directions take at this rate; what the execution takes beyond these two and beyond the run in
 process; and, to compare, the round trip and the rate of a bare socket between two processes. Rounds
 alternate between both daemons and the process itself; medians count.
+
+Connections of a host have no rate of their own: what processors can do limits them, which differs
+between large and small messages. With `--gbit` each direction is limited to so many gigabits in a
+second, as a network would.
 """
 
 import argparse
@@ -37,6 +41,7 @@ from neurald.service.certificates.authority import Authority
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from pacing import pace, pace_all
 from result_file import Column, Result, Table, circumstances, write
 from run import compiled, identity, started, with_one_thread
 
@@ -48,17 +53,20 @@ _MOST = 20
 _SOCKET_BYTES = 1 << 22
 _FORK = multiprocessing.get_context("fork")
 
-#: Serves the CPU device at a port of this host, with certificates if a folder is given.
-_DAEMON = """
+#: Serves the CPU device at a port of this host, which sends so fast at most unless that is 0, with
+#: certificates if a folder is given.
+_DAEMON = f"""
 import sys
 from pathlib import Path
-from neurald.hal.rpc.client.link_speed import measure_link
-from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
+sys.path.insert(0, {str(Path(__file__).resolve().parent)!r})
+from pacing import pace_all
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.daemon.daemon import serve
-port, *folder = sys.argv[1:]
+port, bytes_per_s, *folder = sys.argv[1:]
+if int(bytes_per_s):
+    pace_all(int(bytes_per_s))
 tls = TlsFiles.in_folder(Path(folder[0])) if folder else None
-serve("cpu", f"127.0.0.1:{port}", tls=tls, ready=lambda a: print(a, flush=True))
+serve("cpu", "127.0.0.1:" + port, tls=tls, ready=lambda a: print(a, flush=True))
 """
 
 
@@ -73,8 +81,10 @@ def microseconds(run: Callable[[], object]) -> float:
     return statistics.median(times)
 
 
-def _echo(server: socket.socket) -> None:
+def _echo(server: socket.socket, bytes_per_s: int) -> None:
     connection, _ = server.accept()
+    if bytes_per_s:
+        pace(connection, bytes_per_s)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     while size := int.from_bytes(connection.recv(8, socket.MSG_WAITALL)):
         left = size
@@ -84,14 +94,20 @@ def _echo(server: socket.socket) -> None:
 
 
 class BareSocket:
-    """A socket to a process that sends back as many bytes as it got."""
+    """A socket to a process that sends back as many bytes as it got.
 
-    def __init__(self) -> None:
+    Args:
+        bytes_per_s: how fast both send at most; 0 for no limit.
+    """
+
+    def __init__(self, bytes_per_s: int) -> None:
         server = socket.create_server(("127.0.0.1", 0))
-        self._process = _FORK.Process(target=_echo, args=(server,), daemon=True)
+        self._process = _FORK.Process(target=_echo, args=(server, bytes_per_s), daemon=True)
         self._process.start()
         self._socket = socket.create_connection(server.getsockname())
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if bytes_per_s:
+            pace(self._socket, bytes_per_s)
 
     def exchange(self, size: int) -> None:
         """Sends and receives so many bytes."""
@@ -208,19 +224,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--bytes", type=int, nargs="+", default=list(_SIZES))
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--gbit", type=float, help="limit each direction to so many Gbit/s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     arguments = parser.parse_args()
     with_one_thread()
     # It forks, which a process with connections of gRPC must not.
-    bare = BareSocket()
+    bytes_per_s = int((arguments.gbit or 0) * 1e9 / 8)
+    bare = BareSocket(bytes_per_s)
+    if bytes_per_s:
+        pace_all(bytes_per_s)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ipc")))
         authority = Authority(folder / "authority")
         authority.create("benchmark")
         serving, client = authority.issue("daemon", ["127.0.0.1"]), authority.issue("client")
         ports = [_free_port(), _free_port()]
-        started(stack, "-c", _DAEMON, str(ports[0]))
-        started(stack, "-c", _DAEMON, str(ports[1]), str(serving))
+        started(stack, "-c", _DAEMON, str(ports[0]), str(bytes_per_s))
+        started(stack, "-c", _DAEMON, str(ports[1]), str(bytes_per_s), str(serving))
         ways = {
             "plain": connect(f"127.0.0.1:{ports[0]}"),
             "TLS": connect(f"127.0.0.1:{ports[1]}", tls=TlsFiles.in_folder(client)),

@@ -13,8 +13,9 @@ PROGRAM = Path(__file__).parents[2] / "benchmarks" / "ipc" / "remote.py"
 
 def test_a_short_run(tmp_path: Path) -> None:
     file = tmp_path / "remote.json"
+    command = [sys.executable, str(PROGRAM), "--bytes", "1024", "65536", "--rounds", "1", "--gbit", "0.1"]
     subprocess.run(
-        [sys.executable, str(PROGRAM), "--bytes", "1024", "65536", "--rounds", "1", "--json", str(file)],
+        [*command, "--json", str(file)],
         env={**os.environ, "NEURALD_AUTOSTART": "0"},
         capture_output=True,
         timeout=300,
@@ -31,3 +32,5 @@ def test_a_short_run(tmp_path: Path) -> None:
         rest = row["here_us"] + row["round_trip_us"] + row["bytes_us"] + row["overhead_us"]
         assert row["execution_us"] == pytest.approx(rest)
         assert 0 < row["socket_round_trip_us"] < 1e6
+        assert 0 < row["rate_mb_per_s"] < 12.5 * 2
+        assert 0 < row["socket_rate_mb_per_s"] < 12.5 * 2
