@@ -12,7 +12,9 @@ the largest resident memory of the application's process; a cold process is meas
 compiled code has replaced the first tier. `--second` compiles SECOND with a cache that has FIRST,
 another model of the same family. With `--before`, processes of neurald and of LiteRT prepare the
 model of FILE and then the measured one, in *later* figures: what a start takes without what happens
-once in a process, such as imports.
+once in a process, such as imports. Those of neurald have a filled cache or, on the *first tier*, an
+empty one; the latter and those of LiteRT also call the model, with zeros and while nothing
+compiles.
 
 The other runtimes are those of the environment `build/peers` (or `NEURALD_PEERS`) that
 `benchmarks/cpu/peers.sh` creates. ONNX Runtime is measured where there is an `.onnx` file of the
@@ -20,10 +22,11 @@ same name; OpenVINO reads the `.tflite` file.
 """
 
 import argparse
+import contextlib
 import json
-import math
 import os
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -35,7 +38,8 @@ from typing import Any, TypeAlias
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from result_file import Cell, Column, Result, Table, circumstances, write
+from result_file import Cell, Result, circumstances, write
+from start_tables import tables_of
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: A compiled model of any runtime.
@@ -44,6 +48,8 @@ _PEERS = ("litert", "openvino", "onnxruntime")
 _TIMEOUT_S = 600
 #: How long a file must be unmodified to be recognised, in seconds.
 _REST_S = 3.0
+#: For how much processor time models are called, in seconds, and the least number of calls.
+_CALLS_S, _LEAST_CALLS = 0.1, 3
 #: Variables that the measured processes must not inherit.
 _CHANGED = ("NEURALD_CPU_COMPILER", "NEURALD_STARTUP", "PYTHONDONTWRITEBYTECODE")
 
@@ -66,9 +72,18 @@ def _neurald(path: str) -> Callable[[], Prepared]:
     import neurald as nd
 
     def prepare() -> Prepared:
-        return nd.CompilationBuilder(nd.load_tflite(path), threads=1).finish()
+        begin = time.process_time()
+        model = nd.load_tflite(path)
+        loaded_ms = (time.process_time() - begin) * 1e3
+        prepared = nd.CompilationBuilder(model, threads=1).finish()
+        _neurald_loads.append(loaded_ms)
+        return prepared
 
     return prepare
+
+
+#: What `load_tflite` took, for each model that this process has prepared, in milliseconds.
+_neurald_loads: list[float] = []
 
 
 def _litert(path: str) -> Callable[[], Prepared]:
@@ -105,7 +120,53 @@ def _onnxruntime(path: str) -> Callable[[], Prepared]:
 _ENGINES = {"neurald": _neurald, "litert": _litert, "openvino": _openvino, "onnxruntime": _onnxruntime}
 
 
-def worker(engine: str, path: str, *, optimizes: bool, before: str = "") -> None:
+def _call_of(engine: str, prepared: Prepared) -> Callable[[], object]:
+    """Returns what calls a model with zeros, whose open lengths are 1."""
+    import numpy as np
+
+    if engine == "neurald":
+        model = prepared.model
+        operands = [model.main.operands[index] for index in model.inputs]
+        arrays = [np.zeros([each or 1 for each in one.dimensions or ()], one.type.dtype) for one in operands]
+        return lambda: prepared.run(*arrays)
+    details = prepared.get_input_details()
+    values = [np.zeros(each["shape"], each["dtype"]) for each in details]
+
+    def invoke() -> object:
+        for each, value in zip(details, values, strict=True):
+            prepared.set_tensor(each["index"], value)
+        prepared.invoke()
+        return [prepared.get_tensor(each["index"]) for each in prepared.get_output_details()]
+
+    return invoke
+
+
+def _signal_compiling(number: signal.Signals) -> None:
+    """Sends a signal to the processes that compile. Other runtimes have none."""
+    if "neurald.hal.compiling.background" not in sys.modules:
+        return
+    pools: Mapping[Any, Any] = getattr(sys.modules["neurald.hal.compiling.background"], "_pools", {})
+    pending = [pool.process for pool in pools.values() if pool.process is not None]
+    while pending:
+        process = pending.pop()
+        children = Path(f"/proc/{process}/task/{process}/children")
+        with contextlib.suppress(OSError):
+            os.kill(process, number)
+            pending += [int(each) for each in children.read_text("ascii").split()]
+
+
+def _call_ms(call: Callable[[], object]) -> float:
+    """Returns the processor time of a call after the first ones."""
+    for _ in range(2):
+        call()
+    count, begin = 0, time.process_time()
+    while (spent := time.process_time() - begin) < _CALLS_S or count < _LEAST_CALLS:
+        call()
+        count += 1
+    return spent / count * 1e3
+
+
+def worker(engine: str, path: str, *, optimizes: bool, calls: bool = False, before: str = "") -> None:
     """Prepares a model in this new process and prints the figures."""
     if before:
         # The first one stays, as in a program that uses both.
@@ -123,6 +184,14 @@ def worker(engine: str, path: str, *, optimizes: bool, before: str = "") -> None
         "ready_cpu_ms": ready_cpu_ms,
         "ready_peak_mib": _peak_mib(),
     }
+    if engine == "neurald":
+        found["load_cpu_ms"] = _neurald_loads[-1]
+        graphs = (prepared.model.main, *prepared.model.referenced)
+        found["operations"] = sum(len(graph.operations) for graph in graphs)
+    if calls:
+        _signal_compiling(signal.SIGSTOP)  # The first tier stays.
+        found["call_cpu_ms"] = _call_ms(_call_of(engine, prepared))
+        _signal_compiling(signal.SIGKILL)
     if optimizes:
         prepared.wait_until_optimized(_TIMEOUT_S)
         found["optimized_ms"] = _since(begin)[0]
@@ -144,7 +213,14 @@ class Machine:
         (folder / "run").mkdir(mode=0o700)
 
     def run(
-        self, engine: str, path: Path, cache: str, *, optimizes: bool = False, before: Path | None = None
+        self,
+        engine: str,
+        path: Path,
+        cache: str,
+        *,
+        optimizes: bool = False,
+        calls: bool = False,
+        before: Path | None = None,
     ) -> dict[str, float]:
         """Returns the figures of a new process.
 
@@ -164,6 +240,8 @@ class Machine:
         }
         if optimizes:
             command.append("--optimizes")
+        if calls:
+            command.append("--calls")
         if before is not None:
             command += ["--before", str(before)]
         done = subprocess.run(  # noqa: S603 - constant arguments
@@ -188,15 +266,11 @@ def measure(
     found: dict[str, list[dict[str, float]]] = {}
     failed: dict[str, str] = {}
 
-    def add(
-        name: str, engine: str, cache: str, *, optimizes: bool = False, before: Path | None = None
-    ) -> None:
+    def add(name: str, engine: str, cache: str, **options: Any) -> None:
         if name in failed:
             return
         try:
-            found.setdefault(name, []).append(
-                machine.run(engine, path, cache, optimizes=optimizes, before=before)
-            )
+            found.setdefault(name, []).append(machine.run(engine, path, cache, **options))
         except RuntimeError as error:
             failed[name] = str(error)
             print(f"{path.name}: {name} fails: {error}", file=sys.stderr)  # noqa: T201
@@ -211,7 +285,8 @@ def measure(
             if not number:
                 machine.run("neurald", before, f"{path.stem}-0", optimizes=True)
             add("later", "neurald", f"{path.stem}-0", before=before)
-            add("litert_later", "litert", "peers", before=before)
+            add("first_tier", "neurald", f"{path.stem}-first-{number}", before=before, calls=True)
+            add("litert_later", "litert", "peers", before=before, calls=True)
     # The first warm start also records what is known only once a file has been at rest.
     return {name: medians(samples[1:] or samples) for name, samples in found.items() if name not in failed}
 
@@ -228,129 +303,6 @@ def second_of_family(machine: Machine, first: Path, second: Path, rounds: int) -
     return [f"{second.stem} after {first.stem}", before_ms, after_ms, after_ms / before_ms]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return math.exp(statistics.fmean(map(math.log, values))) if values else None
-
-
-def _value(found: Mapping[str, Mapping[str, float]], name: str, figure: str) -> float | None:
-    return found[name].get(figure) if name in found else None
-
-
-def _sum(found: Mapping[str, Mapping[str, float]], name: str) -> float | None:
-    if name not in found:
-        return None
-    return found[name]["import_cpu_ms"] + found[name]["ready_cpu_ms"]
-
-
-def _ratio(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first / second
-
-
-def tables_of(
-    models: Mapping[str, Mapping[str, Mapping[str, float]]], second: list[list[Cell]]
-) -> list[Table]:
-    """Returns the tables of all models, each with the geometric means at its end."""
-    warm: list[list[Cell]] = []
-    later: list[list[Cell]] = []
-    cold: list[list[Cell]] = []
-    for name, found in models.items():
-        ready, lite = _value(found, "warm", "ready_cpu_ms"), _value(found, "litert", "ready_cpu_ms")
-        warm.append(
-            [
-                name,
-                _value(found, "warm", "import_cpu_ms"),
-                ready,
-                _value(found, "litert", "import_cpu_ms"),
-                lite,
-                _ratio(ready, lite),
-                _ratio(_sum(found, "warm"), _sum(found, "litert")),
-                _ratio(_sum(found, "warm"), _sum(found, "openvino")),
-                _ratio(_sum(found, "warm"), _sum(found, "onnxruntime")),
-            ]
-        )
-        both = _value(found, "later", "ready_cpu_ms"), _value(found, "litert_later", "ready_cpu_ms")
-        later.append([name, *both, _ratio(*both)])
-        peak, lite_peak = _value(found, "cold", "ready_peak_mib"), _value(found, "litert", "peak_mib")
-        cold.append(
-            [
-                name,
-                _value(found, "cold", "ready_ms"),
-                _value(found, "cold", "optimized_ms"),
-                _value(found, "openvino", "ready_ms"),
-                peak,
-                _value(found, "cold", "peak_mib"),
-                _value(found, "warm", "peak_mib"),
-                lite_peak,
-                _value(found, "openvino", "peak_mib"),
-                _ratio(_value(found, "cold", "peak_mib"), lite_peak),
-            ]
-        )
-    for rows in (warm, later, cold):
-        columns = list(zip(*rows, strict=True))[1:]
-        means = [_mean([value for value in column if isinstance(value, float)]) for column in columns]
-        rows.append(["geometric mean", *means])
-    ms, mib = {"unit": "ms", "format": ".1f"}, {"unit": "MiB", "format": ".0f"}
-    tables = [
-        Table(
-            title="Warm start, processor time",
-            columns=[
-                Column(name="model", title="model"),
-                Column(name="import", title="import", **ms),
-                Column(name="ready", title="load and prepare, modules that they import included", **ms),
-                Column(name="litert_import", title="LiteRT: import", **ms),
-                Column(name="litert_ready", title="LiteRT: load and prepare", **ms),
-                Column(name="ratio_ready", title="load and prepare / LiteRT", format=".1f"),
-                Column(name="ratio_all", title="all / LiteRT", format=".2f"),
-                Column(name="ratio_openvino", title="all / OpenVINO", format=".2f"),
-                Column(name="ratio_onnxruntime", title="all / ONNX Runtime", format=".2f"),
-            ],
-            rows=warm,
-        ),
-        Table(
-            title="Cold start, elapsed time, and memory",
-            columns=[
-                Column(name="model", title="model"),
-                Column(name="ready", title="ready", **ms),
-                Column(name="optimized", title="optimized", **ms),
-                Column(name="openvino_ready", title="OpenVINO: ready", **ms),
-                Column(name="ready_peak", title="peak when ready", **mib),
-                Column(name="peak", title="peak when optimized", **mib),
-                Column(name="warm_peak", title="peak of a warm start", **mib),
-                Column(name="litert_peak", title="LiteRT: peak", **mib),
-                Column(name="openvino_peak", title="OpenVINO: peak", **mib),
-                Column(name="ratio_peak", title="peak when optimized / LiteRT", format=".2f"),
-            ],
-            rows=cold,
-        ),
-    ]
-    if any("later" in found for found in models.values()):
-        tables.append(
-            Table(
-                title="Load and prepare in a process that has prepared another model, processor time",
-                columns=[
-                    Column(name="model", title="model"),
-                    Column(name="ready", title="from the cache", unit="ms", format=".2f"),
-                    Column(name="litert_ready", title="LiteRT", unit="ms", format=".2f"),
-                    Column(name="ratio", title="ratio", format=".2f"),
-                ],
-                rows=later,
-            )
-        )
-    if second:
-        columns = [
-            Column(name="models", title="models"),
-            Column(name="alone", title="alone", **ms),
-            Column(name="after", title="after the other", **ms),
-            Column(name="ratio", title="after / alone", format=".2f"),
-        ]
-        tables.append(
-            Table(
-                title="Second model of a family, elapsed time until optimized", columns=columns, rows=second
-            )
-        )
-    return tables
-
-
 def main() -> None:
     """Runs the benchmark."""
     description = (__doc__ or "").split("\n", 1)[0]
@@ -363,15 +315,21 @@ def main() -> None:
     parser.add_argument("--before", type=Path, metavar="FILE", help="a model that is prepared earlier")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--optimizes", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--calls", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        worker(*arguments.worker, optimizes=arguments.optimizes, before=str(arguments.before or ""))
-    if arguments.models is None:
-        parser.error("--models FOLDER is required")
+        worker(
+            *arguments.worker,
+            optimizes=arguments.optimizes,
+            calls=arguments.calls,
+            before=str(arguments.before or ""),
+        )
+    if arguments.models is None and not arguments.second:
+        parser.error("--models FOLDER or --second FIRST:SECOND is required")
     parts = [part for part in arguments.only.split(",") if part]
     paths = [
         path
-        for path in sorted(arguments.models.glob("**/*.tflite"))
+        for path in sorted(arguments.models.glob("**/*.tflite") if arguments.models else ())
         if not parts or any(part in path.stem for part in parts)
     ]
     peers = Path(os.environ.get("NEURALD_PEERS", _ROOT / "build" / "peers")) / "bin" / "python"

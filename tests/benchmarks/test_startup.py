@@ -1,6 +1,7 @@
 """The benchmark of starts measures new processes and makes tables of their figures."""
 
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,36 @@ def test_tables_have_geometric_means_of_the_ratios(run: ModuleType) -> None:
     assert second.value("b after a", "ratio") == 0.5
 
 
+def test_second_models_alone(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "second_of_family", lambda *_, rounds: ["b after a", 10.0, 5.0, rounds])
+    monkeypatch.setattr(run, "_REST_S", 0.0)
+    target = tmp_path / "result.json"
+    for models in ([], ["--models", str(tmp_path), "--only", "none"]):
+        arguments = [*models, "--second", "a:b", "--rounds", "3", "--json", str(target)]
+        monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+        run.main()
+        assert [each["rows"] for each in json.loads(target.read_text())["tables"]] == [
+            [["b after a", 10.0, 5.0, 3]]
+        ]
+
+
+def test_tables_of_processes_that_prepared_another_model(run: ModuleType) -> None:
+    here = {**figures(4, 40), "operations": 20, "call_cpu_ms": 3.0}
+    models = {
+        "a": {
+            "cold": figures(9, 60),
+            "later": {**here, "load_cpu_ms": 0.2},
+            "first_tier": {**here, "ready_cpu_ms": 8.0, "load_cpu_ms": 1.0},
+            "litert_later": {**figures(2, 40), "call_cpu_ms": 1.5},
+        }
+    }
+    _, _, later, loads = run.tables_of(models, [])
+    ratios = [later.value("a", name) for name in ("ratio", "first_tier_ratio", "call_ratio")]
+    assert ratios == [2, 4, 2]
+    assert loads.value("a", "first_each") == pytest.approx(50)
+    assert loads.value("a", "kept_each") == pytest.approx(10)
+
+
 def test_medians(run: ModuleType) -> None:
     assert run.medians([{"a": 3.0}, {"a": 1.0}, {"a": 2.0}]) == {"a": 2.0}
 
@@ -68,9 +99,11 @@ def test_cold_and_warm_processes(run: ModuleType, tmp_path: Path) -> None:
     folder.mkdir()
     machine = run.Machine(folder, tmp_path / "no_peers")
     cold = machine.run("neurald", path, "cache", optimizes=True)
-    warm = machine.run("neurald", path, "cache")
+    warm = machine.run("neurald", path, "cache", calls=True, before=path)
     assert cold["optimized_ms"] >= cold["ready_ms"] > 0
     assert "optimized_ms" not in warm
+    assert warm["operations"] == 1
+    assert min(warm["call_cpu_ms"], warm["load_cpu_ms"]) > 0
     assert min(warm["ready_cpu_ms"], warm["peak_mib"]) > 0
     with pytest.raises(RuntimeError, match="missing"):
         machine.run("neurald", tmp_path / "missing.tflite", "cache")
