@@ -176,6 +176,12 @@ class Child:
         self.process.kill()
         self._reap()
 
+    @property
+    def has_answer(self) -> bool:
+        """True if there is output to read, or it has ended."""
+        assert self.process.stdout is not None
+        return bool(select.select([self.process.stdout], [], [], 0)[0])
+
     def answer(self, timeout_s: float) -> bytes:
         """Returns the next line of its output.
 

@@ -53,6 +53,7 @@ from faults.client import CALL_S, SLACK_S, Client  # noqa: E402
 from faults.field import Child, Field  # noqa: E402
 from faults.leak import rounds  # noqa: E402
 from faults.managed import heal, matrix_jobs, update  # noqa: E402
+from faults.managed.matrix import cells_of  # noqa: E402
 from faults.proc import Held, shared_memory_entries  # noqa: E402
 from faults.scenario import SCENARIOS  # noqa: E402
 
@@ -200,6 +201,12 @@ def main() -> int:
     parser.add_argument(
         "--cores", type=int, help="processor cores that a job of the matrix uses; by default all"
     )
+    parser.add_argument(
+        "--cell",
+        action="append",
+        metavar="FAULT, PHASE",
+        help="play only these cells of the matrix, such as 'endless, drain'",
+    )
     parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")
     parser.add_argument("--device", default="opencl", help="the name of that driver and its device")
     parser.add_argument("--updates", action="store_true", help="replace a driver under load in place")
@@ -220,8 +227,11 @@ def main() -> int:
             parser.error(f"there is no attack {sorted(unknown)}; --list names them")
         return attack_run.main(arguments.attacks or list(ATTACKS), arguments.seconds, arguments.json)
     if arguments.matrix:
+        all_cells = {", ".join(cell): cell for cell in cells_of(1)}
+        if unknown := {*(arguments.cell or ())} - {*all_cells}:
+            parser.error(f"there is no cell {sorted(unknown)}; there are {'; '.join(all_cells)}")
         return matrix_jobs.run(
-            arguments.count,
+            [all_cells[name] for name in arguments.cell or all_cells] * arguments.count,
             arguments.jobs,
             arguments.cores,
             arguments.slack,

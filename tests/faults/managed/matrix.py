@@ -181,10 +181,14 @@ class _Matrix:
         return struck_s
 
     def _release(self, fault: str, process: int) -> None:
-        """Lets calls go on once the process has ended, or soon if it survives."""
-        end = time.monotonic() + (_SURVIVES_S if fault in ("lie", "memory") else _ENTER_S)
+        """Lets calls go on once the process or the application's call has ended, or soon if it survives.
+
+        A process that drains may stay for a while, when its successor serves and would be held up, too.
+        """
+        survives = fault in ("lie", "memory")
+        end = time.monotonic() + (_SURVIVES_S if survives else _ENTER_S)
         with contextlib.suppress(ProcessLookupError):
-            while time.monotonic() < end:
+            while time.monotonic() < end and (survives or not self._application.has_answer):
                 os.kill(process, 0)
                 time.sleep(0.001)
         self._service.remove("armed")

@@ -24,7 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from faults.managed.matrix import cells_of, playing
+from faults.managed.matrix import playing
 from faults.managed.matrix_pace import Dealer, Pace
 from faults.managed.matrix_report import MatrixReport, PlayedCell
 from support.daemon.processes import python_path
@@ -188,14 +188,14 @@ def warning(jobs: int) -> str:
 
 
 def run(
-    count: int,
+    cells: Iterable[tuple[str, str]],
     jobs: int | None,
     cores: int | None,
     slack: float,
     minutes: float | None,
     path: Path | None,
 ) -> int:
-    """Plays the whole matrix, by default in as many jobs as fit; writes the report."""
+    """Plays cells, by default in as many jobs as fit; writes the report."""
     jobs = suitable_jobs() if jobs is None else jobs
     sys.stderr.write(warning(jobs))
     began = time.monotonic()
@@ -205,7 +205,7 @@ def run(
     at_once: tuple[int, int] | None = None
     try:
         pace = play_in_jobs(
-            cells_of(count),
+            cells,
             jobs,
             report,
             slack=slack,

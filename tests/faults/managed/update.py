@@ -7,7 +7,6 @@ place.
 
 import itertools
 import json
-import select
 import sys
 import tempfile
 import time
@@ -113,7 +112,7 @@ def update(
                 child.wait_ready()
             began = time.monotonic()
             for kind in itertools.cycle(kinds):
-                if all(_has_output(child) for child in children):
+                if all(child.has_answer for child in children):
                     break
                 updates.play(kind)
                 time.sleep(_PAUSE_S)
@@ -145,12 +144,6 @@ def update(
         "wrong": wrong[:50],
         "log": log if wrong else [],
     }
-
-
-def _has_output(child: Child) -> bool:
-
-    assert child.process.stdout is not None
-    return bool(select.select([child.process.stdout], [], [], 0)[0])
 
 
 def main(calls: int, clients: int, slack: float, path: Path | None) -> int:
