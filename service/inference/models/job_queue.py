@@ -78,19 +78,32 @@ class JobQueue:
             raise ServiceError(
                 Status.EXHAUSTED, f"{len(self._jobs)} requests wait for the model already; try again later"
             )
-        if job.deadline_s is not None:
-            runs = (len(self._jobs) / self._run_rows + running) / max(1, lanes)
-            if not job.has_queue_limit:
-                runs += 1
-            expected_s = runs * self._run_s
-            if expected_s > _SHARE * (job.deadline_s - now_s) and (running or self._jobs):
-                raise ServiceError(
-                    Status.EXHAUSTED,
-                    f"{len(self._jobs)} requests wait for the model, so that this one would take longer than "
-                    "it may; try again later",
-                )
+        if job.deadline_s is not None and self.would_be_late(
+            job.deadline_s - now_s, has_queue_limit=job.has_queue_limit, lanes=lanes, running=running
+        ):
+            raise self.late_refusal()
         job.queued_s = now_s
         self._jobs.append(job)
+
+    def would_be_late(self, limit_s: float, *, has_queue_limit: bool, lanes: int, running: int = 0) -> bool:
+        """Returns whether a request that comes now would take longer than it may. Any thread may call it.
+
+        Args:
+            limit_s: how long it may take, or only wait with `has_queue_limit`.
+            has_queue_limit: whether it may take longer once it runs.
+            lanes, running: see `put`.
+        """
+        waiting = len(self._jobs)
+        runs = (waiting / self._run_rows + running) / max(1, lanes) + (not has_queue_limit)
+        return (waiting > 0 or running > 0) and runs * self._run_s > _SHARE * limit_s
+
+    def late_refusal(self) -> ServiceError:
+        """Returns what the client of a request is told that would be late."""
+        return ServiceError(
+            Status.EXHAUSTED,
+            f"{len(self._jobs)} requests wait for the model, so that this one would take longer than it may; "
+            "try again later",
+        )
 
     def put_back(self, jobs: Sequence[InferenceJob]) -> None:
         """Puts requests back at the head, whose worker died."""

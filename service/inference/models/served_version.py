@@ -135,6 +135,11 @@ class ServedVersion:
         return sum(each.running for each in self._instances)
 
     @property
+    def _all_lanes(self) -> int:
+        """How many runs may be under way at once."""
+        return self.settings.lanes * self.settings.instances
+
+    @property
     def loaded(self) -> ModelDescription:
         """Describes the model for clients.
 
@@ -281,18 +286,47 @@ class ServedVersion:
         now_s = self._loop.time()
         try:
             self._queue.put(
-                job,
-                now_s,
-                lanes=self.settings.lanes * self.settings.instances,
-                running=sum(each.awaited for each in self._instances),
+                job, now_s, lanes=self._all_lanes, running=sum(each.awaited for each in self._instances)
             )
         except ServiceError:
-            self.statistics.refused += 1
+            self.statistics.note_refused()
             raise
         if job.deadline_s is not None:
             job.expiry = self._loop.call_at(job.deadline_s, self._expire, job)
         self._dispatch()
         return job
+
+    def refusal(
+        self, timeout_s: float | None, request: InferenceRequest | None = None
+    ) -> ServiceError | None:
+        """Returns why a request is refused before it is queued, and counts it as refused.
+
+        The less is done for requests that are refused, the more of the others are answered. Any
+        thread may call it.
+
+        Args:
+            timeout_s: see `infer`.
+            request: None if nothing of it was received yet.
+
+        Returns:
+            None for a request that `begin` may take.
+
+        Raises:
+            ServiceError: the request is not valid.
+        """
+        limit_s, has_queue_limit = self.settings.timeout_s or None, True
+        if request is not None:
+            limit_s, has_queue_limit = self._limit_s(request), _TIMEOUT not in request.parameters
+        if timeout_s is not None and (limit_s is None or timeout_s <= limit_s):
+            limit_s, has_queue_limit = timeout_s, False
+        elif request is None:
+            return None  # which may have a limit of its own
+        if limit_s is None or not self._queue.would_be_late(
+            limit_s, has_queue_limit=has_queue_limit, lanes=self._all_lanes, running=self.running
+        ):
+            return None
+        self.statistics.note_refused()
+        return self._queue.late_refusal()
 
     def begin_at_once(
         self, request: InferenceRequest, encode: Encode, timeout_s: float | None, end: JobEnd

@@ -116,6 +116,11 @@ class Statistics:
             self.failure.add(total_ns)
             self.recent.append(times)
 
+    def note_refused(self) -> None:
+        """Counts a request that was refused because too many waited."""
+        with self.lock:
+            self.refused += 1
+
     def executed(self, size: int, parts: "Durations") -> None:
         """Counts a run with a batch of this size."""
         with self.lock:

@@ -191,6 +191,17 @@ class Calls:
             if trace is not None:
                 self._traces.end(trace)
 
+    def refusal(self, timeout_s: float | None) -> ServiceError | None:
+        """Returns why a request is refused of which nothing was received yet; None if it is not.
+
+        Only a service with one model knows for which one it is. Any thread may call it.
+
+        Args:
+            timeout_s: see `ServedVersion.infer`.
+        """
+        served = self.registry.served()
+        return served[0].refusal(timeout_s) if len(served) == 1 else None
+
     def begin(
         self,
         request: InferenceRequest,
@@ -216,10 +227,12 @@ class Calls:
         run = DirectRun(request, self._traces, ended)
         begun(run.abandon)
         try:
-            if will_wait is not None and run.begin_at_once(
-                self.registry.find(request.model, request.version), encode, timeout_s
-            ):
+            found = self.registry.find(request.model, request.version)
+            if will_wait is not None and run.begin_at_once(found, encode, timeout_s):
                 return run.run_at_once(will_wait)
+            if not self._traces.settings.is_on and (refusal := found.refusal(timeout_s, request)):
+                run.fail(refusal)
+                return None
         except Exception as error:
             run.fail(error)
             return None

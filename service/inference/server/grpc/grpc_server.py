@@ -75,10 +75,13 @@ class DirectMethod:
             before it waits for longer than a millisecond; None if it must not wait at all. Returns
             what has to be called in the loop to go on, also if the client has left; None for
             nothing.
+        refuses: is called in a thread of the server before the message is received; returns True if
+            it has ended the call. None to receive all messages.
     """
 
-    def __init__(self, begin: "BeginCall") -> None:
+    def __init__(self, begin: "BeginCall", refuses: Callable[["ServerCall"], bool] | None = None) -> None:
         self._begin = begin
+        self.refuses: Final = refuses
 
     def __call__(self, message: bytes, call: "ServerCall", will_wait: WillWait) -> Callable[[], None] | None:
         """Begins a call."""
@@ -407,8 +410,12 @@ class GrpcServer:
         elif handler.request_streaming:
             call.await_end()
             self.pass_on(lambda _: self.answer(call, None), None)
-        else:
+        elif not self._is_refused(call, handler.unary_unary):
             call.await_message()
+
+    def _is_refused(self, call: ServerCall, handler: Any) -> bool:
+        """Returns whether a handler has ended a call whose message was not received."""
+        return isinstance(handler, DirectMethod) and handler.refuses is not None and handler.refuses(call)
 
     def _expect_call(self) -> None:
         with contextlib.suppress(ValueError):  # it is shutting down

@@ -117,7 +117,9 @@ class V2Service:
             )
             for name, call in self._table().items()
         }
-        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(DirectMethod(self._begin_infer))
+        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(
+            DirectMethod(self._begin_infer, self._refuses_infer)
+        )
         handlers["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._stream)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
@@ -206,6 +208,18 @@ class V2Service:
                 _refuse(context, error)
 
         return begin
+
+    def _refuses_infer(self, call: ServerCall) -> bool:
+        """Ends an inference that would be late; see `DirectMethod`."""
+        refusal = self._calls.refusal(call.time_remaining())
+        if refusal is None:
+            return False
+        try:
+            self._admit(call, _INFERENCE)
+        except ServiceError as error:
+            refusal = error
+        _refuse(call, refusal)
+        return True
 
     def _begin_infer(
         self, message: bytes, call: ServerCall, will_wait: WillWait

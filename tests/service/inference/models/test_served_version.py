@@ -26,7 +26,7 @@ def counting_to(count: int) -> InferenceRequest:
 
 
 def test_requests_that_still_run_are_refused_when_their_model_is_unloaded() -> None:
-    """One of the loop, one of another thread, and one that waits."""
+    """One of the loop, one of another thread, and one that waits. While it does, others would be late."""
 
     async def run() -> None:
         file = os.memfd_create("model")
@@ -39,6 +39,7 @@ def test_requests_that_still_run_are_refused_when_their_model_is_unloaded() -> N
         try:
             await version.start()
             await version.infer(counting_to(1), bytes_of, None)
+            assert version.refusal(1e-9) is version.refusal(1e-9, counting_to(1)) is None
             loop = asyncio.get_running_loop()
             ends: list[asyncio.Future[object]] = [loop.create_future()]
             immediate = version.begin_at_once(counting_to(_ENDLESS), bytes_of, None, ends[0])
@@ -48,6 +49,12 @@ def test_requests_that_still_run_are_refused_when_their_model_is_unloaded() -> N
                 ends.append(loop.create_future())
                 version.begin(counting_to(_ENDLESS), bytes_of, None, ends[-1])
             assert version.running == len(ends) - 1 >= 2
+            for late in (version.refusal(1e-9), version.refusal(1e-9, counting_to(1))):
+                assert late is not None
+                assert late.status is Status.EXHAUSTED
+            for limit_s in (None, 1e9):
+                assert version.refusal(limit_s) is version.refusal(limit_s, counting_to(1)) is None
+            assert version.statistics.refused == 2
             async with asyncio.timeout(30):
                 await version.close(0.1)
                 rest = await again

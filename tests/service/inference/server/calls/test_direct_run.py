@@ -77,15 +77,17 @@ def test_nothing_of_a_request_is_left_for_the_collector(error: Exception | None)
         gc.enable()
 
 
-@pytest.mark.parametrize("will_wait", [None, lambda: None])
+@pytest.mark.parametrize("is_found_at_first", [True, False])
 @pytest.mark.parametrize("leaves", [True, False])
-def test_a_request_that_cannot_begin_ends_once(will_wait: Any, leaves: bool) -> None:
+def test_a_request_that_cannot_begin_ends_once(is_found_at_first: bool, leaves: bool) -> None:
     """Its client may have left meanwhile: what it has taken is given back once."""
     told: list[Exception | None] = []
     left: list[bool] = []
 
+    found = [SimpleNamespace(refusal=lambda timeout_s, request: None)] * is_found_at_first
+
     def find(model: str, version: str) -> Any:
-        raise KeyError(model)
+        return found.pop()
 
     calls: Any = SimpleNamespace(_traces=TRACES, registry=SimpleNamespace(find=find))
     request: Any = SimpleNamespace(release=lambda: None, model="m", version="")
@@ -96,9 +98,9 @@ def test_a_request_that_cannot_begin_ends_once(will_wait: Any, leaves: bool) -> 
         None,
         lambda _, error: told.append(error),
         lambda abandon: left.append(abandon()) if leaves else None,
-        will_wait,
+        None,
     )
-    assert (rest is None) is (will_wait is not None)
+    assert (rest is not None) is is_found_at_first
     if rest is not None:
         rest()
     assert left == [True] * leaves

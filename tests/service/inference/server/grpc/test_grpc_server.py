@@ -381,6 +381,12 @@ class Waiting(Echo):
     def short(self, data: bytes, call: ServerCall, will_wait: WillWait) -> None:
         call.finish(data) if data else call.refuse(grpc.StatusCode.NOT_FOUND, "there is nothing")
 
+    def refuse_without_sign(self, call: ServerCall) -> bool:
+        is_refused = "x-sign" not in dict(call.invocation_metadata())
+        if is_refused:
+            call.refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many")
+        return is_refused
+
     def _go_on(self) -> None:
         self.went_on += 1
 
@@ -395,6 +401,9 @@ class Waiting(Echo):
                 "Wait": grpc.unary_unary_rpc_method_handler(DirectMethod(self.wait)),
                 "Rest": grpc.unary_unary_rpc_method_handler(DirectMethod(self.rest)),
                 "Short": grpc.unary_unary_rpc_method_handler(DirectMethod(self.short)),
+                "Full": grpc.unary_unary_rpc_method_handler(
+                    DirectMethod(self.wait, self.refuse_without_sign)
+                ),
                 "Say": grpc.unary_unary_rpc_method_handler(self.say),
             },
         )
@@ -420,6 +429,18 @@ def test_short_calls_need_no_loop(waiting: tuple[Served, Any, Any]) -> None:
         wait_until(lambda: not served.server._calls)
     finally:
         echo.released.set()
+
+
+def test_calls_are_refused_before_their_messages_are_received(waiting: tuple[Served, Any, Any]) -> None:
+    served, echo, channel = waiting
+    full: Any = channel.unary_unary("/test.Echo/Full")
+    echo.released.set()
+    for message in (b"", b"x", bytes(1 << 20)) * 3:
+        with pytest.raises(grpc.RpcError, match="too many"):
+            full(message, timeout=30)
+    assert echo.waiting == 0
+    assert full(b"y", metadata=(("x-sign", "-"),), timeout=30) == b"y"
+    wait_until(lambda: not served.server._calls)
 
 
 def test_threads_that_wait_leave_one_for_other_calls(waiting: tuple[Served, Any, Any]) -> None:
