@@ -19,6 +19,7 @@ from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.inference.repository.folders import Found, Repository, check_name, given_files
 from neurald.service.inference.repository.model_config import (
     ModelSettings,
+    completed,
     parse_config,
     parse_config_json,
     settings_of,
@@ -73,7 +74,7 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
         given_bytes: their size.
     """
 
-    state: tuple[object, ...]
+    state: tuple[tuple[str, tuple[int, ...]], ...]
     config_json: str | None
     files: tuple[tuple[str, bytes], ...]
     given_bytes: int
@@ -175,7 +176,7 @@ class Registry:
             failure = self._failures.get(each.name)
             if failure is not None and not status.reason:
                 status = msgspec.structs.replace(
-                    status, reason=f"{failure}; what was loaded before is served"
+                    status, reason=f"{failure.removesuffix(';')}; what was loaded before is served"
                 )
             elif not status.reason and each.is_outdated(state):
                 status = msgspec.structs.replace(status, reason=OUTDATED)
@@ -240,6 +241,7 @@ class Registry:
     ) -> None:
         """Loads a model, or loads it again if its files have changed, or those that its workers read.
 
+        A version whose own file and configuration are the same as before stays as it is.
         Requests are answered by the versions before until the new ones are ready; if they cannot be
         loaded, these stay. A model that was loaded with a configuration or files of a client keeps
         these until its files in the repository change, or it is unloaded.
@@ -344,27 +346,37 @@ class Registry:
             for each in config.output
             if each.label_filename
         }
+        before = self._models.get(name, {})
+        origins = {each: _origin(found, source, config, labels, each) for each in versions}
+        kept = {
+            version: same
+            for version in versions
+            if (same := before.get(version)) is not None
+            and (same.origin == origins[version] and same.is_ready and not same.is_outdated(read_state()))
+        }
         with contextlib.ExitStack() as opened:
             files: dict[int, int] = {}
-            for version in versions:
+            for version in sorted(origins.keys() - kept.keys()):
                 try:
                     files[version] = self._repository.open_model(found, version, settings.file_name)
                 except ServiceError as error:
                     raise _load_failure(name, version, error) from None
                 opened.callback(os.close, files[version])
             fresh = {
-                version: self._version(name, version, config, settings, labels, os.dup(files[version]))
-                for version in versions
+                version: self._version(name, version, config, settings, labels, os.dup(file))
+                for version, file in files.items()
             }
         try:
-            for each in fresh.values():
+            for version, each in fresh.items():
+                each.origin = origins[version]
                 await _started(each)
         except BaseException:
             await asyncio.gather(*(each.close(0) for each in fresh.values()))
             raise
-        before = self._models.get(name, {})
-        self._models[name], self._sources[name] = fresh, source
-        await asyncio.gather(*(each.close() for each in before.values()))
+        for each in kept.values():
+            each.config = completed(config, name, each.loaded_by_worker)
+        self._models[name], self._sources[name] = kept | fresh, source
+        await asyncio.gather(*(each.close() for version, each in before.items() if version not in kept))
 
     def _is_outdated(self, name: str) -> bool:
         state = read_state()
@@ -390,6 +402,21 @@ class Registry:
             queue_size=self._queue_size,
             load_s=self._load_s,
         )
+
+
+def _origin(
+    found: Found, source: _Source, config: Any, labels: Mapping[str, Sequence[str]], version: int
+) -> object:
+    """Returns what one version is loaded from, for comparisons."""
+    config = type(config).FromString(config.SerializeToString())
+    config.ClearField("version_policy")
+    folder = f"{version}/"
+    files: tuple[object, ...] = source.state
+    if found.files:
+        files = tuple(each for each in source.files if each[0].startswith(folder))
+    elif found.is_folder:
+        files = tuple(each for each in source.state if each[0].startswith(f"{found.name}/{folder}"))
+    return config, labels, bool(found.files), files
 
 
 async def _started(version: ServedVersion) -> None:

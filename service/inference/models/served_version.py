@@ -47,6 +47,7 @@ class ServedVersion:
 
     Attributes:
         config: complete once it is loaded.
+        origin: what it was loaded from, for comparisons of its registry.
         statistics: what it has done.
     """
 
@@ -66,6 +67,7 @@ class ServedVersion:
         self.name = name
         self.version = version
         self.config = config
+        self.origin: object = None
         self.settings = settings
         self.statistics = Statistics()
         self._labels = labels

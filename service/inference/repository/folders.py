@@ -171,8 +171,8 @@ class Repository:
         except UnicodeDecodeError:
             raise ServiceError(Status.INVALID, f"{name} of {found.name} is not UTF-8 text") from None
 
-    def state_of(self, name: str) -> tuple[object, ...]:
-        """Returns what changes when the files of a model in the repository change."""
+    def state_of(self, name: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Returns the paths of the files of a model in the repository, each with what changes with it."""
         try:
             found = self.find(name)
         except ServiceError:

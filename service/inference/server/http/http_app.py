@@ -162,7 +162,8 @@ class HttpApp:
         except Error as error:
             status, content, headers = 500, _error(str(error)), _JSON
         except asyncio.CancelledError:
-            raise
+            # The server cancels what takes too long when it stops.
+            status, content, headers = 503, _error("the service is stopping; try again"), _JSON
         except Exception as error:
             logger.exception("a request failed")
             status, content, headers = 500, _error(f"unexpected {type(error).__name__}"), _JSON

@@ -170,6 +170,46 @@ def test_models_know_of_files_that_were_written_before_they_were_loaded(
     asyncio.run(check())
 
 
+def test_versions_that_are_the_same_as_before_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "ModelWorker", FakeWorker)
+    folder = zoo.write_model(tmp_path, "m", b"a", b"b", b"c", config="version_policy { all {} }")
+
+    async def check() -> None:
+        models = registry_of(tmp_path)
+        await models.load("m")
+        first, second, third = models.served()
+        (folder / "2/model.tflite").write_bytes(b"changed")
+        zoo.write_model(tmp_path, "m", b"d", first=4, config="version_policy { latest { num_versions: 3 } }")
+        await models.load("m")
+        again, same, fourth = models.served()
+        assert (same, fourth.version) == (third, 4)
+        assert (again.version, again is second) == (2, False)
+        assert same.config.version_policy.latest.num_versions == 3
+        assert first._is_unloaded
+        assert second._is_unloaded
+        assert not third._is_unloaded
+        (folder / "config.pbtxt").write_text(
+            "max_batch_size: 2 version_policy { specific { versions: [3] } }"
+        )
+        await models.load("m")
+        assert models.find("m").version == 3
+        assert models.find("m") is not third
+        for given, stays in (
+            ({3: b"c"}, False),
+            ({3: b"c"}, True),
+            ({3: b"d"}, False),
+            ({3: b"d", 4: b"e"}, True),
+        ):
+            before = models.find("m", "3")
+            files = {f"{version}/model.tflite": content for version, content in given.items()}
+            await models.load("m", '{"version_policy": {"all": {}}}', files)
+            assert (models.find("m", "3") is before) is stays
+        await models.close(0.0)
+        models._workers.close()
+
+    asyncio.run(check())
+
+
 FILES = {"1/model.tflite": b"a"}
 
 

@@ -1,5 +1,6 @@
 """The V2 protocol over HTTP, as tritonclient and plain clients speak it."""
 
+import asyncio
 import contextlib
 import gzip
 import http.client
@@ -8,6 +9,7 @@ import logging
 import socket
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,11 @@ from support.waiting import wait_until
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.json_encoding import decode_request
 from neurald.service.inference.protocol.regions import NoRegions
+from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.admission.restrictions import Restrictions
+from neurald.service.inference.server.http.http_app import HttpApp
 from neurald.service.inference.server.http.http_server import ClientWarnings
+from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 triton = pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # noqa: E402 - optional
@@ -190,6 +196,42 @@ def test_clients_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     logger.warning("Unsupported upgrade request.")
     logger.error("100 %")
     assert caplog.messages == ["Invalid HTTP request received.", "Unsupported upgrade request.", "100 %"]
+
+
+def test_requests_that_the_end_of_the_service_cuts_short_are_unavailable() -> None:
+    sent: list[Any] = []
+
+    async def run() -> None:
+        begun = asyncio.Event()
+
+        async def load(model: str, parameters: object) -> None:
+            begun.set()
+            await asyncio.sleep(60)
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(event: Any) -> None:
+            sent.append(event)
+
+        app = HttpApp(
+            SimpleNamespace(load=load),  # type: ignore[arg-type]
+            RegionCalls(),
+            RequestBudget(1 << 20),
+            message_bytes=1 << 20,
+            token="",
+            restrictions=Restrictions((), noun="API"),
+        )
+        path = b"/v2/repository/models/m/load"
+        scope = {"type": "http", "method": "POST", "raw_path": path, "headers": []}
+        task = asyncio.create_task(app(scope, receive, send))
+        await begun.wait()
+        task.cancel()
+        await task
+
+    asyncio.run(run())
+    assert sent[0]["status"] == 503
+    assert b"is stopping" in sent[1]["body"]
 
 
 def test_errors_have_the_status_that_clients_expect(client: Any, serving: Serving) -> None:
