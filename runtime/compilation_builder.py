@@ -223,23 +223,25 @@ class CompilationBuilder:
         self._startup = startup
 
     def set_verification(self, sample: float | None) -> None:
-        """Sets which share of the executions is verified on the CPU device.
+        """Sets for which share of the time executions are verified on the CPU device.
 
-        The steps of other devices are then executed by the CPU device, too, in that share of the
-        executions at most, and so that this takes no larger share of the time. The first ten that
-        can be verified follow each other, at the expense of the first `10 / sample`, and later ones
-        are at random distances. With 1 every execution is verified.
+        The CPU device then executes steps of other devices, too, in four times that share of the
+        executions at most, so that executions take no larger share longer. It does so in the
+        background, for at most ten times the share of the time; only the first verified execution
+        waits for it. The first ten that can be verified follow each other, at the expense of the
+        first `10 / sample`, and later ones are at random distances. With 1 every execution is
+        verified, and waits.
 
         Integers must be equal, quantised values may differ by one step of the scale, and
         floating-point values by the bounds of the conformance suite; the bounds are wider for steps
-        of several operations and for relaxed models. If results differ by more, the execution has
-        those of the CPU device, which runs the step from then on, also with an explicit list of
-        devices. In the background, the operations are found that the device computes wrong. They
+        of several operations and for relaxed models. If results differ by more, the CPU device runs
+        the step from then on, also with an explicit list of devices, and an execution that waited
+        has its results. In the background, the operations are found that the device computes wrong. They
         are no longer given to this version of its driver by any application of the user, until
         `neurald forgive`. `Compilation.explain` and `neurald status` show what was found.
 
         Args:
-            sample: from 0 to 1; 0 or None to verify nothing, which is the default.
+            sample: share of the time, from 0 to 1; 0 or None to verify nothing, which is the default.
 
         Raises:
             BadData: the share is not in 0 to 1.

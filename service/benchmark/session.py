@@ -56,7 +56,7 @@ class BenchmarkSettings:
         reference: the device whose outputs are compared; None to compare none.
         require_full_delegation: fails if an operation runs on the CPU device.
         requirements: fail if less runs on a device.
-        verified_share: of the runs, which the CPU device verifies.
+        verified_share: of the time, for verification by the CPU device.
         peers: measures other runtimes.
         onnx: the same model for ONNX Runtime.
         trace: the file for a trace of loading, preparing and the first runs, which are not

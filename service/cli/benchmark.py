@@ -94,7 +94,7 @@ def benchmark(
             min=0,
             max=1,
             metavar="SHARE",
-            help="Verify this share of the runs, such as 0.01, on the CPU device, and fail if the results "
+            help="Verify runs on the CPU device for this share of the time, such as 0.01, and fail if results "
             "differ.",
         ),
     ] = 0.0,

@@ -95,7 +95,7 @@ class RecoveringStep:
         preparer: prepares it again.
         may_fall_back: whether the CPU may take over from the device.
         watches_drift: whether the CPU takes over from a device that has become slow.
-        verified_share: share of the executions that the CPU verifies; 0 for none. If it finds the
+        verified_share: share of the time for verification by the CPU; 0 for none. If it finds the
             device wrong it takes over, whether or not it may after a failure.
 
     Attributes:

@@ -36,7 +36,7 @@ class Recovery:
         preparer: prepares steps again.
         may_fall_back: whether the CPU may take over from devices.
         watches_drift: whether it also takes over from devices that have become slow.
-        verified_share: share of the executions of each step that the CPU verifies; 0 for none.
+        verified_share: share of the time of each step for verification by the CPU; 0 for none.
     """
 
     def __init__(

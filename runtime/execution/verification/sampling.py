@@ -1,79 +1,120 @@
 """Decides which executions of a step are verified, so that they take a small share of its time.
 
-The first verified executions follow each other without a gap, as many as the share allows for the
-first `10 / share` executions: ten. Whether a fault of an independent random execution is found
-depends on how many executions are verified, not on which, so they may as well be the earliest ones.
-A fault of every n-th execution, as of one buffer among several that take turns, is certain to be
-found by n executions in a row, but not by n that are chosen at random. Later executions are chosen
-at random distances, since a device may become wrong at any time.
+Verification is given a *share* of the time of the executions. For each verified execution, inputs
+and outputs are copied, and the CPU device computes in the background while the device goes on. What
+the application waits for is the copying, and what other executions take longer meanwhile; this is
+limited to the share. The CPU device's time is limited to ten times the share, and the number of
+verified executions to four times the share of all.
 
-What is not possible: with a share s, N executions contain N * s verified ones, and a fault that
-strikes each execution with probability p is missed by all of them with probability (1 - p)^(N * s).
-For 1 % of 1,000 executions and p = 0.1 that is 0.35, whichever are chosen.
+The first ten executions are verified without a gap, since a fault of every n-th execution, as of
+one buffer among several that take turns, is certain to be found by n executions in a row. Later
+ones are at random distances: a device may become wrong at any time, and a fixed distance might
+never meet a fault of every n-th.
+
+A fault that strikes each execution with probability p is missed by n verified ones with probability
+(1 - p)^n, whichever they are. If the limits on time allow it, 1,000 executions with a share of 1 %
+have about 49 verified ones, which miss p = 0.1 with 0.006; as many as the share, ten, would miss it
+with 0.35.
 """
 
 import math
 import random
+from collections import deque
 from typing import Final
+
+from neurald.runtime.execution.medians import low_median
 
 #: Shares below this are as good as none.
 MIN_SHARE: Final = 1e-6
 #: How many executions are verified in a row in the beginning.
 FIRST: Final = 10
-#: In the beginning, a verification counts as no longer than so many times the shortest one.
+#: By how much the share of verified executions may be larger than that of the time.
+_RUNS_PER_SHARE: Final = 4.0
+#: By how much the share of the CPU device's time may be larger than that of the time waited for.
+_BACKGROUND_PER_SHARE: Final = 10.0
+#: In the beginning, a verification counts as no longer than so many times the usual one.
 _MAX_OUTLIER: Final = 2.0
+#: From how many verifications one knows what is usual.
+_LATEST: Final = 15
+#: An execution that is verified does not take the fast path of its device, nor does it come back to
+#: it at once, which takes half as long again as the copies.
+_WITHOUT_FAST_PATH: Final = 1.5
+#: How much a further execution counts in the usual time.
+_USUAL_WEIGHT: Final = 1 / 16
 
 
 class Sampler:
     """Chooses executions of one step. Races between threads only move a choice by an execution.
 
     The executions in the beginning are chosen as soon as they can be verified, and later ones at
-    random distances. After the first `10 / share` executions, no more than the wanted share of all
-    is verified, nor do verifications take more than that share of the time. Before that they take
-    no more than they may take by then, but for the first one, which is verified whatever it takes.
+    random distances. Before the first `10 / share` executions have passed, verifications take no
+    more time than they may take by then, but for the first one, which is verified whatever it
+    takes; afterwards they take no more than the share of the time until now.
 
     Args:
-        share: of the executions, above 0 and at most 1.
+        share: of the time, above 0 and at most 1. With 1, every execution is verified.
         seed: of the distances; None for one of the system.
 
     Attributes:
         runs: how many executions there were.
-        verified: how many of them were verified.
+        verified: how many of them were verified or are to be compared.
+        waiting: how many of these are to be compared.
     """
 
     def __init__(self, share: float, seed: int | None = None) -> None:
         self._share = max(share, MIN_SHARE)
         self._random = random.Random(seed)  # noqa: S311 - nothing depends on its being secret
+        #: Each so many executions have one that is verified, at a random place among them.
+        self._distance = max(1, round(1 / (_RUNS_PER_SHARE * self._share)))
         #: The first ones are verified at the expense of all until here.
         self._advance = math.ceil(FIRST / self._share)
-        self._next = 0
+        self._next = self._end = 0
         #: Which part of the time of a verification is saved before it; random for random distances.
         self._slack = self._random.random()
         self._work_s = 0.0
         self._shortest_s = math.inf
+        self._usual_s = 0.0
         self._spent_s = 0.0
-        self._shortest_extra_s = math.inf
+        self._latest_extra_s: deque[float] = deque(maxlen=_LATEST)
+        self._usual_extra_s = 0.0
+        self._disturbed_s = 0.0
+        self._background_s = 0.0
+        self._usual_background_s = 0.0
         self.runs = 0
         self.verified = 0
+        self.waiting = 0
+
+    @property
+    def verifies_all(self) -> bool:
+        """True if every execution is to be verified."""
+        return self._share >= 1
 
     @property
     def patience(self) -> int:
         """After how many executions one waits until it can be verified; 0 if each must be."""
-        return 0 if self._share >= 1 else math.ceil(1 / self._share)
+        return 0 if self.verifies_all else math.ceil(1 / self._share)
 
     def ran(self, seconds: float | None) -> None:
         """Notes an execution on the device that was not verified; None if its time is not known."""
         if seconds is None:
             seconds = self._work_s / self.runs if self.runs else 0.0
+        elif self.waiting:
+            # Single long executions say nothing.
+            usual_s = self._usual_s
+            self._disturbed_s += min(usual_s, seconds - usual_s)
+        elif self._usual_s:
+            self._usual_s += _USUAL_WEIGHT * (min(seconds, 2 * self._usual_s) - self._usual_s)
+        else:
+            self._usual_s = seconds
         self._add(seconds)
 
     @property
     def is_due(self) -> bool:
         """True if the next execution is to be verified."""
         runs = self.runs
-        if runs < self._next:
+        if runs < self._next or self.waiting >= FIRST:
             return False
-        if not self.verified:
+        if not self.verified or self.verifies_all:
             return True
         work_s, spent_s, ahead = self._work_s, self._spent_s, self._slack
         if runs < self._advance:
@@ -81,32 +122,52 @@ class Sampler:
             work_s += self._shortest_s * (self._advance - runs)
             ahead = 1.0
             # One that was interrupted by other programs does not use up what all may take.
-            spent_s = min(spent_s, _MAX_OUTLIER * self._shortest_extra_s * self.verified)
-        spent_s += ahead * self._shortest_extra_s
-        return spent_s * (1 - self._share) <= self._share * work_s
+            spent_s = min(spent_s, _MAX_OUTLIER * self._usual_extra_s * self.verified)
+        spent_s += max(0.0, self._disturbed_s) + ahead * self._usual_extra_s
+        # Those that wait take as long as those before.
+        background_s = self._background_s + (ahead + self.waiting) * self._usual_background_s
+        return (
+            spent_s * (1 - self._share) <= self._share * work_s
+            and background_s <= _BACKGROUND_PER_SHARE * self._share * work_s
+        )
 
-    def verified_run(self, device_s: float, extra_s: float) -> None:
+    def verified_run(self, device_s: float, extra_s: float, *, is_waiting: bool = True) -> None:
         """Notes an execution that was verified.
 
         Args:
             device_s: how long the device took.
             extra_s: how much longer the execution took because it was verified.
+            is_waiting: whether it is compared later, so that `compared` is called for it.
         """
         self._add(device_s)
         self.verified += 1
+        if is_waiting:
+            self.waiting += 1
+            extra_s *= _WITHOUT_FAST_PATH
+            self._latest_extra_s.append(extra_s)
+            self._usual_extra_s = low_median(self._latest_extra_s)
+        else:
+            # Most of it is what the CPU device takes.
+            self._usual_background_s = extra_s
         self._spent_s += extra_s
-        self._shortest_extra_s = min(self._shortest_extra_s, extra_s)
         self._slack = self._random.random()
         if self.verified >= FIRST:
-            distance = self._random.randrange(max(1, round(1 / self._share)))
-            self._next = max(self.runs, self._charged()) + distance
+            begin = max(self.runs, self._end)
+            self._next = begin + self._random.randrange(self._distance)
+            self._end = begin + self._distance
+
+    def compared(self, seconds: float) -> None:
+        """Notes that an execution was compared in the background.
+
+        Args:
+            seconds: how long that took.
+        """
+        self.waiting -= 1
+        self._background_s += seconds
+        self._usual_background_s = min(self._usual_background_s or seconds, seconds)
 
     def _add(self, seconds: float) -> None:
         self.runs += 1
         self._work_s += seconds
         # The first executions often take longer than later ones.
         self._shortest_s = min(self._shortest_s, seconds)
-
-    def _charged(self) -> int:
-        """Returns for how many executions there were enough verified ones so far."""
-        return math.ceil((self.verified - 1) / self._share)

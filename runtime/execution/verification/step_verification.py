@@ -1,10 +1,11 @@
 """Verifies sampled executions of one step against the CPU device.
 
-The inputs of a sampled execution are kept. After the device has computed, the CPU device computes
-the same, and the results are compared. If they differ, the application gets those of the CPU
-device, which runs the step from then on. In the background the operations are found that the device
-computes wrong; they are recorded, so that no application of the user gives them to this version of
-the driver again.
+Inputs and outputs of a sampled execution are copied. The CPU device computes the same in the
+background while the application goes on, and the results are compared; the first sampled execution
+waits for this, and with a share of 1 all do, so that the application gets the right results. If
+results differ, the CPU device runs the step from then on. In the background the operations are
+found that the device computes wrong; they are recorded, so that no application of the user gives
+them to this version of the driver again.
 """
 
 import logging
@@ -21,8 +22,10 @@ from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.crashes.wrong_results import WrongResults
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState, Error
-from neurald.hal.lazy_numpy import np
-from neurald.hal.model.types import Model, Request
+from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.model.types import Argument, Model, Request
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
@@ -43,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 #: How many differences that rounding may explain are investigated.
 _MAX_INVESTIGATIONS: Final = 3
+#: While copies of so many bytes wait to be compared, no further execution is verified.
+_MAX_WAITING_BYTES: Final = 64 << 20
 
 
 class VerificationStatus(Struct, frozen=True, kw_only=True):
@@ -52,7 +57,7 @@ class VerificationStatus(Struct, frozen=True, kw_only=True):
         step: position of the step in the plan.
         device: of the step.
         runs: how many executions of the device there were.
-        verified: how many of them were verified.
+        verified: how many of them were verified; those that wait to be compared do not count.
         is_wrong: True if the device was found to be wrong, so that the CPU device runs the step.
         finding: what was found; empty if all results were right.
     """
@@ -71,6 +76,27 @@ class VerificationStatus(Struct, frozen=True, kw_only=True):
         return (
             f"step {self.step} of {self.device}: {self.verified} of {self.runs} runs were verified; {found}"
         )
+
+
+class _Ran(Struct, frozen=True, kw_only=True):
+    """An execution of the device that is to be compared, in memory of its own.
+
+    Attributes:
+        run: the inputs.
+        space: how much space each output had; see `output_space`.
+        outputs: of the device.
+        options: of the execution, without limits.
+    """
+
+    run: CapturedRun
+    space: list[tuple[int, Argument]]
+    outputs: list[Array]
+    options: ExecuteOptions
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory it takes."""
+        return sum(pool.size for pool in self.run.pools) + sum(each.nbytes for each in self.outputs)
 
 
 class StepVerification:
@@ -105,8 +131,10 @@ class StepVerification:
         self._comparison = StepComparison(step.model)
         self._investigations = 0
         self._is_investigating = False
-        self._is_idle = threading.Event()
-        self._is_idle.set()
+        self._changed = threading.Condition(forkable_lock())
+        #: How many executions wait to be compared, or differences to be investigated.
+        self._unfinished = 0
+        self._waiting_bytes = 0
         self._is_ready = False
         self._is_possible = True
         self.is_refuted = False
@@ -120,6 +148,7 @@ class StepVerification:
         return (
             self._is_possible
             and sampler.is_due
+            and self._waiting_bytes < _MAX_WAITING_BYTES
             and (self._is_ready or sampler.verified > 0 or sampler.runs >= sampler.patience)
         )
 
@@ -133,7 +162,7 @@ class StepVerification:
             step=number,
             device=self._step.device.name,
             runs=self._sampler.runs,
-            verified=self._sampler.verified,
+            verified=self._sampler.verified - self._sampler.waiting,
             is_wrong=self.is_refuted,
             finding=self.finding,
         )
@@ -172,7 +201,7 @@ class StepVerification:
         device_s: float,
         begun: float,
     ) -> ExecutionResult:
-        """Compares a valid result; returns that of the CPU device if they differ.
+        """Compares a valid result, or has it compared in the background.
 
         Args:
             run: see `begin`.
@@ -180,31 +209,100 @@ class StepVerification:
             result: of the device, in the memory of the request.
             device_s: how long the device took.
             begun: when `begin` was called, on the clock of `time.perf_counter()`.
+
+        Returns:
+            The result, or that of the CPU device if it is known already that they differ.
         """
+        sampler = self._sampler
+        waits = sampler.verifies_all or not sampler.verified
+        is_later = False
         try:
-            return self._verified(run, request, options, result) if result.is_sufficient else result
+            if not result.is_sufficient:
+                return result
+            model = self._step.model
+            ran = _Ran(
+                run=run,
+                space=output_space(model, request, result.output_shapes),
+                outputs=outputs_of(model, request, result),
+                options=replace(options, measure=False, deadline_s=None, cancellation=None),
+            )
+            if not waits:
+                is_later = self._compare_later(ran)
+                return result
+            found = self._right_result(ran, options)
+            if found is None:
+                return result
+            right, arrays = found
+            return write_outputs(request, right, arrays) if right.is_sufficient else right
         except Error as error:
             logger.debug("an execution of %s cannot be verified: %s", self._step.device.name, error)
             return result
         finally:
-            self._sampler.verified_run(device_s, time.perf_counter() - begun - device_s)
+            sampler.verified_run(device_s, time.perf_counter() - begun - device_s, is_waiting=is_later)
 
-    def _verified(
-        self, run: CapturedRun, request: Request, options: ExecuteOptions, result: ExecutionResult
-    ) -> ExecutionResult:
-        model = self._step.model
+    def _compare_later(self, ran: _Ran) -> bool:
+        """Has an execution compared in the background. False if the process is about to exit."""
+        size = ran.size_bytes
+        with self._changed:
+            self._waiting_bytes += size
+
+        def compare(cancellation: Cancellation) -> None:
+            begun = time.perf_counter()
+            try:
+                if not self.is_refuted:
+                    self._right_result(ran, replace(ran.options, cancellation=cancellation))
+            except Error as error:
+                logger.debug("an execution of %s cannot be verified: %s", self._step.device.name, error)
+            finally:
+                self._sampler.compared(time.perf_counter() - begun)
+                with self._changed:
+                    self._waiting_bytes -= size
+
+        return self._submit("verified executions", compare)
+
+    def _submit(self, name: str, work: Callable[[Cancellation], None]) -> bool:
+        """Does work in a lane, for which `wait` waits. False if the process is about to exit."""
+
+        def finish(cancellation: Cancellation) -> None:
+            try:
+                work(cancellation)
+            finally:
+                self._finish()
+
+        with self._changed:
+            self._unfinished += 1
+        if lane(name).submit(finish) is not None:
+            return True
+        self._finish()
+        return False
+
+    def _finish(self) -> None:
+        with self._changed:
+            self._unfinished -= 1
+            self._changed.notify_all()
+
+    def _right_result(self, ran: _Ran, options: ExecuteOptions) -> tuple[ExecutionResult, list[Array]] | None:
+        """Compares an execution.
+
+        Returns:
+            None if the results agree; otherwise the CPU device's result, and its outputs if they
+                had enough space.
+
+        Raises:
+            Error: the CPU device failed.
+        """
         cpu = self._cpu_model()
         with convert_driver_faults(cpu_device().name):
-            right, memories = run.execute(cpu, options, output_space(model, request, result.output_shapes))
+            right, memories = ran.run.execute(cpu, options, ran.space)
         if not right.is_sufficient:
-            self._differ(run, Difference(text="an output has another shape", is_certain=True))
-            return right
-        wanted = run.output_arrays(right, memories)
-        difference = self._comparison.difference(wanted, outputs_of(model, request, result))
+            self._differ(ran.run, Difference(text="an output has another shape", is_certain=True))
+            return right, []
+        wanted = ran.run.output_arrays(right, memories)
+        difference = self._comparison.difference(wanted, ran.outputs)
         if difference is None:
-            return result
-        self._differ(run, difference)
-        return write_outputs(request, right, wanted)
+            return None
+        self._differ(ran.run, difference)
+        return right, wanted
 
     def _differ(self, run: CapturedRun, difference: Difference) -> None:
         """Begins to find out what is wrong."""
@@ -221,13 +319,12 @@ class StepVerification:
             return
         self._is_investigating = True
         self._investigations += 1
-        self._is_idle.clear()
-        if lane("verification").submit(partial(self.investigate, run, difference.text)) is None:
-            self._is_idle.set()  # The process is about to exit.
+        self._submit("verification", partial(self.investigate, run, difference.text))
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Waits until no difference is investigated; returns False if that takes longer."""
-        return self._is_idle.wait(timeout_s)
+        """Waits until nothing is compared or investigated; returns False if that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._unfinished, timeout_s)
 
     def _refute(self, finding: str) -> None:
         self.finding = finding
@@ -243,7 +340,6 @@ class StepVerification:
                 self._conclude(found)
         finally:
             self._is_investigating = False
-            self._is_idle.set()
 
     def _conclude(self, found: WrongOperations) -> None:
         if not found.is_certain and not self.is_refuted:

@@ -1,6 +1,7 @@
 """A device of which one kernel flips one bit of its first output."""
 
 import random
+import time
 
 from support.devices.fakes import FakePreparedModel
 from support.devices.misbehaving import SampleDevice
@@ -23,6 +24,7 @@ class LyingDevice(SampleDevice):
         bit: that is flipped in an element.
         every: only in every such execution.
         chances: if set, decides for each execution with a probability of 1 / `every`.
+        pause_s: how much longer an execution takes.
         executions: how many there were.
     """
 
@@ -34,6 +36,7 @@ class LyingDevice(SampleDevice):
         self.bit = bit
         self.every = 1
         self.chances: random.Random | None = None
+        self.pause_s = 0.0
         self.executions = 0
 
     def is_wrong_now(self) -> bool:
@@ -70,6 +73,7 @@ class _LyingModel(FakePreparedModel):
             view = request.pools[argument.pool or 0].view(argument.offset, argument.length)
             values[index] = np.frombuffer(view, graph.operands[index].type.dtype).copy()
         is_wrong = self._device.is_wrong_now()
+        time.sleep(self._device.pause_s)
         for part, prepared, kind in self._parts:
             outputs = [_empty(graph.operands[index]) for index in part.outputs]
             arrays = [*(values[index] for index in part.inputs), *outputs]
@@ -99,3 +103,10 @@ def _empty(operand: Operand) -> Array:
 def create() -> LyingDevice:
     """Creates a device with a wrong kernel for int8 layers; `support.devices.lying:create` as a driver."""
     return LyingDevice(kind=OperationType.TFLITE_FULLY_CONNECTED, bit=6)
+
+
+def create_sometimes() -> LyingDevice:
+    """Creates a device that is wrong in the fifth of its executions, and then in one of ten at random."""
+    device = LyingDevice("sometimes", bit=30)
+    device.every, device.chances, device.pause_s = 10, random.Random(9), 5e-3
+    return device

@@ -1,9 +1,11 @@
 import asyncio
+import contextlib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.devices.lying import LyingDevice
+from support.daemon.processes import running_daemon
+from support.devices.lying import LyingDevice, create_sometimes
 from support.errors import error_code
 from support.models.chains import chain, ramp
 from support.waiting import wait_until
@@ -31,6 +33,7 @@ def right() -> "np.ndarray":
 def verified(device: nd.Device, share: float = 1.0, model: nd.Model = MODEL) -> nd.Compilation:
     builder = nd.CompilationBuilder(model, [device])
     builder.set_verification(share)
+    builder.set_startup(nd.Startup.OPTIMIZED)
     return builder.finish()
 
 
@@ -80,13 +83,45 @@ def test_what_was_found_is_refused_to_later_compilations_until_it_is_forgiven() 
 @pytest.mark.parametrize("every", [1, 2, 7])
 def test_one_percent_finds_a_flipped_bit_within_a_thousand_runs(every: int) -> None:
     device = LyingDevice(f"flips-{every}", bit=30)
-    device.every = every
+    device.every, device.pause_s = every, 2e-3
     compilation = verified(device, 0.01)
     runs = 0
     while not compilation.verifications[0].is_wrong:
         compilation.run(X)
         runs += 1
-        assert runs <= 1000 * every
+        assert runs <= 1000
+    np.testing.assert_allclose(compilation.run(X)[0], right(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("place", ["in process", "daemon"])
+def test_one_percent_finds_a_bit_that_flips_at_random(place: str) -> None:
+    """Not in the first execution, which waits; how many are needed is in `test_sampling`."""
+    with contextlib.ExitStack() as stack:
+        if place == "daemon":
+            address = stack.enter_context(running_daemon("support.devices.lying:create_sometimes"))
+            device: nd.Device = nd.connect(address)
+        else:
+            device = create_sometimes()
+        compilation = verified(device, 0.01)
+        while not compilation.verifications[0].is_wrong:
+            compilation.run(X)
+            assert compilation.verifications[0].runs <= 1000
+        assert compilation.wait_until_investigated(30)
+        np.testing.assert_allclose(compilation.run(X)[0], right(), rtol=1e-5)
+        assert compilation.recovery.fallbacks[0].reason == compilation.verifications[0].finding
+
+
+def test_only_the_first_verified_execution_waits_for_the_cpu_device() -> None:
+    device = LyingDevice("not-waiting", kind=None, bit=30)
+    compilation = verified(device, 0.5)
+    compilation.run(X)
+    device.kind = OperationType.MUL
+    wrong = compilation.run(X)[0]
+    assert not np.allclose(wrong, right(), rtol=1e-5)
+    assert compilation.wait_until_investigated(30)
+    (found,) = compilation.verifications
+    assert found.is_wrong
+    assert (found.runs, found.verified) == (2, 2)
     np.testing.assert_allclose(compilation.run(X)[0], right(), rtol=1e-5)
 
 
