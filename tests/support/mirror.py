@@ -68,7 +68,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/execution/first_tier.py": "tests/runtime/execution/background/test_optimization.py",
     "drivers/compiler/frontend/counted_slices.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/compiler/frontend/data_lengths.py": "tests/drivers/cpu/test_growing_model.py",
-    "drivers/compiler/frontend/flat_graph.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/compiler/frontend/growing_layouts.py": "tests/drivers/cpu/test_growing_model.py",
     "drivers/compiler/frontend/loop_lengths.py": "tests/drivers/cpu/test_growing_model.py",
     "drivers/compiler/frontend/structured_model.py": "tests/drivers/compiler/frontend/test_control_flow.py",

@@ -340,10 +340,13 @@ class _Structurer:
         first = len(self._flat.operations)
         with self._flat.attempt():
             for _ in range(max_turns + 1):
+                decided = self._flat.scope.decided
                 with self._flat.attempt() as undo:
                     (condition,) = self._inline(call.graph_index("condition"), values, origin)
                     if condition not in self._flat.known:
                         raise _NotUnrolled("the condition of a loop depends on data")
+                    if self._flat.scope.decided != decided:
+                        raise _NotUnrolled("the condition of a loop may depend on lengths")
                     holds = self._holds(condition)
                     undo()
                 if not holds:

@@ -279,10 +279,12 @@ class FlatGraph:
     def attempt(self) -> Iterator[Callable[[], None]]:
         """Yields a function that undoes everything since; an exception does so too.
 
-        Everything that inlining adds belongs to new operands.
+        Everything that inlining adds belongs to new operands. What was found since is only valid
+        where what was decided by the hints of lengths holds, and that is undone, too: who uses it
+        asks `ExtentScope.decided` whether there was anything.
         """
         operands, operations = len(self.operands), len(self.operations)
-        symbols, bounds = dict(self.element_symbols), self.scope.all_bounds()
+        symbols, decisions = dict(self.element_symbols), self.scope.decisions()
         ends = [(region, len(region.items), _last_length(region)) for region in self.regions]
 
         def undo() -> None:
@@ -298,8 +300,7 @@ class FlatGraph:
                 ):
                     table.pop(index, None)
             self.element_symbols = dict(symbols)
-            self.scope.recorded()
-            self.scope.restore(bounds)
+            self.scope.undo(decisions)
             while self.constants and next(reversed(self.constants.values())) >= operands:
                 self.constants.popitem()
             del self.operands[operands:], self.operations[operations:]

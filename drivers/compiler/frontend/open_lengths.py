@@ -79,7 +79,9 @@ def lengths_of(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None
         if any(known[index].dtype == object for index in _arguments(call)):
             return None
         results = DEFINITIONS[kind].reference(call)
-    elif kind in _ARITHMETIC and call.activation is FusedActivation.NONE:
+    elif kind in _ARITHMETIC and (
+        "activation" not in call.binding.inputs or call.activation is FusedActivation.NONE
+    ):
         combine = np.frompyfunc(_ARITHMETIC[kind], 2, 1)
         results = (combine(*(np.asarray(call.array(name), object) for name in ("input1", "input2"))),)
     elif kind in _CASTS and call.operand("output").type.dtype.kind in "iu":

@@ -1,7 +1,7 @@
 """The scope of extents: the symbols and guards of one compilation."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -53,6 +53,7 @@ class ExtentScope:
         ignores_empty: True if lengths that are not known count as different from 0; who uses the
             results checks what that affects.
         guards: the guards that are not bounds of a symbol.
+        decided: how many relations were decided by hints so far, those that were undone included.
         pins: where extents were pinned, for messages: the extent and the line of code.
         named: the extents in generated text, by name.
     """
@@ -62,6 +63,7 @@ class ExtentScope:
         self.estimates = False
         self.ignores_empty = False
         self.guards: dict[tuple[str, Relation], Guard] = {}
+        self.decided = 0
         self.pins: list[tuple[str, str]] = []
         self.named: dict[str, Extent] = {}
         self._recorded: dict[tuple[str, Relation], Guard] = {}
@@ -134,22 +136,14 @@ class ExtentScope:
         """Returns the smallest and largest length of a symbol for which all guards hold."""
         return self._bounds[symbol]
 
-    def all_bounds(self) -> tuple[tuple[int, int], ...]:
-        """Returns the bounds of all symbols, for `restore`."""
-        return tuple(self._bounds)
-
-    def restore(self, bounds: Sequence[tuple[int, int]]) -> None:
-        """Restores the bounds of symbols; what was decided since must not be used."""
-        self._bounds[: len(bounds)] = bounds
-        self._version += 1
-
     def decisions(self) -> Decisions:
         """Returns what was decided by hints so far, for `undo`."""
-        return Decisions(self.all_bounds(), len(self.guards), dict(self._recorded), len(self.pins))
+        return Decisions(tuple(self._bounds), len(self.guards), dict(self._recorded), len(self.pins))
 
     def undo(self, decisions: Decisions) -> None:
         """Undoes all later decisions; what follows from them must not be used."""
-        self.restore(decisions.bounds)
+        self._bounds[: len(decisions.bounds)] = decisions.bounds
+        self._version += 1
         for key in list(self.guards)[decisions.guards :]:
             del self.guards[key]
         self._recorded = dict(decisions.recorded)
@@ -199,6 +193,7 @@ class ExtentScope:
 
     def guarded(self, extent: "Extent", relation: Relation) -> bool:
         """Decides a relation by the hint, and records the guard."""
+        self.decided += 1
         value = extent.hint
         holds = value < 0 if relation is Relation.NEGATIVE else value == 0
         if not self._restrict(extent, relation, holds):

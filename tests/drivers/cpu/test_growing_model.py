@@ -366,6 +366,49 @@ def test_open_lengths_of_models_with_loops() -> None:
         assert compilation.run(rows(length), turns(3))[1].shape == (length + 3, WIDTH)
 
 
+def test_turns_that_follow_from_a_decided_length() -> None:
+    """A condition that is only constant for some lengths is not one for the others."""
+    condition, body, graph = Graph(), Graph(), Graph()
+    turn, value = condition.value(INT, (1,)), condition.value(shape=(0,))
+    limits = [condition.constant([each], INT) for each in (0, 1000, 1)]
+    masks = [condition.none] * 5
+    flag = condition.builder.add_operand(nd.OperandType.BOOL)
+    condition.builder.set_operand_value(flag, value=False)
+    # Whether the slice ends before the value does is decided by the example's length.
+    condition.builder.add_operation(
+        Op.TFLITE_STRIDED_SLICE, [value, *limits, *masks, flag], [condition.value(shape=(0,))]
+    )
+    shape, whole = condition.value(INT, (1,)), condition.value(INT, (1,))
+    condition.builder.add_operation(Op.TFLITE_SHAPE, [value], [shape])
+    condition.builder.add_operation(Op.TFLITE_FLOOR_DIV, [shape, limits[1]], [whole])
+    limit = condition.binary(ADD, whole, condition.constant([2], INT), condition.value(INT, (1,)))
+    holds = condition.value(BOOL, (1,))
+    condition.builder.add_operation(Op.LESS, [turn, limit], [holds])
+    carried = [body.value(INT, (1,)), body.value(shape=(0,))]
+    results = [
+        body.binary(ADD, carried[0], body.constant([1], INT), body.value(INT, (1,))),
+        body.binary(ADD, carried[1], body.constant([1.0]), body.value(shape=(0,))),
+    ]
+    graphs = [
+        graph.model(each)
+        for each in (condition.finish([turn, value], [holds]), body.finish(carried, results))
+    ]
+    source, outputs = graph.value(shape=(0,)), [graph.value(INT, (1,)), graph.value(shape=(0,))]
+    graph.builder.add_operation(Op.WHILE, [*graphs, graph.constant([0], INT), source], outputs)
+    model = graph.finish([source], outputs)
+    opened = Preparation(host_target(process_settings()), 1, keeps_artifact=True).open(
+        model, {model.main.inputs[0]: (67,)}
+    )
+    assert opened is not None
+    assert opened.for_shapes([(999,)]) is not None
+    assert opened.for_shapes([(1000,)]) is None
+    compilation = nd.CompilationBuilder(model, [CpuDevice()]).finish()
+    for length, count in ((3, 2), (4, 2), (2500, 4), (999, 2), (1000, 3)):
+        number_of_turns, result = compilation.run(np.zeros(length, np.float32))
+        assert number_of_turns == count
+        np.testing.assert_array_equal(result, np.full(length, count))
+
+
 def test_each_run_executes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs get the sizes that the execution finds."""
     executed: list[NativeModel] = []

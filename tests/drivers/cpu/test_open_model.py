@@ -318,7 +318,8 @@ def reshaped_by_its_shape() -> nd.Model:
     wanted = net.add(Op.TFLITE_CONCATENATION, lengths, (2,), INT32)
     flat = net.add(Op.RESHAPE, [source, wanted], (0, 24))
     few = net.add(Op.FULLY_CONNECTED, [flat, net.floats(16, 24), net.floats(16), no], (0, 16))
-    twice = net.add(Op.TFLITE_MUL, [rows, net.constant([2], INT32), no], (1,), INT32)
+    fourfold = net.add(Op.TFLITE_MUL, [rows, net.constant([4], INT32), no], (1,), INT32)
+    twice = net.add(Op.TFLITE_FLOOR_DIV, [fourfold, net.constant([2], INT32)], (1,), INT32)
     lengths = [twice, net.constant([8], INT32), no]
     halves = net.add(Op.TFLITE_CONCATENATION, lengths, (2,), INT32)
     return net.finish(net.add(Op.RESHAPE, [few, halves], (0, 8)))
