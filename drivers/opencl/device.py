@@ -38,7 +38,7 @@ from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.tuning.build_helper import build_kernels
-from neurald.drivers.opencl.tuning.calibration import calibrated
+from neurald.drivers.opencl.tuning.calibration import calibrated, estimated, known
 from neurald.drivers.opencl.tuning.choices import Choices
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
 from neurald.drivers.settings import Settings
@@ -126,6 +126,7 @@ class OpenClDevice:
         self._is_fused = is_fused
         self._opening = forkable_lock()
         self._context: DeviceContext | None = None
+        self._capabilities: Capabilities | None = None
         self.copies = CopyCount()
         self.choices = Choices.of_device(facts.name)
 
@@ -176,14 +177,17 @@ class OpenClDevice:
     def capabilities(self) -> Capabilities:
         """See `Device.capabilities`.
 
-        The result is measured relative to the CPU device and cached per version of both.
+        They are relative to the CPU device, and kept per version of both; estimates until `measure`
+        was called.
         """
+        if self._capabilities is None:
+            # Looking for them takes tens of milliseconds, and executions that refine costs ask for them.
+            self._capabilities = known(self) or estimated(self.type)
         return self._capabilities
 
-    @cached_property
-    def _capabilities(self) -> Capabilities:
-        # Finding it in the cache takes tens of milliseconds, and executions that refine costs ask for it.
-        return calibrated(self)
+    def measure(self) -> None:
+        """See `MeasuresItself.measure`."""
+        self._capabilities = calibrated(self)
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         """See `Device.supported_operations`.

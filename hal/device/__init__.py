@@ -14,6 +14,7 @@ from neurald.hal.device.device import (
     Device,
     HasLink,
     KnowsLoss,
+    MeasuresItself,
     OpensAhead,
     declared_extensions,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "KernelTime",
     "KnowsLoss",
     "Link",
+    "MeasuresItself",
     "OpensAhead",
     "OutputShape",
     "Performance",

@@ -148,6 +148,21 @@ class KnowsLoss(Protocol):
         ...
 
 
+class MeasuresItself(Protocol):
+    """An optional interface of a device whose `Device.capabilities` are measured, which takes long.
+
+    Before, and if they are not kept of an earlier measurement, `Device.capabilities` returns
+    estimates: no compilation or execution waits for the measurement.
+    """
+
+    def measure(self) -> None:
+        """Measures the capabilities, unless they are known.
+
+        A daemon calls this before it serves clients, and `neurald calibrate` before it measures.
+        """
+        ...
+
+
 class OpensAhead(Protocol):
     """An optional interface of a device that takes long to open, and is opened for its first model."""
 

@@ -123,6 +123,8 @@ def calibrate(device: Device, progress: Progress = lambda done, total: None) -> 
         Error: the device cannot even run a model of one element, or supports none of them.
     """
     with convert_driver_faults(device.name):
+        if (measure := getattr(device, "measure", None)) is not None:
+            measure()
         moving = _moving_runs(device)
         kinds = list(micro_models())
         computing: list[_Run] = []

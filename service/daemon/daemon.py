@@ -167,7 +167,9 @@ class Daemon:
                     remove_stale(self._address.memory_path)
             self._sandbox.close()
             device = self._device = self._create_device()
-            # Some devices measure themselves at the first call, which must not make clients wait.
+            # Measuring must not make clients wait.
+            if (measure := getattr(device, "measure", None)) is not None:
+                measure()
             device.capabilities()
             watch = self._crash_watch(device.version)
             self._server = DeviceServer(

@@ -1,6 +1,7 @@
 """Measures the OpenCL device's performance relative to the CPU device with small models.
 
-The results are cached. The benchmark is a small image network (two convolutions with a depthwise
+The results are cached. It happens in daemons before they serve, and when a user calibrates devices;
+elsewhere a device without cached results has an estimate. The benchmark is a small image network (two convolutions with a depthwise
 one between them) in each relevant type, run on both devices with inputs and outputs in host memory.
 OpenCL reports no power figures, so power is assumed proportional to time.
 """
@@ -23,6 +24,7 @@ from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import (
     Argument,
+    DeviceType,
     Lifetime,
     Model,
     Operand,
@@ -44,6 +46,10 @@ _RUNS = 5
 _SIZE, _DEPTH = 56, 32
 #: Relative time of a device that cannot run the benchmark.
 _USELESS = 1e6
+#: Relative times of devices that were not measured: OpenCL on a processor is slower than the CPU
+#: device, and GPUs of a desktop computer are some times as fast on networks of images.
+_CPU_ESTIMATE = 3.0
+_GPU_ESTIMATE = 0.3
 
 _lock = forkable_lock()
 
@@ -70,6 +76,18 @@ def calibrated(device: Device) -> Capabilities:
             figures = _measured(device, cpu)
             _write(path, figures)
     return _capabilities(figures)
+
+
+def known(device: Device) -> Capabilities | None:
+    """Returns the capabilities of a device if they were measured before."""
+    figures = _read(_path(device, create_device("cpu")))
+    return None if figures is None else _capabilities(figures)
+
+
+def estimated(kind: DeviceType) -> Capabilities:
+    """Returns what the capabilities of a kind of device usually are."""
+    ratio = _CPU_ESTIMATE if kind is DeviceType.CPU else _GPU_ESTIMATE
+    return _capabilities(_Figures(float32=ratio, relaxed=ratio, float16=ratio, quant8=ratio))
 
 
 def _path(device: Device, cpu: Device) -> Path:

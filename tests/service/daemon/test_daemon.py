@@ -320,6 +320,9 @@ def test_what_a_device_measures_is_measured_before_clients_come(
     served: list[bool] = []
 
     class Measuring(AddingDevice):
+        def measure(self) -> None:
+            served.append((directory / "measuring.sock").exists())
+
         def capabilities(self) -> Capabilities:
             served.append((directory / "measuring.sock").exists())
             return super().capabilities()
@@ -328,7 +331,7 @@ def test_what_a_device_measures_is_measured_before_clients_come(
     daemon = Daemon("measuring")
     daemon.startup()
     daemon.shutdown()
-    assert served == [False]
+    assert served == [False, False]
 
 
 @pytest.mark.parametrize("error", [None, UnavailableDevice("it is lost"), RuntimeError("no luck")])

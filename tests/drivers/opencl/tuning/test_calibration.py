@@ -7,10 +7,10 @@ import pytest
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import calibration
-from neurald.drivers.opencl.tuning.calibration import calibrated
+from neurald.drivers.opencl.tuning.calibration import calibrated, estimated
 from neurald.hal.device import Device
 from neurald.hal.errors import OpFailed
-from neurald.hal.model.types import Model, OperandType
+from neurald.hal.model.types import DeviceType, Model, OperandType
 
 
 @pytest.fixture
@@ -66,6 +66,22 @@ def test_devices_that_cannot_run_the_benchmark(device: OpenClDevice, monkeypatch
 
     monkeypatch.setattr(calibration, "_time_s", fail)
     assert {each.exec_time for each in calibrated(device).operand_performance.values()} == {1e6}
+
+
+def test_only_a_measurement_takes_time(device: OpenClDevice, measured: list[str]) -> None:
+    """A compilation or an execution that asks for capabilities must not wait for one."""
+    estimate = device.capabilities()
+    assert not measured
+    assert estimate == estimated(device.type)
+    assert set(estimate.operand_performance) == set(OperandType)
+    slower = device.type is DeviceType.CPU
+    assert (estimate.relaxed_float32_tensor.exec_time > 1) is slower
+    device.measure()
+    assert device.capabilities().relaxed_float32_tensor.exec_time == 0.5
+    assert len(measured) == 8
+    # Other processes find the measurement.
+    assert OpenClDevice(device.facts).capabilities() == device.capabilities()
+    assert len(measured) == 8
 
 
 def test_read_only_caches(device: OpenClDevice, measured: list[str], tmp_path: Path) -> None:
