@@ -11,6 +11,7 @@ from neurald.runtime.tflite.legalization.convolution import hadamard, mediapipe
 from neurald.runtime.tflite.legalization.detection import detection
 from neurald.runtime.tflite.legalization.elementwise import numeric_verify
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
+from neurald.runtime.tflite.legalization.movement import landmarks
 from neurald.runtime.tflite.legalization.reduction import audio_features
 
 #: The rules of custom operators.
@@ -18,6 +19,7 @@ BY_NAME: dict[str, Legalization] = {
     **audio_features.CUSTOM,
     **detection.CUSTOM,
     **hadamard.CUSTOM,
+    **landmarks.CUSTOM,
     **mediapipe.CUSTOM,
     **numeric_verify.CUSTOM,
 }

@@ -40,6 +40,35 @@ def test_indirect_numbers() -> None:
     assert options.real("f") == 0.25
 
 
+def test_vectors() -> None:
+    """Vectors have typed or untyped elements, and those of up to four elements may have no length."""
+    builder = flexbuffers.Builder()
+    vectors = {"long": [5, -70000, 3, 1, 2], "one": [7], "two": [1, 300], "three": [1, 2, -3], "none": []}
+    with builder.Map():
+        for name, values in vectors.items():
+            builder.Key(f"{name} plain")
+            builder.VectorFromElements(values)
+            if values:
+                builder.Key(f"{name} typed")
+                builder.TypedVectorFromElements(values)
+            if 2 <= len(values) <= 4:
+                builder.Key(f"{name} fixed")
+                builder.FixedTypedVectorFromElements(values)
+        builder.Key("reals")
+        builder.TypedVectorFromElements([0.5, 1.5])
+        builder.Key("number")
+        builder.Int(3)
+    options = FlexMap(bytes(builder.Finish()))
+    for name, values in vectors.items():
+        for kind in ("plain", "typed", "fixed"):
+            if f"{name} {kind}" in options:
+                assert list(options.integers(f"{name} {kind}")) == values
+    assert options.integer("number") == 3
+    for name in ("reals", "number", "other"):
+        with pytest.raises(BadData, match=f"no integers '{name}'"):
+            options.integers(name)
+
+
 def test_missing_keys_and_other_types() -> None:
     options = FlexMap(
         bytes(flexbuffers.Dumps({"text": "x", "big": (1 << 63) - 1, "nan": float("nan"), "list": [1]}))
