@@ -126,9 +126,9 @@ def build_graph(
                 results = bounds.lower_all(operation, call, _lowered)
                 shapes.update((i, each.shape) for i, each in zip(operation.outputs, results, strict=True))
             else:
-                for index, shape in zip(operation.outputs, _output_shapes(call), strict=True):
-                    shapes[index] = shape
-                results = _lowered(call, builder)
+                results_shapes = _output_shapes(call)
+                shapes.update(zip(operation.outputs, results_shapes, strict=True))
+                results = _lowered_to(results_shapes, call, builder)
         except Unsupported as error:
             raise at_operation(main, position, BadData(str(error))) from None
         for index, result in zip(operation.outputs, results, strict=True):
@@ -253,7 +253,7 @@ class _TrialLowering:
                 )
             else:
                 shapes = _output_shapes(call)
-                results = _lowered(call, builder)
+                results = _lowered_to(shapes, call, builder)
                 for index, result, shape in zip(operation.outputs, results, shapes, strict=True):
                     _require(result, operands[index], shape, call)
         except (Unsupported, BadData) as error:
@@ -272,6 +272,20 @@ def _lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
         return lowering(call, builder)
     except UnknownValue as error:
         raise Unsupported(f"argument {error} must be known before execution") from None
+
+
+def _lowered_to(shapes: Sequence[Shape], call: Call, builder: Builder) -> tuple[Value, ...]:
+    """Lowers an operation, given its results' shapes. No code computes results without elements."""
+    kinds = [operand.type for name in call.binding.outputs for operand in call.operands(name)]
+    has_elements = any(all(isinstance(length, Extent) or length for length in shape) for shape in shapes)
+    if has_elements or not shapes or any(map(is_string, kinds)):
+        return _lowered(call, builder)
+    return tuple(
+        builder.constant(
+            np.zeros(value_shape(kind, shape), part_type(kind) if is_complex(kind) else kind.dtype)
+        )
+        for kind, shape in zip(kinds, shapes, strict=True)
+    )
 
 
 def _output_shapes(call: Call) -> tuple[Shape, ...]:

@@ -79,7 +79,8 @@ def sliding_window(call: Call, input_hw: Pair, kernel_hw: Pair) -> Window:
     """Builds the window of an operation from its padding, strides and dilations.
 
     Raises:
-        BadData: a number is out of range, or the window does not fit on the padded image.
+        BadData: a number is out of range, or the window does not fit on an image with explicit
+            padding. With implicit padding, it then has no positions.
         UnknownValue: a parameter is not known.
     """
     axes = [_axis(call, axis, input_hw[axis], kernel_hw[axis]) for axis in (0, 1)]
@@ -90,14 +91,15 @@ def sliding_window(call: Call, input_hw: Pair, kernel_hw: Pair) -> Window:
 def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair, int]:
     """Returns stride, dilation, padding and number of output positions along one axis."""
     name, along = call.binding.type.name, _AXES[axis]
-    for what, length in (("image", size), ("window", kernel)):
-        if length < 1:
+    is_implicit = "padding_scheme" in call.binding.inputs
+    for what, length, least in (("image", size, 0 if is_implicit else 1), ("window", kernel, 1)):
+        if length < least:
             raise BadData(f"{name}: the {along} of the {what} is {length}; it must be at least 1")
     stride = call.scalar_in(f"stride_{along}", 1)
     dilated = f"dilation_{along}" in call.binding.inputs
     dilation = call.scalar_in(f"dilation_{along}", 1) if dilated else 1
     extent = (kernel - 1) * dilation + 1
-    if "padding_scheme" in call.binding.inputs:
+    if is_implicit:
         head, tail = _implicit_padding(call.padding_scheme, size, extent, stride)
         is_same = call.padding_scheme is PaddingScheme.SAME
     else:
@@ -106,10 +108,12 @@ def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair
         is_same = False
     output = -(-size // stride) if is_same else (size + head + tail - extent) // stride + 1
     if output < 1:
-        raise BadData(
-            f"{name}: a window of {along} {extent} does not fit on an image of {along} {size} "
-            f"with padding {head} and {tail}"
-        )
+        if not is_implicit:
+            raise BadData(
+                f"{name}: a window of {along} {extent} does not fit on an image of {along} {size} "
+                f"with padding {head} and {tail}"
+            )
+        output = 0
     return stride, dilation, (head, tail), output
 
 

@@ -30,6 +30,7 @@ FLAGS = (
 )
 
 _MAX_LENGTH = 2**31 - 1
+_NEAREST = (OperationType.RESIZE_NEAREST_NEIGHBOR, OperationType.TFLITE_RESIZE_NEAREST_NEIGHBOR)
 
 
 def _forms(nchw: Parameter) -> tuple[Form, ...]:
@@ -46,14 +47,18 @@ def _forms(nchw: Parameter) -> tuple[Form, ...]:
 
 
 def _length(call: Call, along: str, length: int) -> int:
-    """Returns the output's height or width; by scale, the float32 product is rounded down."""
+    """Returns the output's height or width; by scale, the float32 product is rounded down.
+
+    As in TFLite, only images of nearest neighbours may be empty.
+    """
+    least = int(call.binding.type not in _NEAREST)
     if "size" in call.binding.inputs:
         size = int(integers(call, "size", (2,))[("height", "width").index(along)])
-        if size < 1:
-            raise BadData(f"{call.name('size')} has {along} {size}; it must be at least 1")
+        if size < least:
+            raise BadData(f"{call.name('size')} has {along} {size}; it must be at least {least}")
         return size
     if along in call.binding.inputs:
-        return call.scalar_in(along, 1)
+        return call.scalar_in(along, least)
     scale = call.scalar(f"{along}_scale")
     with np.errstate(over="ignore"):
         product = float(np.float32(length) * np.float32(scale))
@@ -88,11 +93,12 @@ def flags_fit(call: Call) -> None:
 
 def output_size(call: Call) -> Pair:
     """Returns height and width of the output."""
-    _, height, width, channels = _nhwc_shape(call)
-    for what, length in (("height", height), ("width", width), ("number of channels", channels)):
-        if length < 1:
+    _, height, width, _ = _nhwc_shape(call)
+    size = _length(call, "height", height), _length(call, "width", width)
+    for what, length in (("height", height), ("width", width)):
+        if length < 1 and all(size):
             raise BadData(f"{call.name('input')}: the {what} is {length}; it must be at least 1")
-    return _length(call, "height", height), _length(call, "width", width)
+    return size
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -128,6 +134,8 @@ def nearest_indexes(call: Call, length: int, result: int) -> Array:
 
 def _nearest(call: Call, values: Array) -> Array:
     """Takes the nearest rows and columns."""
+    if not all(output_size(call)):
+        return np.zeros((len(values), *output_size(call), values.shape[3]), values.dtype)
     for axis, result in zip((1, 2), output_size(call), strict=True):
         values = np.take(values, nearest_indexes(call, values.shape[axis], result), axis=axis)
     return values

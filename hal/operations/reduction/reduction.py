@@ -75,30 +75,38 @@ def mean_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int,
     return (mantissa << shift) // count, exponent - shift
 
 
-def _reduce(function: np.ufunc, start: Callable[[Array], Any]) -> Callable[[Call], tuple[Array, ...]]:
+def _reduce(function: np.ufunc, empty: Callable[[Array], Any]) -> Callable[[Call], tuple[Array, ...]]:
     """Returns a reference for a reduction: floats in float32, other types as stored.
 
     Args:
         function: combines two elements.
-        start: returns the identity element, for an array of the type that is reduced.
+        empty: returns the result of a reduction of no elements, given an array of their type.
     """
 
     def reference(call: Call) -> tuple[Array, ...]:
-        values, (shape,) = call.array("input"), _shape(call)
+        values, axes, (shape,) = call.array("input"), resolve_axes(call, "axes"), _shape(call)
+        if not values.size:
+            return (np.full(shape, empty(values), values.dtype),)
         wide = values.astype(np.float32) if values.dtype.kind == "f" else values
         with np.errstate(over="ignore"):
-            reduced = function.reduce(wide, axis=resolve_axes(call, "axes"), initial=start(wide))
+            reduced = function.reduce(wide, axis=axes)
         return (np.asarray(reduced).astype(values.dtype).reshape(shape),)
 
     return reference
 
 
-def _lowest(values: Array) -> float:
-    return -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
+def lowest(values: Array) -> float:
+    """Returns the lowest finite number of the values' type."""
+    if values.dtype.kind == "b":
+        return False
+    return float(np.finfo(values.dtype).min) if values.dtype.kind == "f" else np.iinfo(values.dtype).min
 
 
-def _highest(values: Array) -> float:
-    return np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).max
+def highest(values: Array) -> float:
+    """Returns the highest finite number of the values' type."""
+    if values.dtype.kind == "b":
+        return True
+    return float(np.finfo(values.dtype).max) if values.dtype.kind == "f" else np.iinfo(values.dtype).max
 
 
 def _definition(
@@ -137,8 +145,8 @@ DEFINITIONS = (
     _definition(
         OperationType.REDUCE_ANY, _REDUCE_FORM, _LOGICAL_ROWS, _reduce(np.logical_or, lambda _: False)
     ),
-    _definition(OperationType.REDUCE_MAX, _REDUCE_FORM, _EXTREME_ROWS, _reduce(np.maximum, _lowest)),
-    _definition(OperationType.REDUCE_MIN, _REDUCE_FORM, _EXTREME_ROWS, _reduce(np.minimum, _highest)),
+    _definition(OperationType.REDUCE_MAX, _REDUCE_FORM, _EXTREME_ROWS, _reduce(np.maximum, lowest)),
+    _definition(OperationType.REDUCE_MIN, _REDUCE_FORM, _EXTREME_ROWS, _reduce(np.minimum, highest)),
     _definition(OperationType.REDUCE_PROD, _REDUCE_FORM, _FLOAT_ROWS, _reduce(np.multiply, lambda _: 1)),
     _definition(OperationType.REDUCE_SUM, _REDUCE_FORM, _FLOAT_ROWS, _reduce(np.add, lambda _: 0)),
 )

@@ -1,5 +1,6 @@
 """Elementwise operators: arithmetic, comparisons, selections, and unary functions."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -164,6 +165,11 @@ def selection(operator: str) -> Iterator[Form]:
     for a, b in _BROADCASTS:
         yield form(f"{a} by {b}", "f32", a, b, b)
         yield form(f"{a} and {b}", "q8z", a, a, b)
+    for kind in ("f32", "i64", "bool", "q8z", "str"):
+        for shapes in itertools.product(((), (1,), (1, 1)), repeat=3):
+            for shape in ((), (1, 1)):
+                name = f"one {shapes} to {shape}"
+                yield replace(form(name, kind, *shapes), outputs=(tensor(shape, kind),))
     for kind in QUANTIZED:
         plain = form("other scales", kind, (2, 3), (2, 3), (2, 3))
         condition, first, second = plain.inputs

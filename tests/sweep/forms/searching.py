@@ -324,6 +324,17 @@ def resizing(operator: str) -> Iterator[Form]:
             yield replace(form, name=f"{kind} other scale", outputs=(tensor((1, 2, 2, 2), rescaled(kind)),))
     yield simple(operator, "fed size", (tensor((1, 3, 4, 2)), fed((5, 5))), (tensor((1, 5, 5, 2)),), options)
     yield simple(operator, "no images", (tensor((0, 3, 4, 2)), fed((5, 5))), (tensor((0, 5, 5, 2)),), options)
+    for kind in ("f32", "q8z"):
+        for shape, size in (
+            ((1, 3, 4, 0), (5, 5)),
+            ((1, 3, 4, 2), (0, 5)),
+            ((1, 0, 4, 2), (0, 5)),
+            ((1, 3, 0, 2), (3, 0)),
+            ((1, 3, 0, 2), (3, 3)),
+        ):
+            inputs = tensor(shape, kind), constant(size)
+            output = tensor((shape[0], *size, shape[3]), kind)
+            yield simple(operator, f"{kind} {shape} to {size}", inputs, (output,), options)
 
 
 def complexes(operator: str) -> Iterator[Form]:

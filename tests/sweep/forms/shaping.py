@@ -379,6 +379,18 @@ def strided_slice(operator: str) -> Iterator[Form]:
         for shape in ((5,), (2, 3, 4), (2, 3, 4, 2), (2, 3, 2, 2, 3)):
             yield form(f"{kind} {shape}", kind, shape, tuple(slice(0, n, 2) for n in shape))
             yield form(f"{kind} {shape} nothing", kind, shape, tuple(slice(1, 1, 1) for n in shape))
+        for empty in ((0,), (0, 3), (2, 0)):
+            for place in range(len(empty)):
+                lists = [constant((0,) * len(empty)), constant(empty), constant((1,) * len(empty))]
+                rest = (*empty[:place], *empty[place + 1 :])
+                yield simple(
+                    operator,
+                    f"{kind} {empty} without axis {place}",
+                    (tensor(empty, kind), *lists),
+                    (tensor(rest, kind),),
+                    "StridedSliceOptions",
+                    ShrinkAxisMask=1 << place,
+                )
         lists = [constant(v) for v in ((0, 0, 0), (0, 0, 2), (1, 1, 1))]
         fields = {"BeginMask": 0, "EndMask": 0, "EllipsisMask": 0, "ShrinkAxisMask": 0}
         yield simple(

@@ -96,7 +96,7 @@ def bias_of(mix: Mix, weights: Tensor) -> Tensor | None:
 
 def _window(size: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
     reach = (kernel - 1) * dilation + 1
-    return -(-size // stride) if padding == SAME else (size - reach) // stride + 1
+    return -(-size // stride) if padding == SAME else max(0, (size - reach) // stride + 1)
 
 
 def convolution(operator: str) -> Iterator[Form]:
@@ -157,6 +157,8 @@ def convolution(operator: str) -> Iterator[Form]:
             yield form("groups", mix, groups=2)
             yield form("groups of one", mix, groups=4, channels=8)
         yield form("no images", mix, size=(0, 5, 6, 4))
+        yield form("no rows", mix, size=(1, 0, 6, 4))
+        yield form("too few rows", mix, size=(1, 2, 6, 4), padding=VALID)
         yield form("multiplier 2", mix, channels=8)
         data, _, bias = plain.inputs
         assert bias is not None
@@ -245,6 +247,20 @@ def convolution_3d(operator: str) -> Iterator[Form]:
                     "Conv3DOptions",
                     **fields,
                 )
+    if not is_transposed:
+        weights = weights_of(MIXES[0], (2, 2, 2, 3, 4), 4)
+        fields = {f"Stride{axis}": 1 for axis in "DWH"} | {f"Dilation{axis}Factor": 1 for axis in "DWH"}
+        for size, padding in (((0, 5, 5), SAME), ((1, 5, 5), VALID), ((4, 5, 0), SAME)):
+            result = (1, *(_window(n, 2, 1, 1, padding) for n in size), 4)
+            yield simple(
+                operator,
+                f"{size}, padding {padding}",
+                (tensor((1, *size, 3)), weights),
+                (tensor(result),),
+                "Conv3DOptions",
+                Padding=padding,
+                **fields,
+            )
 
 
 def pooling(operator: str) -> Iterator[Form]:
@@ -290,6 +306,11 @@ def pooling(operator: str) -> Iterator[Form]:
             yield form(f"activation {activation}", kind, activation=activation)
         yield form("no images", kind, size=(0, 5, 6, 3))
         yield form("large window", kind, window=(9, 9), stride=1)
+        yield form("no rows", kind, size=(1, 0, 6, 3))
+        yield form("no columns", kind, size=(1, 5, 0, 3))
+        yield form("no channels", kind, size=(1, 5, 6, 0))
+        yield form("too few rows", kind, size=(1, 2, 6, 3), padding=VALID)
+        yield form("no columns, valid", kind, size=(1, 5, 0, 3), padding=VALID)
 
 
 def fully_connected(operator: str) -> Iterator[Form]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant, length
 from neurald.drivers.compiler.ir.extent import Extent
-from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
@@ -85,7 +87,9 @@ def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 def _reduction(how: ReductionOp) -> Lowering:
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
-        source = builder.value(call, "input")
+        source, shape = builder.value(call, "input"), output_shapes(call)[0]
+        if 0 in source.shape:
+            return (filled(builder, shape, _of_nothing(how, source.type), source.type),)
         return (
             reduce_dimensions(
                 builder,
@@ -94,11 +98,19 @@ def _reduction(how: ReductionOp) -> Lowering:
                 how,
                 element=widen,
                 finish=lambda value: value.to(source.type),
-                shape=output_shapes(call)[0],
+                shape=shape,
             ),
         )
 
     return lower
+
+
+def _of_nothing(how: ReductionOp, type_: Scalar) -> float:
+    """Returns the result of a reduction of no elements: a finite number."""
+    if type_.is_float and how in (ReductionOp.MAXIMUM, ReductionOp.MINIMUM):
+        limits = np.finfo(type_.value)
+        return float(limits.min if how is ReductionOp.MAXIMUM else limits.max)
+    return float(reduction_identity(how, type_))
 
 
 LOWERINGS = {

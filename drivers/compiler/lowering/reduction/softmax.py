@@ -56,7 +56,10 @@ def lower_softmax(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def lower_log_softmax(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers LOG_SOFTMAX."""
+    """Lowers LOG_SOFTMAX. That of a scalar, which TFLite allows, is 0."""
+    if not call.shape("input"):
+        output = call.operand("output")
+        return (builder.compute((), lambda: store(constant(0.0, Scalar.FLOAT32), output)),)
     return lower_exponents(call, builder, lambda exponent, total: exponent - apply(Op.LOG, total))
 
 

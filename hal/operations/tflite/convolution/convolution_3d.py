@@ -51,18 +51,19 @@ def window_positions(call: Call, image: Shape, kernel: Shape) -> tuple[Shape, Sh
     """Returns the window's number of positions along each axis, and the padding before.
 
     Raises:
-        BadData: the window does not fit on the image.
+        BadData: the window is empty.
     """
     counts, heads = [], []
     is_same = call.padding_scheme is PaddingScheme.SAME
     strides, extents = steps(call, "stride"), _extents(call, kernel)
     for axis, size, taps, extent, stride in zip(_AXES, image, kernel, extents, strides, strict=True):
-        if size < 1 or taps < 1 or (extent > size and not is_same):
+        if taps < 1:
             raise BadData(
-                f"{call.binding.type.name}: a window of {axis} {extent} does not fit on an image of {axis} "
-                f"{size}"
+                f"{call.binding.type.name}: the {axis} of the window is {taps}; it must be at least 1"
             )
         count = -(-size // stride) if is_same else (size - extent) // stride + 1
+        if count < 1:
+            count = 0
         counts.append(count)
         heads.append(max(0, (count - 1) * stride + extent - size) // 2)
     return tuple(counts), tuple(heads)

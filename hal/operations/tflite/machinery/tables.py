@@ -59,20 +59,6 @@ def binary_shape(call: Call) -> tuple[Shape, ...]:
     return (broadcast_shape(call, "input1", "input2"),)
 
 
-def lowest(values: Array) -> float:
-    """Returns the lowest finite number of the values' type."""
-    if values.dtype.kind == "b":
-        return False
-    return float(np.finfo(values.dtype).min) if values.dtype.kind == "f" else np.iinfo(values.dtype).min
-
-
-def highest(values: Array) -> float:
-    """Returns the highest finite number of the values' type."""
-    if values.dtype.kind == "b":
-        return True
-    return float(np.finfo(values.dtype).max) if values.dtype.kind == "f" else np.iinfo(values.dtype).max
-
-
 def lookup(function: Callable[[Array], Array], values: Array, operand: Operand, output: Operand) -> Array:
     """Applies a function of real numbers to quantised values, with TFLite's tables.
 

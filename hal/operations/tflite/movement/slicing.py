@@ -106,7 +106,7 @@ def _range(
     """Returns the range of one axis.
 
     Negative begins and ends count from the end, and both are clamped. For a removed axis it is
-    exactly one element, regardless of the end.
+    exactly one element, regardless of the end, or nothing if the axis has length 0.
     """
     begin, end, stride = given
     if stride == 0:
@@ -116,6 +116,8 @@ def _range(
     if is_open[0]:
         begin = 0 if stride > 0 else length - 1
     if is_single:
+        if not length:
+            return slice(0, 0)
         if not 0 <= begin < length:
             raise BadData(
                 f"{call.name('begin')} is {given[0]} for a removed axis of length {length}; "
@@ -146,8 +148,10 @@ def _strided_shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _strided(call: Call) -> tuple[Array, ...]:
-    parts, _ = strided_parts(call)
-    return (call.array("input")[tuple(parts)].reshape(_strided_shape(call)[0]),)
+    (parts, _), (shape,), values = strided_parts(call), _strided_shape(call), call.array("input")
+    if not values.size:
+        return (np.full(shape, b"" if values.dtype == object else 0, values.dtype),)
+    return (values[tuple(parts)].reshape(shape),)
 
 
 def _update_shape(call: Call) -> tuple[Shape, ...]:

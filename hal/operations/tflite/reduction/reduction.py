@@ -18,8 +18,8 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import resolve_axes
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, scalar, tensor
-from neurald.hal.operations.reduction.reduction import quantized_mean
-from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, highest, lowest, typed_rows
+from neurald.hal.operations.reduction.reduction import highest, lowest, quantized_mean
+from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, typed_rows
 
 _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _INTEGERS = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)

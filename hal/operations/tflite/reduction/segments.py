@@ -15,7 +15,8 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownVal
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor
-from neurald.hal.operations.tflite.machinery.tables import highest, lowest, typed_rows
+from neurald.hal.operations.reduction.reduction import highest, lowest
+from neurald.hal.operations.tflite.machinery.tables import typed_rows
 
 _INT32 = OperandType.TENSOR_INT32
 _DATA = (OperandType.TENSOR_FLOAT32, _INT32)

@@ -27,7 +27,8 @@ _TOLERANCE = 0.001
 
 def _shape(call: Call) -> tuple[Shape, ...]:
     shape = call.shape("input")
-    resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
+    if shape or call.binding.type is OperationType.TFLITE_SOFTMAX:
+        resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
     return (shape,)
 
 
@@ -106,6 +107,9 @@ def _log_softmax(call: Call) -> tuple[Array, ...]:
     _finite_beta(call)
     if not call.array("input").size:
         return (call.array("input"),)
+    if not call.shape("input"):
+        # The logarithm of a scalar's share of itself; LiteRT does not write it.
+        return (store(np.zeros((), np.float32), call.operand("output")),)
     with np.errstate(over="ignore", invalid="ignore"):
         exponents = _exponents(call)
         total = np.exp(exponents).sum(axis=call.scalar("axis"), keepdims=True)
@@ -119,8 +123,9 @@ def _definition(
     types: tuple[OperandType, ...],
     axis: Parameter,
     check: Check,
+    least_rank: int = 1,
 ) -> Definition:
-    ranks = (1, MAX_RANK)
+    ranks = (least_rank, MAX_RANK)
     form = Form(
         inputs=(tensor("input", rank=ranks), scalar("beta", "S"), axis),
         outputs=(tensor("output", rank=ranks),),
@@ -157,5 +162,6 @@ DEFINITIONS = (
                 OperandType.TENSOR_QUANT8_ASYMM_SIGNED: (1 / 16, 127),
             }
         ),
+        least_rank=0,
     ),
 )

@@ -167,7 +167,6 @@ def test_levels(inputs: list[Given], output: Operand, level: FeatureLevel) -> No
         ((0, 3, 0, 0, 1, 1, 0, False, 8, 1), "window of width 9 .* of width 5 with padding 0 and 3"),
         ((0, 1, 1, 0), r"padding_scheme of CONV_2D\) is 0; 1 \(SAME\) or 2 \(VALID\)"),
         ((SAME, 0, 1, 0), r"stride_width of CONV_2D\) is 0"),
-        ((VALID, 1, 1, 0, False, 1, 5), "window of height 6 does not fit"),
         ((SAME, 1, 1, 0, False, 1), "CONV_2D has 9 inputs and 1 outputs; 7 or 8 or 10 or 11 or 13 inputs"),
         ((0, 0, 0, 0, 1, 1, 0, False, 1), "CONV_2D has 12 inputs"),
         ((SAME, 1, 1, 0, 0), r"operand 7 \(nchw of CONV_2D\) has type INT32; BOOL is expected"),
@@ -177,6 +176,18 @@ def test_levels(inputs: list[Given], output: Operand, level: FeatureLevel) -> No
 def test_bad_parameters(parameters: tuple[int, ...], message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate(CONV_2D, [*floats(), *scalars(*parameters)], wanted(FLOAT32))
+
+
+def test_a_window_that_does_not_fit_has_no_positions() -> None:
+    """This holds with implicit padding only."""
+    for shape, parameters, result in (
+        ((1, 0, 5, 2), (SAME, 1, 1, 0), (1, 0, 5, 3)),
+        ((1, 5, 1, 2), (VALID, 1, 1, 0), (1, 4, 0, 3)),
+    ):
+        assert (
+            evaluate(OperationType.CONV_2D, [*floats(shape), *scalars(*parameters)], wanted(FLOAT32)).shape
+            == result
+        )
 
 
 def replaced(inputs: list[Given], index: int, source: Given) -> list[Given]:

@@ -173,6 +173,19 @@ def test_a_huge_window_needs_no_more_time_than_the_image() -> None:
     np.testing.assert_array_equal(result, np.full((1, 2, 3, 1), 2.5))
 
 
+@sweep("operation", [AVERAGE, MAXIMUM, NORM])
+def test_a_window_that_does_not_fit_has_no_positions(operation: OperationType) -> None:
+    """This holds with implicit padding only."""
+    kind = OperandType.TENSOR_FLOAT32
+    for shape, scheme, result in (
+        ((1, 0, 4, 2), SAME, (1, 0, 2, 2)),
+        ((1, 4, 0, 2), VALID, (1, 1, 0, 2)),
+        ((1, 2, 4, 2), VALID, (1, 0, 1, 2)),
+    ):
+        arguments = [given(kind, np.zeros(shape)), *scalars(scheme, 2, 2, 3, 3, NONE)]
+        assert evaluate(operation, arguments, wanted(kind)).shape == result
+
+
 def test_levels() -> None:
     operand_type = OperandType.TENSOR_FLOAT32
     geometry = GEOMETRIES[0]

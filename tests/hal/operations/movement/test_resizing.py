@@ -147,8 +147,8 @@ def test_bilinear_may_omit_the_layout() -> None:
 @sweep(
     ("arguments", "message"),
     [
-        (scalars(0, 3, False), r"operand 1 \(width of RESIZE_.*\) is 0; it must be at least 1"),
-        (scalars(3, -1, False), r"operand 2 \(height of RESIZE_.*\) is -1; it must be at least 1"),
+        (scalars(-1, 3, False), r"operand 1 \(width of RESIZE_.*\) is -1; it must be at least [01]"),
+        (scalars(3, -1, False), r"operand 2 \(height of RESIZE_.*\) is -1; it must be at least [01]"),
         (scalars(3, 3, False, True, True), r"align_corners and half_pixel_centers exclude each other"),
         ((*floats(0.4, 1.0), *scalars(False)), r"width_scale .* is 0.4; width 2 becomes 0.8"),
         ((*floats(1.0, -1.0), *scalars(False)), r"height_scale .* is -1"),
@@ -165,10 +165,25 @@ def test_refuses_arguments(operation: OperationType, arguments: tuple[Given, ...
         evaluate(operation, [data, *arguments], wanted(FLOAT32))
 
 
-@sweep("shape", [(1, 0, 2, 1), (1, 2, 0, 1), (1, 2, 2, 0)])
-def test_only_the_batch_may_be_empty(shape: tuple[int, ...]) -> None:
+@sweep("shape", [(1, 0, 2, 1), (1, 2, 0, 1)])
+def test_images_may_not_be_empty(shape: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match=r"operand 0 \(input of RESIZE_BILINEAR\): the .* is 0"):
         evaluate(BILINEAR, [given(FLOAT32, np.zeros(shape)), *scalars(3, 3)], wanted(FLOAT32))
+
+
+@sweep("operation", [BILINEAR, NEAREST])
+def test_batches_and_channels_may_be_empty(operation: OperationType) -> None:
+    for shape in ((0, 2, 2, 1), (1, 2, 2, 0)):
+        arguments = [given(FLOAT32, np.zeros(shape)), *scalars(3, 4, False)]
+        assert evaluate(operation, arguments, wanted(FLOAT32)).shape == (shape[0], 4, 3, shape[3])
+
+
+def test_only_the_nearest_neighbour_makes_empty_images() -> None:
+    for shape in ((1, 2, 2, 1), (1, 0, 2, 1)):
+        arguments = [given(FLOAT32, np.zeros(shape)), *scalars(3, 0, False)]
+        assert evaluate(NEAREST, arguments, wanted(FLOAT32)).shape == (1, 0, 3, 1)
+        with pytest.raises(BadData, match=r"height of RESIZE_BILINEAR.* is 0; it must be at least 1"):
+            evaluate(BILINEAR, arguments, wanted(FLOAT32))
 
 
 def test_keeps_scale_and_zero_point() -> None:

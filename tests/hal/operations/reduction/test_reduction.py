@@ -163,8 +163,8 @@ def test_reductions(
     [
         (OperationType.REDUCE_ALL, OperandType.TENSOR_BOOL8, True),
         (OperationType.REDUCE_ANY, OperandType.TENSOR_BOOL8, False),
-        (OperationType.REDUCE_MAX, OperandType.TENSOR_FLOAT32, -math.inf),
-        (OperationType.REDUCE_MIN, OperandType.TENSOR_FLOAT16, math.inf),
+        (OperationType.REDUCE_MAX, OperandType.TENSOR_FLOAT32, -float(np.finfo(np.float32).max)),
+        (OperationType.REDUCE_MIN, OperandType.TENSOR_FLOAT16, 65504),
         (OperationType.REDUCE_MAX, OperandType.TENSOR_QUANT8_ASYMM_SIGNED, -128),
         (OperationType.REDUCE_MIN, OperandType.TENSOR_QUANT8_ASYMM, 255),
         (OperationType.REDUCE_PROD, OperandType.TENSOR_FLOAT32, 1),

@@ -4,6 +4,7 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load
 from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.machinery.reduced_axes import filled
 from neurald.drivers.compiler.lowering.movement import indexing
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, element, output_shapes, sliced
 from neurald.drivers.compiler.lowering.movement.slicing import lower_slice, lower_split
@@ -18,8 +19,11 @@ def _split_v(call: Call, builder: Builder) -> tuple[Value, ...]:
 
 
 def _strided_slice(call: Call, builder: Builder) -> tuple[Value, ...]:
-    parts, _ = strided_parts(call)
-    return (sliced(builder, builder.value(call, "input"), parts, output_shapes(call)[0]),)
+    source, (parts, _), (shape,) = builder.value(call, "input"), strided_parts(call), output_shapes(call)
+    if 0 in source.shape:
+        # Elements exist only if an axis without any was removed; LiteRT does not write them.
+        return (filled(builder, shape, 0, source.type),)
+    return (sliced(builder, source, parts, shape),)
 
 
 def _dynamic_update_slice(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -57,6 +57,8 @@ def test_log_softmax(operation: OperationType) -> None:
 
 def test_quantized_log_softmax() -> None:
     for kind, zero_point in zip(QUANT8_TYPES, (255, 127), strict=True):
+        alone = [given(kind, 5, 0.04, 3), _beta(kind, 1.0), *scalars(-1)]
+        expect_same(OperationType.TFLITE_LOG_SOFTMAX, alone, wanted(kind, 1 / 16, zero_point))
         source = given(kind, stored_values(generator, kind, (4, 9)), 0.04, 3)
         inputs = [source, _beta(kind, 1.0), *scalars(1)]
         output = wanted(kind, 1 / 16, zero_point)

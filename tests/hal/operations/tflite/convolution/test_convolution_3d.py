@@ -58,12 +58,30 @@ def test_no_volumes() -> None:
 
 
 @sweep(
+    ("shape", "filter_shape", "steps", "positions"),
+    [
+        ((1, 3, 3, 3, 2), (4, 1, 1, 2, 4), (1, 1, 1, 1, 1, 1), (0, 3, 3)),
+        ((1, 3, 3, 3, 2), (1, 2, 1, 2, 4), (1, 1, 1, 1, 9, 1), (3, 0, 3)),
+        ((1, 3, 3, 0, 2), (1, 1, 1, 2, 4), (1, 1, 1, 1, 1, 1), (3, 3, 0)),
+    ],
+)
+def test_a_window_that_does_not_fit_has_no_positions(
+    shape: tuple[int, ...], filter_shape: tuple[int, ...], steps: tuple[int, ...], positions: tuple[int, ...]
+) -> None:
+    inputs = (
+        given(FLOAT32, np.zeros(shape)),
+        given(FLOAT32, np.zeros(filter_shape)),
+        omitted(FLOAT32),
+        *scalars(VALID, *steps, 0),
+    )
+    assert evaluate(CONV_3D, inputs, wanted(FLOAT32)).shape == (1, *positions, 4)
+
+
+@sweep(
     ("shape", "filter_shape", "steps", "message"),
     [
         ((1, 3, 3, 3, 2), (1, 1, 1, 3, 4), (1, 1, 1, 1, 1, 1), "the same number"),
-        ((1, 3, 3, 3, 2), (4, 1, 1, 2, 4), (1, 1, 1, 1, 1, 1), "a window of depth 4"),
-        ((1, 3, 3, 3, 2), (1, 2, 1, 2, 4), (1, 1, 1, 1, 9, 1), "a window of height 10"),
-        ((1, 3, 3, 0, 2), (1, 1, 1, 2, 4), (1, 1, 1, 1, 1, 1), "an image of width 0"),
+        ((1, 3, 3, 3, 2), (1, 0, 1, 2, 4), (1, 1, 1, 1, 1, 1), "the height of the window is 0"),
         ((1, 3, 3, 3, 2), (1, 1, 1, 2, 4), (0, 1, 1, 1, 1, 1), "stride_depth"),
         ((1, 3, 3, 3, 2), (1, 1, 1, 2, 4), (1, 1, 1, 1, 1, 0), "dilation_width"),
         ((1, 3, 3, 3, 2), (1, 1, 1, 2, 0), (1, 1, 1, 1, 1, 1), "0 output channels"),
@@ -88,7 +106,7 @@ def test_refuses_shapes(
         ((1, 3, 3, 3), r"\[5\] is expected"),
         ((2, 3, 3, 3, 4), "1 volumes of 4 channels"),
         ((1, 4, 3, 3, 4), "for an input of"),
-        ((1, -1, 3, 3, 4), "does not fit"),
+        ((1, -1, 3, 3, 4), "for an input of"),
         ((1, 2**31 - 1, 2**31 - 1, 2**31 - 1, 4), "for an input of"),
     ],
 )

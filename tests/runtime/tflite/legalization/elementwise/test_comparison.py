@@ -1,8 +1,10 @@
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from support.models.whole_model import run_references
+from support.sweeps import sweep
 from support.tflite.operator import Load, shaped
 from support.tflite.results import FIRST_VALUES, INT16_FIRST, INT16_SECOND, SECOND_VALUES, run_on_cpu
 
@@ -34,6 +36,18 @@ def test_select(load: Load) -> None:
     assert run_references(selected, False, [1, 2], [3, 4])[0].tolist() == [3, 4]
     selected = load("SELECT_V2", (shaped(2, type_="BOOL"), shaped(3, 1), shaped()), shaped(3, 2))
     assert run_references(selected, [True, False], [[1], [2], [3]], 0)[0].tolist() == [[1, 0], [2, 0], [3, 0]]
+
+
+@sweep("code", ["SELECT", "SELECT_V2"])
+@sweep("shapes", list(itertools.product(((), (1,), (1, 1)), repeat=4)))
+def test_a_selected_element_has_the_shape_in_the_file(
+    load: Load, code: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    condition, first, second, result = (shaped(*shape) for shape in shapes)
+    selected = load(code, ({**condition, "type_": "BOOL"}, first, second), result)
+    found = run_references(selected, *(np.full(s, n) for s, n in zip(shapes, (True, 3, 4), strict=False)))[0]
+    assert found == 3
+    assert found.shape == shapes[3]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_extremes(operation: OperationType, types: dict[str, OperandType], shape
 
 @sweep(
     ("condition", "shape"),
-    [((), (3, 4)), ((3,), (3, 4, 2)), ((3, 4), (3, 4)), ((), ()), ((1,), (1, 5)), ((0,), (0, 2))],
+    [((), (3, 4)), ((3,), (3, 4, 2)), ((3, 4), (3, 4)), ((), ()), ((), (1,)), ((1,), (1, 5)), ((0,), (0, 2))],
 )
 @sweep(("operation", "types"), rows([OperationType.TFLITE_SELECT]), ids=label)
 def test_select(
@@ -50,7 +50,16 @@ def test_select(
     expect_same(operation, [numbers(BOOL8, condition), *chosen], result(types["T"]), data=(0, 1, 2))
 
 
-@sweep("shapes", [((), (3,), (2, 1)), ((2, 1, 5), (7, 1), ()), ((4,), (4,), (0, 4))])
+@sweep(
+    "shapes",
+    [
+        ((), (3,), (2, 1)),
+        ((2, 1, 5), (7, 1), ()),
+        ((4,), (4,), (0, 4)),
+        ((1,), (), ()),
+        ((1, 1), (1,), (1,)),
+    ],
+)
 @sweep(("operation", "types"), rows([OperationType.TFLITE_SELECT_V2]), ids=label)
 def test_select_broadcasts(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
     chosen = numbers(types["T"], shapes[1]), numbers(types["T"], shapes[2], seed=1)

@@ -36,6 +36,12 @@ def test_strided_slice(
     expect_moved(OperationType.TFLITE_STRIDED_SLICE, (4, 5, 6), *arguments)
 
 
+def test_an_axis_of_length_0_can_be_removed() -> None:
+    for mask, shape in ((1, (0, 3)), (2, (2, 0)), (1, (2, 0))):
+        arguments = ints(0, 0), ints(1, 1), ints(1, 1), *scalars(0, 0, 0, 0, mask, False)
+        expect_moved(OperationType.TFLITE_STRIDED_SLICE, shape, *arguments)
+
+
 def test_a_slice_of_everything() -> None:
     none = ints(), ints(), ints(), *scalars(0, 0, 0, 0, 0, False)
     expect_moved(OperationType.TFLITE_STRIDED_SLICE, (), *none, kind=FLOAT32)
