@@ -78,22 +78,119 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Rep
     return replace
 
 
-def _through_all_layers(replace: Replace) -> Replace:
-    """Has a compilation or an execution forget its fast paths, which were made before the trace."""
+def _run(name: str, details: Callable[[Any], Mapping[str, Any]], *, has_fast_paths: bool = True) -> Replace:
+    """Returns a replacement for a method that applications call again and again.
 
-    def outer(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
-        traced = replace(recorder, method)
+    It is made for speed, since what it takes is a part of each run.
+
+    Args:
+        name: of the span.
+        details: returns those of an object whose method is called.
+        has_fast_paths: whether the object is to forget, at its first call, what was made before
+            the trace.
+    """
+
+    def replace(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+        callers, threads, now = recorder.callers, recorder.threads, time.monotonic_ns
+        next_call, append, count = recorder.next_call, recorder.append, recorder.count
+        process = recorder.process
 
         @wraps(method)
         def call(owner: Any, *arguments: Any, **named: Any) -> Any:
-            if owner not in recorder.callers:
-                recorder.callers.add(owner)
-                owner.forget_fast_paths()
-            return traced(owner, *arguments, **named)
+            known = callers.get(id(owner))
+            if known is None:
+                # The object is kept, since another one could get its address.
+                known = callers[id(owner)] = owner, details(owner)
+                if has_fast_paths:
+                    owner.forget_fast_paths()
+            thread = threads.state
+            is_outer = not thread.call
+            if is_outer:
+                thread.call = next_call()
+            start = now()
+            try:
+                result = method(owner, *arguments, **named)
+            except BaseException as error:
+                failed = {**known[1], "error": f"{type(error).__name__}: {error}"}
+                append((name, "call", start, now(), process, thread.number, thread.call, failed))
+                raise
+            else:
+                append((name, "call", start, now(), process, thread.number, thread.call, known[1]))
+                return result
+            finally:
+                count()
+                if is_outer:
+                    thread.call = 0
 
         return call
 
-    return outer
+    return replace
+
+
+def _handed_over(name: str, position: int = 0) -> Replace:
+    """Returns a replacement for what has a function run in another thread, as part of the same call.
+
+    Args:
+        name: of the span from here to the end of the function.
+        position: of the function among the arguments.
+    """
+
+    def replace(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(submit)
+        def call(*arguments: Any) -> Any:
+            work, submitted = arguments[position], time.monotonic_ns()
+            number = recorder.thread.call or recorder.next_call()
+
+            def numbered() -> Any:
+                with recorder.as_part_of(number):
+                    recorder.add("wait for a thread", "step", submitted)
+                    try:
+                        return work()
+                    finally:
+                        recorder.add(name, "call", submitted)
+
+            return submit(*arguments[:position], numbered, *arguments[position + 1 :])
+
+        return call
+
+    return replace
+
+
+def _begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
+    """Remembers the call that began an execution, for those who wait for its event."""
+    begun = recorded("call", _named("start to compute"), is_call=True)(recorder, start)
+
+    @wraps(start)
+    def call(*arguments: Any, **named: Any) -> Any:
+        submitted, number = time.monotonic_ns(), recorder.thread.call or recorder.next_call()
+        with recorder.as_part_of(number):
+            event = begun(*arguments, **named)
+        if event.is_finished_by_waiting:
+            recorder.events[event] = number, submitted
+        return event
+
+    return call
+
+
+def _awaited(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., Any]:
+    """Has the wait for an event be part of the call that began its execution."""
+
+    @wraps(wait)
+    def call(event: Any, *arguments: Any) -> Any:
+        begun = recorder.events.get(event)
+        if begun is None:
+            return wait(event, *arguments)
+        number, submitted = begun
+        with recorder.as_part_of(number):
+            start = time.monotonic_ns()
+            try:
+                return wait(event, *arguments)
+            finally:
+                recorder.add("wait for the event", "step", start)
+                if event.is_signalled and recorder.events.pop(event, None) is not None:
+                    recorder.add("compute in the background", "call", submitted)
+
+    return call
 
 
 def _native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,13 +204,18 @@ def _native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any
         if function is None:
             return None
         name, details = _step(arguments, None)
+        threads, append, count = recorder.threads, recorder.append, recorder.count
+        process, now = recorder.process, time.monotonic_ns
 
         def call(*inner: Any, **more: Any) -> Any:
-            start = time.monotonic_ns()
+            start = now()
             try:
                 return function(*inner, **more)
             finally:
-                recorder.add(name, "device", start, details)
+                # As fast as `Recorder.add` can be, since this is a part of each run.
+                end, thread = now(), threads.state
+                append((name, "device", start, end, process, thread.number, thread.call, details))
+                count()
 
         return call
 
@@ -144,15 +246,6 @@ def _looked_up(name: str) -> Describe:
         return name, {"hit": False, "reason": getattr(result, "reason", "") or "there is no such entry"}
 
     return describe
-
-
-def _model_of(name: str) -> Describe:
-    return lambda arguments, result: (name, {"_compilation": arguments[0]})
-
-
-def _computed(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
-    del result
-    return "compute", {"_compilation": arguments[0]._compilation}
 
 
 def _submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., Any]:
@@ -285,13 +378,12 @@ def _enqueued(recorder: Recorder, enqueue: Callable[..., Any]) -> Callable[..., 
         number = recorder.thread.call
 
         def numbered(*inner: Any) -> Any:
-            recorder.thread.call = number
-            start = time.monotonic_ns()
-            try:
-                return work(*inner)
-            finally:
-                recorder.add("prepare in the background", "compile", start)
-                recorder.end_call()
+            with recorder.as_part_of(number):
+                start = time.monotonic_ns()
+                try:
+                    return work(*inner)
+                finally:
+                    recorder.add("prepare in the background", "compile", start)
 
         return enqueue(owner, name, numbered, *arguments)
 
@@ -305,6 +397,8 @@ _CACHE: Final = "neurald.hal.cache.store"
 _BUILDER: Final = "neurald.runtime.compilation_builder"
 _PREPARER: Final = "neurald.runtime.plan.preparer"
 _CACHED: Final = "neurald.runtime.plan.cached_preparation"
+_EXECUTION: Final = "neurald.runtime.execution.execution"
+_FUNCTION: Final = "neurald.runtime.function.compiled_function"
 _STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
 
 TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
@@ -333,6 +427,13 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "store",
             recorded("compile", _named("store the converted file")),
         ),
+        (
+            "neurald.runtime.function.compile",
+            "",
+            "with_outputs",
+            recorded("compile", _named("find values to keep")),
+        ),
+        (_BUILDER, "CompilationBuilder", "__init__", recorded("compile", _named("check the options"))),
         (_BUILDER, "", "devices", recorded("compile", _named("find devices"))),
         (
             "neurald.runtime.partitioning.candidates",
@@ -373,15 +474,59 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "neurald.runtime.compilation",
             "Compilation",
             "run",
-            _through_all_layers(recorded("call", _model_of("run"), is_call=True)),
+            _run("run", lambda compilation: {"_compilation": compilation}),
         ),
         (
-            "neurald.runtime.execution.execution",
+            _EXECUTION,
             "Execution",
             "compute",
-            _through_all_layers(recorded("call", _computed, is_call=True)),
+            _run("compute", lambda execution: {"_compilation": execution._compilation}),
         ),
-        ("neurald.runtime.execution.execution", "Execution", "_start", recorded("step", _named("bind"))),
+        (_EXECUTION, "Execution", "_start", recorded("step", _named("bind"))),
+        (_EXECUTION, "Execution", "start_compute", _begun),
+        (_EXECUTION, "Execution", "start_compute_with_dependencies", _begun),
+        (_EXECUTION, "", "event_of", _handed_over("compute in the background")),
+        ("neurald.runtime.execution.background.event", "Event", "_await", _awaited),
+        ("neurald.runtime.execution.program.overlapping_steps", "", "_submit", _handed_over("steps")),
+        (
+            "neurald.runtime.execution.background.worker_pool",
+            "Lane",
+            "submit",
+            _handed_over("submit", position=1),
+        ),
+        (
+            _FUNCTION,
+            "CompiledFunction",
+            "__call__",
+            _run("function", lambda _: _NO_DETAILS, has_fast_paths=False),
+        ),
+        (_FUNCTION, "CompiledFunction", "__init__", recorded("compile", _named("describe the function"))),
+        (_FUNCTION, "", "converted", recorded("step", _named("convert an input"))),
+        (_FUNCTION, "", "dequantized", recorded("step", _named("convert an output"))),
+        (
+            "neurald.runtime.compilation",
+            "Compilation",
+            "_checked",
+            recorded("step", _named("check the inputs")),
+        ),
+        (
+            "neurald.runtime.execution.binding.arrays",
+            "OutputShapes",
+            "__call__",
+            recorded("step", _named("find the shapes of outputs")),
+        ),
+        (
+            "neurald.runtime.execution.array_runs",
+            "ArrayRuns",
+            "prepare",
+            recorded("step", _named("find a function for arrays")),
+        ),
+        (
+            "neurald.runtime.execution.quick_runs",
+            "QuickRuns",
+            "first_run",
+            recorded("step", _named("run and prepare to repeat it")),
+        ),
         (_PREPARER, "Preparer", "prepare", recorded("compile", _prepared)),
         (
             _CACHED,
@@ -445,8 +590,9 @@ def install(recorder: Recorder) -> Callable[[], None]:
         for each in undo:
             each()
         # Fast paths that were made in the meantime would go on recording.
-        for caller in list(recorder.callers):
-            caller.forget_fast_paths()
+        for caller, _ in list(recorder.callers.values()):
+            if hasattr(caller, "forget_fast_paths"):
+                caller.forget_fast_paths()
         for peer in list(recorder.stamped):
             peer.want_stamps(0)
 
