@@ -56,10 +56,12 @@ _BODY_S: Final = 60.0
 #: The most chunks of a body, and the extension of ASGI's scope that counts them.
 _MAX_CHUNKS: Final = 65_536
 CHUNKS: Final = "neurald.chunks"
-#: How much of a body that is too large is received, and for how long: a client that is still
-#: sending when its connection is closed may not see the answer.
+#: How much of a body that is too large is received, and for how long: some time, and more for a
+#: client that sends so many bytes per second. One that is still sending when its connection is
+#: closed may not see the answer.
 _MAX_DISCARDED_BYTES: Final = 4 << 30
 _DISCARD_S: Final = 5.0
+_DISCARDED_PER_S: Final = 4 << 20
 #: What a message may have in addition to the bytes of its tensors.
 _ENVELOPE_BYTES: Final = 64 << 10
 #: The largest body of a call that has neither tensors nor files.
@@ -397,13 +399,15 @@ class _Body:
     async def _discard(self) -> None:
         """Receives some of what is left, which a client may send before it reads the answer."""
         size = 0
+        end_s = asyncio.get_running_loop().time() + _DISCARD_S
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_DISCARD_S):
+            async with asyncio.timeout_at(end_s) as limit:
                 while not self.is_complete and size < _MAX_DISCARDED_BYTES:
                     event = await self._receive()
                     if event["type"] == "http.disconnect":
                         raise _Gone
                     size += len(event.get("body", b""))
+                    limit.reschedule(end_s + size / _DISCARDED_PER_S)
                     self.is_complete = not event.get("more_body", False)
 
     async def read(self, limit_bytes: int, envelope: int = 0) -> bytes:

@@ -23,6 +23,7 @@ from neurald.service.inference.protocol.json_encoding import decode_request
 from neurald.service.inference.protocol.regions import NoRegions
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
+from neurald.service.inference.server.http import http_app
 from neurald.service.inference.server.http.http_app import HttpApp
 from neurald.service.inference.server.http.http_server import ClientWarnings
 from neurald.service.inference.server.regions.region_calls import RegionCalls
@@ -198,6 +199,41 @@ def test_clients_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["Invalid HTTP request received.", "Unsupported upgrade request.", "100 %"]
 
 
+def app_of(calls: Any) -> HttpApp:
+    restrictions = Restrictions((), noun="API")
+    budget = RequestBudget(1 << 20)
+    return HttpApp(calls, RegionCalls(), budget, message_bytes=1 << 20, token="", restrictions=restrictions)
+
+
+def request(call: str, **headers: str) -> dict[str, Any]:
+    path = f"/v2/{'repository/' if call == 'load' else ''}models/m/{call}".encode()
+    encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return {"type": "http", "method": "POST", "raw_path": path, "headers": encoded}
+
+
+@pytest.mark.parametrize(("part", "is_read"), [(bytes(10_000), True), (b"x", False)])
+def test_bodies_that_are_too_large_are_received_as_long_as_they_come_fast(
+    part: bytes, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_app, "_DISCARD_S", 0.05)
+    monkeypatch.setattr(http_app, "_DISCARDED_PER_S", 1000)
+    sent: list[Any] = []
+    left = [part] * 20
+
+    async def receive() -> Any:
+        if len(left) < 20:
+            await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": left.pop(), "more_body": bool(left)}
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    asyncio.run(app_of(None)(request("infer", content_length=str(2 << 20)), receive, send))
+    assert sent[0]["status"] == 400
+    assert (not left) is is_read
+    assert ((b"connection", b"close") not in sent[0]["headers"]) is is_read
+
+
 def test_requests_that_the_end_of_the_service_cuts_short_are_unavailable() -> None:
     sent: list[Any] = []
 
@@ -214,17 +250,7 @@ def test_requests_that_the_end_of_the_service_cuts_short_are_unavailable() -> No
         async def send(event: Any) -> None:
             sent.append(event)
 
-        app = HttpApp(
-            SimpleNamespace(load=load),  # type: ignore[arg-type]
-            RegionCalls(),
-            RequestBudget(1 << 20),
-            message_bytes=1 << 20,
-            token="",
-            restrictions=Restrictions((), noun="API"),
-        )
-        path = b"/v2/repository/models/m/load"
-        scope = {"type": "http", "method": "POST", "raw_path": path, "headers": []}
-        task = asyncio.create_task(app(scope, receive, send))
+        task = asyncio.create_task(app_of(SimpleNamespace(load=load))(request("load"), receive, send))
         await begun.wait()
         task.cancel()
         await task
