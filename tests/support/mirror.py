@@ -48,7 +48,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/first_tier/binding/matrices.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",
     "drivers/cpu/first_tier/binding/products.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",
     "drivers/cpu/first_tier/binding/factors.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",
-    "drivers/cpu/first_tier/binding/windows.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",
     "drivers/cpu/first_tier/binding/scope.py": "tests/drivers/cpu/first_tier/binding/test_binder.py",
     "drivers/cpu/first_tier/binding/movement.py": "tests/drivers/cpu/first_tier/kernels/test_movement.py",
     "drivers/cpu/first_tier/binding/gather.py": "tests/drivers/cpu/first_tier/kernels/test_movement.py",

@@ -49,7 +49,7 @@ def bind_pooling(scope: BindingScope, call: Call) -> list[BoundCall]:
     )
     constants = [window_table(scope, batches, axes, channels), outside]
     if not is_maximum:
-        counts = [(axis.indexes() >= 0).sum(axis=1, dtype=np.int32) for axis in axes]
+        counts = [axis.is_inside().sum(axis=1, dtype=np.int32) for axis in axes]
         each = np.tile(np.outer(*counts).reshape(-1), batches)
         constants.append(BoundConstant.of(each))
     return [

@@ -36,15 +36,16 @@ class WindowAxis(Struct, frozen=True):
     dilation: int
     before: int
 
-    def indexes(self) -> Array:
-        """Returns the image element of each tap of each position; -1 for those outside."""
-        found = (
-            np.arange(self.positions, dtype=np.int32)[:, None] * np.int32(self.stride)
-            + np.arange(self.taps, dtype=np.int32)[None, :] * np.int32(self.dilation)
-            - np.int32(self.before)
-        )
-        found[(found < 0) | (found >= self.length)] = -1
-        return found
+    def places(self) -> Array:
+        """Returns the image element of each tap of each position, also of those outside."""
+        begins = np.arange(self.positions, dtype=np.int32)[:, None] * np.int32(self.stride)
+        taps = np.arange(self.taps, dtype=np.int32)[None, :] * np.int32(self.dilation)
+        return begins + taps - np.int32(self.before)
+
+    def is_inside(self) -> Array:
+        """Returns which taps of each position are inside the image."""
+        places = self.places()
+        return (places >= 0) & (places < self.length)
 
 
 def axes_of(window: Window, image: Sequence[int]) -> tuple[WindowAxis, ...]:
@@ -92,23 +93,33 @@ def window_table(
 
 
 def _fill(target: Array, batches: int, axes: tuple[WindowAxis, ...], depth: int) -> None:
-    pixels = np.zeros((1, 1), np.int32)
-    for axis in axes:
-        indexes = axis.indexes()
-        # Positions first, then taps.
-        before, after = pixels[:, None, :, None], indexes[None, :, None, :]
-        found = before * np.int32(axis.length) + after
-        if before.min() < 0 or after.min() < 0:
-            found = np.where((before < 0) | (after < 0), np.int32(-1), found)
-        pixels = found.reshape(found.shape[0] * found.shape[1], -1)
-    flat, size = pixels.reshape(-1), math.prod(axis.length for axis in axes)
-    is_outside = flat < 0
-    has_outside = bool(is_outside.any())
-    for batch, part in enumerate(target.reshape(batches, -1)):
-        np.multiply(flat, np.int32(depth), out=part)
-        part += np.int32(batch * size * depth)
-        if has_outside:
-            part[is_outside] = -1
+    """Writes the offsets of all taps: positions first, then taps.
+
+    Positions along the first axis differ by a number, so that one sum of two axes is most of it.
+    """
+    places, count = [axis.places() for axis in axes], len(axes)
+    # Elements from one image element to the next along each axis, and from one image to the next.
+    steps = [depth]
+    for axis in reversed(axes):
+        steps.insert(0, steps[0] * axis.length)
+    image, *along = map(np.int32, steps)
+    offsets: Array = np.zeros((1,) * (2 * count), np.int32)
+    for number, (place, step) in enumerate(zip(places, along, strict=True)):
+        shape = [1] * (2 * count)
+        shape[count + number] = place.shape[1]
+        if number:
+            shape[number] = place.shape[0]
+        offsets = offsets + (place if number else place[:1]).reshape(shape) * step
+    begins = (places[0][:, 0] - places[0][0, 0]) * along[0]
+    images = np.arange(batches, dtype=np.int32)[:, None] * image
+    whole = target.reshape(batches, len(begins), -1)
+    np.add((images + begins)[:, :, None], offsets.reshape(1, 1, -1), out=whole)
+    lengths = [size for part in (0, 1) for size in (place.shape[part] for place in places)]
+    whole = target.reshape(batches, *lengths)
+    for number, axis in enumerate(axes):
+        is_outside = ~axis.is_inside()
+        if is_outside.any():
+            np.moveaxis(whole, (1 + number, 1 + count + number), (0, 1))[is_outside] = -1
 
 
 def rows_table(scope: BindingScope, rows: int, depth: int) -> BoundConstant:
