@@ -4,14 +4,22 @@ An operation is needed if it writes an output of its graph, if a needed operatio
 results, or if it may have effects. The operations of Android and of this package have none: what
 lasts, such as the variables of a stateful model, is an output. What an operation of a vendor's
 extension does is not known, so that it is always needed, as is control flow that runs one.
+
+A device that runs an IF or WHILE gets its graphs without such operations: one that the device does
+not support would make it refuse the control flow.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from weakref import WeakKeyDictionary
 
 from neurald.hal.model.extension import extension_of
+from neurald.hal.model.numbering import operand_number, operation_number
 from neurald.hal.model.types import Model, Operation, Subgraph
+from neurald.hal.records import replace
 from neurald.runtime.model.branches import Nesting, graph_of, referenced_graphs
+
+_without_dead_branches: WeakKeyDictionary[Model, Model] = WeakKeyDictionary()
 
 
 def dead_operations(model: Model) -> Mapping[int, frozenset[int]]:
@@ -32,6 +40,58 @@ def dead_operations(model: Model) -> Mapping[int, frozenset[int]]:
     with_effects = _graphs_with_effects(model)
     dead = {number: _dead(graph_of(model, number), with_effects) for number in unread}
     return {number: found for number, found in dead.items() if found}
+
+
+def without_dead_branches(model: Model) -> Model:
+    """Returns a model whose referenced graphs have only operations that somebody needs.
+
+    Its main graph and the numbers of its graphs are the same. It is the model itself if there is
+    nothing to leave out, and otherwise always the same one.
+
+    Args:
+        model: a valid model.
+    """
+    if not model.referenced:
+        return model
+    known = _without_dead_branches.get(model)
+    if known is None:
+        dead = dead_operations(model)
+        graphs = tuple(
+            _without(graph, dead[number]) if number in dead else graph
+            for number, graph in enumerate(model.referenced, start=1)
+        )
+        if all(found is graph for found, graph in zip(graphs, model.referenced, strict=True)):
+            return model
+        known = _without_dead_branches[model] = replace(model, referenced=graphs)
+    return known
+
+
+def _without(graph: Subgraph, dead: frozenset[int]) -> Subgraph:
+    """Returns a graph without some operations, and without the operands that only these use."""
+    operations = [
+        replace(operation, number=operation_number(graph, position))
+        for position, operation in enumerate(graph.operations)
+        if position not in dead
+    ]
+    used = sorted(
+        {*graph.inputs, *graph.outputs, *chain.from_iterable((*o.inputs, *o.outputs) for o in operations)}
+    )
+    position_of = {index: position for position, index in enumerate(used)}
+
+    def moved(indexes: Sequence[int]) -> tuple[int, ...]:
+        return tuple(position_of[index] for index in indexes)
+
+    return replace(
+        graph,
+        operands=tuple(
+            replace(graph.operands[index], number=operand_number(graph.operands, index)) for index in used
+        ),
+        operations=tuple(
+            replace(each, inputs=moved(each.inputs), outputs=moved(each.outputs)) for each in operations
+        ),
+        inputs=moved(graph.inputs),
+        outputs=moved(graph.outputs),
+    )
 
 
 def _unread(graph: Subgraph) -> list[int]:

@@ -3,7 +3,7 @@
 Inputs and outputs are in the order of `neurald.runtime.model.boundary` (AOSP
 `ExecutionStep::finishStepModel`). Constants are referenced, never copied. The model excludes
 operands that none of the operations uses, and includes the graphs that its IF and WHILE operations
-run.
+run, without the operations in them that nobody needs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +16,7 @@ from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
 from neurald.hal.records import replace
 from neurald.runtime.model.boundary import Boundary
 from neurald.runtime.model.branches import graph_of
+from neurald.runtime.model.dead_operations import without_dead_branches
 
 _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 
@@ -45,7 +46,7 @@ def step_model(model: Model, number: int, operations: Sequence[int], boundary: B
         boundary: the boundary of these operations.
     """
     graph = graph_of(model, number)
-    part = ModelPart(model)
+    part = ModelPart(without_dead_branches(model))
     main = part.graph(graph, operations, boundary.inputs, boundary.outputs)
     referenced = part.referenced()
     return StepModel(

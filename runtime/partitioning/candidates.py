@@ -10,6 +10,7 @@ from neurald.runtime.devices.asking import check_devices, verdicts_in_execution_
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, model_of
+from neurald.runtime.model.dead_operations import without_dead_branches
 from neurald.runtime.partitioning.options import PartitioningMode
 from neurald.runtime.partitioning.placement import Candidate, DeviceScores
 
@@ -90,7 +91,11 @@ def _verdicts(
 ) -> dict[int, dict[str, tuple[Verdict, ...]]]:
     """Asks devices about graphs; returns their verdicts by the graph's number and the device's name."""
     return {
-        number: verdicts_in_execution_order(model_of(model, number), devices, deadline_s) if devices else {}
+        number: verdicts_in_execution_order(
+            without_dead_branches(model_of(model, number)), devices, deadline_s
+        )
+        if devices
+        else {}
         for number in numbers
     }
 

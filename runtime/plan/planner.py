@@ -21,7 +21,7 @@ from neurald.runtime.devices.asking import verdicts_in_execution_order
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.boundary import Boundary, boundaries
 from neurald.runtime.model.branches import graph_of
-from neurald.runtime.model.dead_operations import dead_operations
+from neurald.runtime.model.dead_operations import dead_operations, without_dead_branches
 from neurald.runtime.model.step_model import StepModel, step_model
 from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.limits import step_groups
@@ -130,9 +130,11 @@ class _Planner:
     def whole_plan(self, device: Device, fallback: str = "") -> PlanningResult:
         """Has a device prepare the whole model; see `whole_plan`."""
         self.failing = device.name
-        prepared = self._preparer.prepare(device, self._model)
+        # The CPU device supports what others may refuse, and is looked for in the cache by the model.
+        given = self._model if device is cpu_device() else without_dead_branches(self._model)
+        prepared = self._preparer.prepare(device, given)
         self.failing = ""
-        return whole_plan(self._model, device, prepared, fallback)
+        return whole_plan(self._model, device, prepared, fallback, given=given)
 
     def _find_boundaries(self, groups: Sequence[Group]) -> None:
         dead = dead_operations(self._model)

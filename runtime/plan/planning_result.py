@@ -16,20 +16,23 @@ class PlanningResult(Struct, frozen=True, kw_only=True):
     report: CompilationReport
 
 
-def whole_plan(model: Model, device: Device, prepared: PreparedStep, fallback: str = "") -> PlanningResult:
-    """Returns the plan of a single step on one device: the application's own model, unchanged.
+def whole_plan(
+    model: Model, device: Device, prepared: PreparedStep, fallback: str = "", *, given: Model | None = None
+) -> PlanningResult:
+    """Returns the plan of a single step on one device.
 
     Args:
         model: a valid model.
         device: the device.
         prepared: what it has prepared.
         fallback: why the CPU device runs it, if it took over.
+        given: what it has prepared it from, with the same main graph; by default the model itself.
     """
     outline = model.outline
     step = ExecutionStep(
         device=device,
         operations=outline.operations,
-        model=model,
+        model=model if given is None else given,
         prepared_model=prepared.prepared_model,
         is_first_tier=prepared.is_first_tier,
         inputs=outline.inputs,

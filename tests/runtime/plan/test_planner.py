@@ -201,6 +201,27 @@ def test_dead_operations_around_interpreted_control_flow(available: list[nd.Devi
     assert uncached(model, available).run(*arrays)[0].tolist() == [2, 3]
 
 
+@pytest.mark.parametrize("is_step", [False, True])
+def test_a_device_gets_branches_without_what_nobody_needs(*, is_step: bool) -> None:
+    """Otherwise it would refuse the IF, of the whole model or of a step."""
+    graph = Graph()
+    condition, source = graph.value(nd.OperandType.TENSOR_BOOL8, (1,)), graph.value()
+    chosen, output = graph.value(), graph.value()
+    branch = Graph()
+    start, end = branch.value(), branch.value()
+    branch.builder.add_operation(Op.ABS, [start], [branch.value()])
+    branch.binary(ADD, start, start, end)
+    branches = [graph.model(branch.finish([start], [end])), graph.model(arithmetic(MUL, 3))]
+    graph.builder.add_operation(Op.IF, [condition, *branches, source], [chosen])
+    graph.binary(Op.SUB if is_step else ADD, chosen, source, output)
+    model = graph.finish([condition, source], [output])
+    devices = [only("device", *CONTROL_FLOW, ADD, MUL), *([only("other", Op.SUB)] if is_step else [])]
+    compilation = uncached(model, devices)
+    assert [step.device.name for step in compilation.plan.steps] == [each.name for each in devices]
+    assert_same_as_on_cpu(model, compilation, np.array([True]), np.array([1, -2], np.float32))
+    assert_same_as_on_cpu(model, compilation, np.array([False]), np.array([1, -2], np.float32))
+
+
 def test_a_step_without_inputs_runs() -> None:
     graph = Graph()
     total = graph.binary(ADD, graph.constant([1, 2]), graph.constant([3, 4]), graph.value())
