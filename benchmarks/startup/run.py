@@ -1,7 +1,7 @@
 """Measures how soon a new process has its first answer, compared with other runtimes.
 
     python benchmarks/startup/run.py --models FOLDER [--only NAME,...] [--rounds 5] [--json FILE]
-        [--before FILE] [--second FIRST:SECOND ...]
+        [--before FILE] [--second FIRST:SECOND ...] [--without NAME,...]
 
 Each figure is of a new process, which imports the runtime, loads a `.tflite` file, prepares it with
 one thread and runs it once. Processes of all runtimes alternate, and medians count. neurald starts
@@ -15,6 +15,8 @@ model of FILE and then the measured one, in *later* figures: what a start takes 
 once in a process, such as imports. Those of neurald have a filled cache or, on the *first tier*, an
 empty one; the latter and those of LiteRT also call the model, with zeros and while nothing
 compiles.
+
+`--without` leaves out what is not wanted: cold starts (`cold`), or other runtimes.
 
 The other runtimes are those of the environment `build/peers` (or `NEURALD_PEERS`) that
 `benchmarks/cpu/peers.sh` creates. ONNX Runtime is measured where there is an `.onnx` file of the
@@ -32,7 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -220,9 +222,19 @@ class Machine:
         *,
         optimizes: bool = False,
         calls: bool = False,
+        waits: bool = False,
         before: Path | None = None,
     ) -> dict[str, float]:
         """Returns the figures of a new process.
+
+        Args:
+            engine: the runtime.
+            path: of the model.
+            cache: name of the cache.
+            optimizes: whether to wait until optimised code runs.
+            calls: whether to call the model.
+            waits: whether to prepare without a first tier, which compiles at once.
+            before: a model that is prepared earlier.
 
         Raises:
             RuntimeError: it fails; the message ends with what it printed last.
@@ -238,6 +250,8 @@ class Machine:
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }
+        if waits:
+            environment["NEURALD_STARTUP"] = "optimized"
         if optimizes:
             command.append("--optimizes")
         if calls:
@@ -260,7 +274,7 @@ def medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def measure(
-    machine: Machine, path: Path, rounds: int, before: Path | None = None
+    machine: Machine, path: Path, rounds: int, before: Path | None = None, without: Collection[str] = ()
 ) -> dict[str, dict[str, float]]:
     """Returns the figures of a model: of cold and warm starts, and of each other runtime."""
     found: dict[str, list[dict[str, float]]] = {}
@@ -276,14 +290,18 @@ def measure(
             print(f"{path.name}: {name} fails: {error}", file=sys.stderr)  # noqa: T201
 
     peers = [each for each in _PEERS if each != "onnxruntime" or path.with_suffix(".onnx").exists()]
+    peers = [each for each in peers if each not in without]
+    if "cold" in without:
+        machine.run("neurald", path, f"{path.stem}-0", waits=True)
     for number in range(rounds):
-        add("cold", "neurald", f"{path.stem}-{number}", optimizes=True)
+        if "cold" not in without:
+            add("cold", "neurald", f"{path.stem}-{number}", optimizes=True)
         add("warm", "neurald", f"{path.stem}-0")
         for peer in peers:
             add(peer, peer, "peers")
         if before is not None:
             if not number:
-                machine.run("neurald", before, f"{path.stem}-0", optimizes=True)
+                machine.run("neurald", before, f"{path.stem}-0", waits=True)
             add("later", "neurald", f"{path.stem}-0", before=before)
             add("first_tier", "neurald", f"{path.stem}-first-{number}", before=before, calls=True)
             add("litert_later", "litert", "peers", before=before, calls=True)
@@ -311,6 +329,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="parts of the names of models, separated by commas")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--second", nargs="*", default=[], metavar="FIRST:SECOND", help="paths of two files")
+    parser.add_argument("--without", default="", metavar="NAME,...", help="cold, or names of other runtimes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     parser.add_argument("--before", type=Path, metavar="FILE", help="a model that is prepared earlier")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
@@ -327,6 +346,7 @@ def main() -> None:
     if arguments.models is None and not arguments.second:
         parser.error("--models FOLDER or --second FIRST:SECOND is required")
     parts = [part for part in arguments.only.split(",") if part]
+    without = arguments.without.split(",")
     paths = [
         path
         for path in sorted(arguments.models.glob("**/*.tflite") if arguments.models else ())
@@ -338,7 +358,7 @@ def main() -> None:
         machine = Machine(Path(folder), peers)
         time.sleep(_REST_S)
         for path in paths:
-            models[path.stem] = measure(machine, path, arguments.rounds, arguments.before)
+            models[path.stem] = measure(machine, path, arguments.rounds, arguments.before, without)
             print(path.stem, models[path.stem], flush=True)  # noqa: T201
         second = [
             second_of_family(machine, *map(Path, pair.split(":")), rounds=arguments.rounds)
@@ -347,7 +367,7 @@ def main() -> None:
     tables = tables_of(models, second)
     if arguments.json:
         result = Result(
-            title="Start of a new process",
+            title="Start of a new process" + (" from the cache" if "cold" in without else ""),
             description=" ".join((__doc__ or "").split("\n\n")[2].split()),
             tables=tables,
             details=models,

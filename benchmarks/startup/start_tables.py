@@ -100,23 +100,26 @@ def _model_tables(models: Mapping[str, Mapping[str, Mapping[str, float]]]) -> li
             ],
             rows=warm,
         ),
-        Table(
-            title="Cold start, elapsed time, and memory",
-            columns=[
-                Column(name="model", title="model"),
-                Column(name="ready", title="ready", **ms),
-                Column(name="optimized", title="optimized", **ms),
-                Column(name="openvino_ready", title="OpenVINO: ready", **ms),
-                Column(name="ready_peak", title="peak when ready", **mib),
-                Column(name="peak", title="peak when optimized", **mib),
-                Column(name="warm_peak", title="peak of a warm start", **mib),
-                Column(name="litert_peak", title="LiteRT: peak", **mib),
-                Column(name="openvino_peak", title="OpenVINO: peak", **mib),
-                Column(name="ratio_peak", title="peak when optimized / LiteRT", format=".2f"),
-            ],
-            rows=cold,
-        ),
     ]
+    if any("cold" in found for found in models.values()):
+        tables.append(
+            Table(
+                title="Cold start, elapsed time, and memory",
+                columns=[
+                    Column(name="model", title="model"),
+                    Column(name="ready", title="ready", **ms),
+                    Column(name="optimized", title="optimized", **ms),
+                    Column(name="openvino_ready", title="OpenVINO: ready", **ms),
+                    Column(name="ready_peak", title="peak when ready", **mib),
+                    Column(name="peak", title="peak when optimized", **mib),
+                    Column(name="warm_peak", title="peak of a warm start", **mib),
+                    Column(name="litert_peak", title="LiteRT: peak", **mib),
+                    Column(name="openvino_peak", title="OpenVINO: peak", **mib),
+                    Column(name="ratio_peak", title="peak when optimized / LiteRT", format=".2f"),
+                ],
+                rows=cold,
+            )
+        )
     if any("later" in found for found in models.values()):
         tables.append(
             Table(

@@ -84,6 +84,25 @@ def test_tables_of_processes_that_prepared_another_model(run: ModuleType) -> Non
     assert loads.value("a", "kept_each") == pytest.approx(10)
 
 
+def test_figures_that_are_not_wanted(run: ModuleType, tmp_path: Path) -> None:
+    class Machine:
+        def __init__(self) -> None:
+            self.started: list[tuple[str, bool]] = []
+
+        def run(
+            self, engine: str, path: Path, cache: str, *, waits: bool = False, **_: object
+        ) -> dict[str, float]:
+            self.started.append((engine, waits))
+            return figures(1, 1)
+
+    machine = Machine()
+    found = run.measure(machine, tmp_path / "a.tflite", 2, None, ["cold", "openvino"])
+    assert set(found) == {"warm", "litert"}
+    # What fills the cache does not count.
+    assert machine.started == [("neurald", True), *[("neurald", False), ("litert", False)] * 2]
+    assert len(run.tables_of({"a": found}, [])) == 1
+
+
 def test_medians(run: ModuleType) -> None:
     assert run.medians([{"a": 3.0}, {"a": 1.0}, {"a": 2.0}]) == {"a": 2.0}
 
