@@ -15,16 +15,17 @@ from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.native_segment import whole_steps
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
+from neurald.drivers.cpu.prepared_model import address_of, require_time
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.sized_executables import SizedExecutables
-from neurald.hal.device import Artifact
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Model
+from neurald.hal.model.types import Model, Request
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.records import DECODE_ERRORS
 
@@ -81,6 +82,41 @@ class CpuOpenModel:
             return None
         sizes = sized.sizes(shapes)
         return None if sizes is None else self._native.run_on_arrays(binding, arrays, sizes)
+
+    def execute(
+        self, shapes: Sequence[Shape | None], request: Request, options: ExecuteOptions
+    ) -> ExecutionResult | None:
+        """See `OpenModel.execute`."""
+        sized = self._sized
+        if sized is None or self._has_strings or self._opened.template.bounded or options.measure:
+            return None
+        require_time(options)
+        try:
+            sizes = sized.sizes(shapes)
+        except BadData:
+            return None  # it is reported when the model for these shapes is made
+        arguments = (*request.inputs, *request.outputs)
+        if sizes is None or any(argument.pool is None for argument in arguments):
+            return None
+        if any(
+            argument.length < port.size_bytes
+            for port, argument in zip(sizes.outputs, request.outputs, strict=True)
+        ):
+            return None
+        inputs, outputs = (
+            [address_of(request, each, port.size_bytes) for port, each in zip(ports, given, strict=True)]
+            for ports, given in ((sizes.inputs, request.inputs), (sizes.outputs, request.outputs))
+        )
+        self._native.run(
+            ArgumentBinding(sizes, inputs, outputs),
+            options.deadline_s,
+            options.cancellation,
+            loop_timeout_s=options.loop_timeout_s,
+            sizes=sizes,
+        )
+        return ExecutionResult(
+            output_shapes=tuple([OutputShape(dimensions=shape) for shape in sizes.output_shapes])
+        )
 
     @cached_property
     def _binding(self) -> ArgumentBinding | None:

@@ -88,12 +88,8 @@ class CpuPreparedModel(InProcessModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
         started = time.monotonic_ns() if options.measure else 0
-        deadline_s = options.deadline_s
-        if deadline_s is not None and time.monotonic() >= deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the execution started")
-        cancellation = options.cancellation
-        if cancellation is not None:
-            cancellation.require_not_cancelled("before it began")
+        require_time(options)
+        deadline_s, cancellation = options.deadline_s, options.cancellation
         known = self._bindings.get(id(request))
         if known is not None and known[0]() is request:
             binding = known[1]
@@ -218,6 +214,19 @@ class CpuPreparedModel(InProcessModel):
     def profile(self) -> tuple[KernelTime, ...]:
         """See `PreparedModel.profile`: covers the latest execution."""
         return self.native.profile()
+
+
+def require_time(options: ExecuteOptions) -> None:
+    """Raises an error if an execution is late or cancelled before it starts.
+
+    Raises:
+        MissedDeadlinePersistent: its deadline has passed.
+        Cancelled: it was cancelled.
+    """
+    if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+        raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+    if options.cancellation is not None:
+        options.cancellation.require_not_cancelled("before it began")
 
 
 def address_of(request: Request, argument: Argument, size_bytes: int) -> int:

@@ -9,9 +9,10 @@ from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.open_launches import OpenLaunches, SizedLaunches
 from neurald.drivers.opencl.runtime.program import BuiltProgram
-from neurald.hal.device import Artifact
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import OpFailed
 from neurald.hal.lazy_numpy import Array
+from neurald.hal.model.types import Request
 from neurald.hal.operations.machinery.call import Shape
 
 
@@ -54,6 +55,12 @@ class OpenClOpenModel:
 
     def run_arrays(self, shapes: tuple[Shape, ...], arrays: Sequence[Array]) -> list[Array] | None:
         """See `OpenModel.run_arrays`: executions of a shape have memory of their own."""
+        return None
+
+    def execute(
+        self, shapes: Sequence[Shape | None], request: Request, options: ExecuteOptions
+    ) -> ExecutionResult | None:
+        """See `OpenModel.execute`: likewise."""
         return None
 
     def artifact(self) -> Artifact:

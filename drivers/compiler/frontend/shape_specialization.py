@@ -85,6 +85,21 @@ class OpenModel(Protocol):
         """
         ...
 
+    def execute(
+        self, shapes: Sequence[Shape | None], request: Request, options: ExecuteOptions
+    ) -> ExecutionResult | None:
+        """Executes a request in memory that executions of all shapes share; see `PreparedModel.execute`.
+
+        Args:
+            shapes: of its inputs.
+            request: the request.
+            options: of the execution.
+
+        Returns:
+            None if it does not support the request, which the model for these shapes may do.
+        """
+        ...
+
 
 class OpenModels(Protocol):
     """Compiles a model for any lengths of its open dimensions."""
@@ -196,8 +211,10 @@ class SpecializingModel(InProcessModel):
         self._process = os.getpid()
         self._variants = KeptVariants()
         self._pending: dict[tuple[Shape | None, ...] | None, _Pending] = {}
-        #: How often shapes were used by `create_open_function`.
+        #: How often shapes were used without a variant.
         self._open_uses: dict[tuple[Shape | None, ...], int] = {}
+        #: The latest shapes, if they were used so by a request.
+        self._latest_open: tuple[Shape | None, ...] | None = None
         self.tolerates_changing_inputs = tolerant
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
@@ -216,7 +233,18 @@ class SpecializingModel(InProcessModel):
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. The first execution with these shapes may compile the model."""
-        return self._variant(self._shapes(request), options).execute(request, options)
+        shapes = self._shapes(request)
+        # Without a lock, since a variant that is missed is only not used this time. To make one takes
+        # longer than several executions of a small model.
+        if shapes not in self._variants:
+            for opened, _ in self._opened:
+                result = opened.execute(shapes, request, options)
+                if result is not None:
+                    self._latest_open = shapes
+                    self._count_open(shapes)
+                    return result
+        self._latest_open = None
+        return self._variant(shapes, options).execute(request, options)
 
     def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """See `ReusesExecutions.create_reusable_execution`."""
@@ -265,10 +293,7 @@ class SpecializingModel(InProcessModel):
         self, shapes: Sequence[Shape], variables: Sequence[Memory]
     ) -> ArrayFunction | None:
         """See `CallsDirectly.create_array_function`."""
-        known = self._with_variables(shapes)
-        variant, uses = self._repeated(known)
-        if variant is None:
-            variant, uses = self._at_once(known)
+        variant, uses = self._repeated(self._with_variables(shapes))
         function = array_function(variant, shapes, variables)
         if function is None or uses is None:
             return function
@@ -294,7 +319,7 @@ class SpecializingModel(InProcessModel):
                 return found
         return None
 
-    def _count_open(self, shapes: tuple[Shape, ...]) -> None:
+    def _count_open(self, shapes: tuple[Shape | None, ...]) -> None:
         """Counts a use of code for any lengths, and has the model compiled for shapes that are frequent."""
         if self._specialize is None:
             return
@@ -309,9 +334,13 @@ class SpecializingModel(InProcessModel):
     def _repeated(
         self, shapes: tuple[Shape | None, ...]
     ) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
-        """Returns the variant for what repeats executions, which keeps it, and what counts its uses."""
+        """Returns the variant for what repeats executions, which keeps it, and what counts its uses.
+
+        Returns None if something has to be compiled first.
+        """
         with self._lock:
-            return self._variants.get(shapes)
+            variant, uses = self._variants.get(shapes)
+        return self._at_once(shapes) if variant is None else (variant, uses)
 
     def _at_once(
         self, shapes: tuple[Shape | None, ...]
@@ -562,6 +591,9 @@ class SpecializingModel(InProcessModel):
 
     def profile(self) -> Sequence[KernelTime]:
         """Returns the profile for the latest input shapes; empty before the first execution."""
+        latest = self._latest_open
+        if latest is not None:
+            return self._variant(latest, ExecuteOptions()).profile()
         with self._lock:
             last = self._variants.latest()
         return () if last is None else last.profile()

@@ -5,6 +5,7 @@ from typing import Final
 
 from neurald.drivers.cpu.native.python_call import Words
 from neurald.drivers.cpu.target.executable import Executable
+from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.hal.lazy_numpy import np
 
 
@@ -12,7 +13,7 @@ class ArgumentBinding:
     """Memory for the inputs and outputs of an execution. Compared by identity.
 
     Args:
-        executable: the step.
+        executable: the step, or its sizes.
         inputs: address of each input, which has exactly its size; None if it is an array that is
             given with each call.
         outputs: address of each output; None likewise. It may be that of an input, too.
@@ -26,7 +27,10 @@ class ArgumentBinding:
     __slots__ = ("arrays", "key", "words")
 
     def __init__(
-        self, executable: Executable, inputs: Sequence[int | None], outputs: Sequence[int | None]
+        self,
+        executable: Executable | StepSizes,
+        inputs: Sequence[int | None],
+        outputs: Sequence[int | None],
     ) -> None:
         self.arrays = inputs.count(None), outputs.count(None)
         ranges = [

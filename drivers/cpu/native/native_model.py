@@ -189,6 +189,7 @@ class NativeModel:
         cancellation: Cancellation | None = None,
         taken: list[int] | None = None,
         loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S,
+        sizes: StepSizes | None = None,
     ) -> None:
         """Runs the step.
 
@@ -200,6 +201,7 @@ class NativeModel:
             taken: receives the time at which it stopped waiting for other executions, on the clock
                 of `time.monotonic_ns()`.
             loop_timeout_s: how long each loop may run.
+            sizes: for which it runs, if not its own; see `resized`.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
@@ -212,7 +214,7 @@ class NativeModel:
         if taken is not None:
             taken.append(time.monotonic_ns())
         try:
-            instance = self._fitted(instance)
+            instance = self._fitted(instance, sizes)
             self._cancellations[instance] = cancellation
             limits = (
                 (cancellation or NEVER_CANCELLED).address,

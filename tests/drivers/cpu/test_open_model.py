@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from support.opencl.models import request_of
 
 import neurald as nd
 from neurald.drivers.compiler.memory.open_step import OpenLocation
@@ -16,11 +17,13 @@ from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import BandedCalls
 from neurald.drivers.cpu.target.target import host_target
-from neurald.hal.device import Artifact, ExecuteOptions
-from neurald.hal.errors import BadData
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult
+from neurald.hal.errors import BadData, Cancelled, MissedDeadlinePersistent
 from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.types import Request
+from neurald.hal.sync.cancellation import Cancellation
 
 Op = nd.OperationType
 FLOAT, INT8, INT32 = (
@@ -434,8 +437,14 @@ def check(model: nd.Model, opened: CpuOpenModel, length: int) -> bool:
     assert isinstance(variant.prepared, CpuPreparedModel)
     inputs = given(model, length)
     results = variant.prepared.native.run_arrays(inputs)
-    for found, wanted in zip(results, expected(model, inputs), strict=True):
+    request, written = request_of(model, inputs, [each.shape for each in results])
+    # It runs in memory that has the sizes of the variant, or of earlier ones.
+    executed = opened.execute(shapes_of(model, length), request, ExecuteOptions())
+    assert executed is not None
+    assert [each.dimensions for each in executed.output_shapes] == [each.shape for each in results]
+    for found, other, wanted in zip(results, written, expected(model, inputs), strict=True):
         assert found.shape == wanted.shape
+        np.testing.assert_array_equal(found, other)
         if wanted.dtype.kind == "f":
             np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
         else:
@@ -480,6 +489,32 @@ def test_other_shapes_are_not_supported() -> None:
     opened = CpuDevice()._restored_open(model, artifact, threads=1)
     for shapes in ([(5, 25)], [(5, 24, 1)], [None], [], [(0, 24)], [(1, 24)], [(1 << 40, 24)]):
         assert opened.for_shapes(shapes) is None
+
+
+def test_requests_that_are_left_to_the_model_for_their_size() -> None:
+    model = elementwise()
+    opened, inputs = compiled_open(model, 64), given(model, 7)
+    shapes = shapes_of(model, 7)
+    (wanted,) = expected(model, inputs)
+    options = ExecuteOptions()
+
+    def executed(request: Request, options: ExecuteOptions = options) -> ExecutionResult | None:
+        return opened.execute(shapes, request, options)
+
+    request, (found,) = request_of(model, inputs, [wanted.shape])
+    assert executed(request, ExecuteOptions(measure=True)) is None
+    assert executed(request_of(model, [None] * len(inputs), [wanted.shape])[0]) is None
+    assert executed(request_of(model, inputs, [(2,)])[0]) is None
+    assert opened.execute([(1,)] * len(inputs), request, options) is None
+    assert np.all(found == 77)
+    with pytest.raises(MissedDeadlinePersistent):
+        executed(request, ExecuteOptions(deadline_s=0.0))
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with pytest.raises(Cancelled):
+        executed(request, ExecuteOptions(cancellation=cancellation))
+    assert executed(request) is not None
+    np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
 
 
 def test_damaged_artifacts_are_refused() -> None:

@@ -225,6 +225,9 @@ class Opened:
         prepared: Any = self.cpu.prepare_model(open_model(shape[0]), PrepareOptions())
         return OpenVariant(prepared)
 
+    def execute(self, shapes: Sequence[Shape | None], *arguments: Any) -> Any:
+        return None
+
 
 class OpenModels:
     """Opens models for ranges of rows, in order."""
@@ -342,6 +345,47 @@ def test_known_shapes_never_wait_for_a_compilation() -> None:
     for thread in threads:
         thread.join(20)
     assert [shape[0] for shapes in compiler.shapes for shape in shapes.values()] == [5, 6, 7]
+
+
+def test_requests_need_no_variant() -> None:
+    class Executing(Opened):
+        """Executes requests of short inputs by itself."""
+
+        executed: int = 0
+
+        def execute(self, shapes: Sequence[Shape | None], *arguments: Any) -> Any:
+            if shapes[0] is None or shapes[0][0] >= 100:
+                return None
+            self.executed += 1
+            prepared: Any = self.cpu.prepare_model(open_model(shapes[0][0]), PrepareOptions())
+            return prepared.execute(*arguments)
+
+    opened = Executing(range(2, 1000))
+
+    class Models:
+        def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+            return opened
+
+        def kept(self, number: int) -> Any:
+            return None
+
+    prepared = SpecializingModel(open_model(), Compiler(), owner=None, tolerant=False, open_models=Models())
+    executed(prepared, 40)
+    opened.found.clear()  # the model was not open before
+    for rows in (41, 42, 41, 43):
+        executed(prepared, rows)
+    assert (opened.executed, opened.found) == (4, [])
+    executed(prepared, 200)
+    assert prepared.profile()
+    assert (opened.executed, opened.found) == (4, [200])
+    # What is repeated or measured has one, as has what the model does not execute by itself.
+    executed(prepared, 42)
+    assert prepared.profile()
+    prepared.create_short_execution(request_of(open_model(), [np.ones((43, 3), np.float32)], [(3,)])[0])
+    assert opened.found == [200, 42, 43]
+    for rows in (41, 42, 43):
+        executed(prepared, rows)
+    assert (opened.executed, opened.found) == (6, [200, 42, 43])
 
 
 def test_a_thousand_lengths_in_random_order_keep_few_variants() -> None:
