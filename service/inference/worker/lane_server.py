@@ -26,6 +26,7 @@ from neurald.hal.lanes.packets import (
 )
 from neurald.hal.lanes.repeats import COMPLETION, SUBMISSION, number_after
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.process.time_slices import AdaptiveSlices, short_time_slices
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.service.inference.worker.loaded_model import LoadedModel
@@ -55,6 +56,8 @@ class LaneServer:
         self._arena: SharedMemory | None = None
         self._ring: RingEnd | None = None
         self._native: NativeLane | None = None
+        #: Of the lane's thread, once it has short ones.
+        self._slices = AdaptiveSlices()
         self._orders: dict[int, RunOrder] = {}
         self._told: dict[int, RunAnswer] = {}
         self._lock = threading.Lock()
@@ -94,8 +97,10 @@ class LaneServer:
 
     def _serve(self) -> None:
         try:
-            while self._serve_once():
-                pass
+            with short_time_slices():
+                self._slices = AdaptiveSlices()
+                while self._serve_once():
+                    pass
         except (OSError, Error, struct.error, *DECODE_ERRORS) as error:
             # What is wrong with a lane is wrong with its caller, who sees that it is closed.
             logger.debug("a lane ends: %s", error)
@@ -119,7 +124,7 @@ class LaneServer:
         if ring is None or native is None:
             return self._read_packet()
         taken = ring.taken_number
-        is_left = native.serve()
+        is_left = native.serve(self._slices)
         self._latest = number_after(self._latest, ring.taken_number - taken)
         if not self._is_asked_by_ring(ring, spins=self._spins and not native.was_idle):
             return self._read_packet()
@@ -231,6 +236,7 @@ class LaneServer:
         with self._lock:
             self._number = number
             is_cancelled = is_cancelled or self._cancelled == number
+        began = time.perf_counter()
         try:
             if is_cancelled:
                 raise Cancelled("the caller cancelled the run")
@@ -244,6 +250,7 @@ class LaneServer:
                 number=number, code=ResultCode.OUT_OF_MEMORY, message="the worker is out of memory"
             ), None
         finally:
+            self._slices.note_work(time.perf_counter() - began)
             with self._lock:
                 self._number = self._cancelled = None
 

@@ -7,6 +7,7 @@ from neurald.hal.admission.native_gate import NativeShare
 from neurald.hal.errors import Error
 from neurald.hal.execution.native_serving import IDLE, NEEDS_INSTANCE, PYTHON, REPORT, NativeCall
 from neurald.hal.lanes.repeats import SUBMISSION
+from neurald.hal.process.time_slices import AdaptiveSlices
 from neurald.hal.rpc.server.native_ring import NativeRing
 from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER, RingEnd
 from neurald.hal.sync.cancellation import Cancellation
@@ -55,8 +56,12 @@ class NativeLane:
         """Ends the run under way; native code serves none afterwards."""
         self._cancellation.cancel()
 
-    def serve(self) -> bool:
-        """Serves the ring until Python is needed; returns whether an entry is left for it."""
+    def serve(self, slices: AdaptiveSlices) -> bool:
+        """Serves the ring until Python is needed; returns whether an entry is left for it.
+
+        Args:
+            slices: of the calling thread.
+        """
         runs = self._runs
         if runs is None or not runs.is_useful:
             self._reason = PYTHON
@@ -64,6 +69,7 @@ class NativeLane:
         reason = REPORT
         while reason == REPORT:
             reason = runs.serve()
+            slices.note_work(runs.last_run_s)
         self._reason = reason
         return reason in (PYTHON, NEEDS_INSTANCE) and self._ring.has_entry
 

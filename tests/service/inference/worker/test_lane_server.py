@@ -27,6 +27,7 @@ from neurald.hal.lanes.packets import (
 )
 from neurald.hal.lanes.repeats import SUBMISSION, RepeatedRuns
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.process.time_slices import short_time_slices, time_slice_ns
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE
 from neurald.service.inference.worker.lane_server import LaneServer
 from neurald.service.inference.worker.loaded_model import LoadedModel
@@ -82,6 +83,25 @@ def test_outputs_are_behind_the_inputs(same: LoadedModel, is_trusted: bool) -> N
         (output,) = answer.outputs
         assert output.in_arena(caller.arena.view()).tolist() == list(range(number, number + 4))
         assert answer.receipt.devices == ("cpu",)
+    caller.end.close()
+
+
+def test_short_runs_have_short_time_slices(same: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int | None] = []
+    run = LaneServer._ran
+
+    def noted(
+        self: LaneServer, order: RunOrder, arena: SharedMemory
+    ) -> tuple[RunAnswer, SharedMemory | None]:
+        found.append(time_slice_ns())
+        return run(self, order, arena)
+
+    monkeypatch.setattr(LaneServer, "_ran", noted)
+    with short_time_slices():
+        short_ns = time_slice_ns()
+    caller = Caller(same)
+    caller.run(X)
+    assert found == [short_ns]
     caller.end.close()
 
 
