@@ -310,7 +310,10 @@ class SubgraphBuilder(OperationList):
             if is_packed(source, operand.type):
                 operand = self.importer.unpacked(source, operand)
             if tensor not in self._written and has_no_elements(source):
-                operand = replace(operand, dimensions=source.shape, lifetime=Lifetime.CONSTANT_COPY)
+                # No strings have bytes in the file, too.
+                operand = replace(
+                    operand, dimensions=source.shape, lifetime=Lifetime.CONSTANT_COPY, location=None
+                )
             self._operands[tensor] = operand
         return tensor
 

@@ -129,6 +129,18 @@ def test_an_empty_import_fills_the_table(path: Path) -> None:
         assert (found.tolist(), count.tolist()) == ([b"?", b"?"], [0])
 
 
+def test_constants_without_strings_fill_the_table(path: Path) -> None:
+    """In a file, no strings have bytes: those of their number."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    handle = table(graph)
+    fill(graph, handle, constant(graph, np.zeros(0, np.int64), "INT64"), constant(graph, [], "STRING"))
+    query = graph.tensor((2,), "INT64")
+    graph.inputs, graph.outputs = (query,), (find(graph, handle, query, [b"?"]), size(graph, handle))
+    found, count = compile_file(file, path).run(np.array([1, 2]))
+    assert (found.tolist(), count.tolist()) == ([b"?", b"?"], [0])
+
+
 def test_a_failed_execution_does_not_change_the_table(path: Path) -> None:
     compilation = compile_file(importing(), path)
     with pytest.raises(OpFailed, match="that of keys"):
