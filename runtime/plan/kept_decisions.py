@@ -1,11 +1,13 @@
 """Remembers whether plans have turned out faster than the CPU device, for all processes of the user.
 
 A decision belongs to a model's operations and shapes, to the devices and drivers of the plan, to
-the number of threads, and to the machine: if any of them changes, there is none. They are in one
-small file, from which the oldest ones are dropped. Losing them costs another test and nothing else.
+the number of threads, to the machine, and to how many of its cores the process may use: if any of
+them changes, there is none. They are in one small file, from which the oldest ones are dropped.
+Losing them costs another test and nothing else.
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -54,7 +56,8 @@ def decision_key(
         threads: of an execution.
     """
     try:
-        parts = [graphs_digest(model), identity(cpu), str(threads)]
+        cores = len(os.sched_getaffinity(0))
+        parts = [graphs_digest(model), identity(cpu), f"{threads} threads on {cores} cores"]
         parts += [f"{identity(device)} {list(operations)}" for device, operations in steps]
     except Error:
         return ""

@@ -1,5 +1,6 @@
-"""Decisions on disk: for one model, plan, number of threads and machine."""
+"""Decisions on disk: for one model, plan, number of threads, machine and number of usable cores."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,10 @@ def test_what_a_decision_belongs_to(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_decision(key(add_model((4, 4)))) is None
     assert load_decision(key(device=other)) is None
     assert load_decision(key(threads=2)) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "sched_getaffinity", lambda _: set(range(77)))
+        assert load_decision(key()) is None
+    assert load_decision(key()) == DECISION
     monkeypatch.setattr(store, "machine", lambda: "another machine")
     assert load_decision(key()) is None
 
