@@ -89,7 +89,7 @@ def _target(call: Call, batch: int, channels: int) -> Pair | None:
     name = call.name("output_shape")
     if call.shape("output_shape") != (4,):
         raise BadData(f"{name} has shape {list(call.shape('output_shape'))}; [4] is expected")
-    given: Shape = tuple(int(length) for length in call.array("output_shape"))
+    given: Shape = tuple(call.array("output_shape").tolist())
     shape = shape_to_nhwc(given) if is_nchw(call) else given
     if (shape[0], shape[3]) != (batch, channels):
         raise BadData(f"{name} is {list(given)}; {batch} images of depth {channels} are expected")

@@ -577,3 +577,25 @@ def test_locations_beyond_the_values_are_refused() -> None:
     ]
     with pytest.raises(BadData, match="beyond"):
         msgspec.structs.replace(opened, locations=tuple(places)).check()
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_transposed_convolutions_to_shapes_that_follow_from_open_ones(rank: int) -> None:
+    """The operand with the shape of the result has lengths."""
+    net = Net()
+    source = net.input((1, *[0] * rank, 2))
+    shape = net.add(Op.TFLITE_SHAPE, [source], (rank + 2,), INT32)
+    factors = net.constant([1, *[2] * rank, 2], INT32)
+    wanted = net.add(Op.TFLITE_MUL, [shape, factors, net.number(0)], (rank + 2,), INT32)
+    same, stride, none = net.number(1), net.number(2), net.number(0)
+    if rank == 2:
+        no = net.number(0, nd.OperandType.BOOL)
+        inputs = [source, net.floats(4, 3, 3, 2), net.floats(4), wanted, same, stride, stride, none, no]
+        operation = Op.TRANSPOSE_CONV_2D
+    else:
+        steps = [stride, stride, stride, same, same, same]
+        inputs = [wanted, source, net.floats(2, 2, 2, 4, 2), net.floats(4), same, *steps, none]
+        operation = Op.TFLITE_CONV_3D_TRANSPOSE
+    model = net.finish(net.add(operation, inputs, (1, *[0] * rank, 4)))
+    opened = compiled_open(model, 7)
+    assert all(check(model, opened, length) for length in (7, 3, 8, 11))

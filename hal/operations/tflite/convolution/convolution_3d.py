@@ -132,7 +132,7 @@ def _transpose_shape(call: Call) -> tuple[Shape, ...]:
         raise BadData(
             f"{call.name('output_shape')} has shape {list(call.shape('output_shape'))}; [5] is expected"
         )
-    shape: Shape = tuple(int(length) for length in call.array("output_shape"))
+    shape: Shape = tuple(call.array("output_shape").tolist())
     if (shape[0], shape[4]) != (batches, channels):
         raise BadData(
             f"{call.name('output_shape')} is {list(shape)}; {batches} volumes of {channels} channels are "
