@@ -233,7 +233,7 @@ class Compilation:
         return self.recovery.verifications
 
     def wait_until_investigated(self, timeout: float | None = None) -> bool:
-        """Waits until no difference that verification found is investigated any more.
+        """Waits until no execution is verified in the background, and no difference is investigated.
 
         Args:
             timeout: how long to wait, in seconds; None for no limit.

@@ -585,7 +585,7 @@ class RecoveringStep:
             self._verification.get_ready()
 
     def wait_until_investigated(self, timeout_s: float | None) -> bool:
-        """Waits until no difference is investigated; returns False if that takes longer."""
+        """Waits until nothing is verified or investigated; returns False if that takes longer."""
         return self._verification is None or self._verification.wait(timeout_s)
 
     def verification(self, number: int) -> "VerificationStatus | None":

@@ -143,7 +143,7 @@ class Recovery:
             state.get_ready_to_verify()
 
     def wait_until_investigated(self, timeout_s: float | None) -> bool:
-        """Waits until no difference is investigated; returns False if that takes longer."""
+        """Waits until nothing is verified or investigated; returns False if that takes longer."""
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         return all(
             state.wait_until_investigated(None if end_s is None else max(0.0, end_s - time.monotonic()))
