@@ -51,6 +51,53 @@ _PANELS: Final[tuple[tuple[str, str, Sequence[tuple[str, str]]], ...]] = (
     ),
     ("Memory", "bytes", [("neurald_driver_memory_bytes", "{{driver}}")]),
     ("Processors", "short", [("neurald_driver_processor_ratio", "{{driver}}")]),
+    (
+        "Requests to models",
+        "reqps",
+        [
+            ("rate(nv_inference_request_success[1m])", "{{model}} {{version}} answered"),
+            ("rate(nv_inference_request_failure[1m])", "{{model}} {{version}} failed"),
+            ("rate(neurald_inference_refused_total[1m])", "{{model}} {{version}} refused"),
+            ("rate(neurald_inference_retries_total[1m])", "{{model}} {{version}} run again"),
+        ],
+    ),
+    (
+        "Time of a request",
+        "µs",
+        [
+            (
+                f"rate(nv_inference_{part}_duration_us[1m]) / rate(nv_inference_request_success[1m])",
+                f"{{{{model}}}} {{{{version}}}} {legend}",
+            )
+            for part, legend in (
+                ("request", "in all"),
+                ("queue", "in the queue"),
+                ("compute_input", "for inputs"),
+                ("compute_infer", "in the model"),
+                ("compute_output", "for outputs"),
+            )
+        ],
+    ),
+    (
+        "Requests in a run",
+        "short",
+        [("rate(nv_inference_count[1m]) / rate(nv_inference_exec_count[1m])", "{{model}} {{version}}")],
+    ),
+    (
+        "Models",
+        "short",
+        [
+            ("neurald_model_ready", "{{model}} {{version}} ready"),
+            ("neurald_model_workers", "{{model}} {{version}} workers"),
+            ("nv_inference_pending_request_count", "{{model}} {{version}} waiting"),
+        ],
+    ),
+    ("Memory of requests", "bytes", [("neurald_request_bytes", "{{instance}}")]),
+    (
+        "Fallbacks, cache misses and deadlines of applications",
+        "short",
+        [("increase(neurald_events_total[5m])", "{{instance}} {{event}} {{reason}}")],
+    ),
 )
 
 

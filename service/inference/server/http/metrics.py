@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from neurald.hal.accounting.exposition import Metric, Sample, exposition
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 
@@ -37,12 +38,12 @@ _COUNTERS: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] 
         lambda each: each.statistics.compute_output.ns // 1000,
     ),
     (
-        "neurald_inference_refused",
+        "neurald_inference_refused_total",
         "Requests that were refused since too many waited",
         lambda each: each.statistics.refused,
     ),
     (
-        "neurald_inference_retries",
+        "neurald_inference_retries_total",
         "Requests that were run again since a worker died",
         lambda each: each.statistics.retries,
     ),
@@ -56,16 +57,24 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = 
 
 def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget) -> str:
     """Returns the metrics of models and of the service."""
-    lines: list[str] = []
-    for kind, metrics in (("counter", _COUNTERS), ("gauge", _GAUGES)):
-        for name, help_text, value in metrics:
-            lines += (f"# HELP {name} {help_text}", f"# TYPE {name} {kind}")
-            lines += (
-                f'{name}{{model="{each.name}",version="{each.version}"}} {value(each)}' for each in versions
-            )
-    lines += (
-        "# HELP neurald_request_bytes Memory of all requests that are there now",
-        "# TYPE neurald_request_bytes gauge",
-        f"neurald_request_bytes {budget.used_bytes}",
+    metrics = [
+        Metric(
+            name=name,
+            kind=kind,
+            description=description,
+            samples=[
+                Sample({"model": each.name, "version": str(each.version)}, value(each)) for each in versions
+            ],
+        )
+        for kind, described in (("counter", _COUNTERS), ("gauge", _GAUGES))
+        for name, description, value in described
+    ]
+    metrics.append(
+        Metric(
+            name="neurald_request_bytes",
+            kind="gauge",
+            description="Memory of all requests that are there now",
+            samples=[Sample({}, budget.used_bytes)],
+        )
     )
-    return "\n".join(lines) + "\n"
+    return exposition(metrics)
