@@ -418,7 +418,7 @@ class Compilation:
         """
         types = self._input_types
         if len(arrays) != len(types):
-            raise BadData(f"{len(arrays)} inputs are given; the model has {len(types)}")
+            raise BadData(f"{counted(len(arrays), 'input')} given; the model has {len(types)}")
         return [
             None if array is None else contiguous(array, types[position], position)
             for position, array in enumerate(arrays)

@@ -14,6 +14,7 @@ from neurald.hal.errors import BadData, DeadObject, Error
 from neurald.hal.lanes.opening import SERVICE_SOCKET, TensorDescription
 from neurald.hal.lanes.packets import BYTES, Receipt, type_named
 from neurald.hal.model.strings import as_strings
+from neurald.hal.model.types import counted
 from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.runtime.function.conversion import as_array
 from neurald.runtime.function.tensor_info import TensorInfo
@@ -111,7 +112,9 @@ class ServedModel:
         """
         given = tuple(arrays)
         if len(given) != len(self._described.inputs):
-            raise BadData(f"{len(given)} inputs are given; {self._name} has {len(self._described.inputs)}")
+            raise BadData(
+                f"{counted(len(given), 'input')} given; {self._name} has {len(self._described.inputs)}"
+            )
         converted = [
             _converted(each, described) for each, described in zip(given, self._described.inputs, strict=True)
         ]

@@ -14,6 +14,7 @@ from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.packets import Receipt, RunAnswer, RunOrder, TensorAt, aligned, kind_of
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.model.types import counted
 from neurald.runtime.function.tensor_info import inputs_of, outputs_of
 from neurald.service.inference.worker.loaded_model import LoadedModel
 
@@ -95,7 +96,7 @@ class Runner:
         began = time.perf_counter_ns()
         expected = self._model.description.inputs
         if len(order.inputs) != len(expected):
-            raise BadData(f"{len(order.inputs)} inputs are given; the model has {len(expected)}")
+            raise BadData(f"{counted(len(order.inputs), 'input')} given; the model has {len(expected)}")
         if any(not 0 <= each < len(self._types) for each in order.wanted):
             raise BadData(f"an output is wanted that the model has not; it has {len(self._types)}")
         if not 0 <= order.results_at <= arena.nbytes:

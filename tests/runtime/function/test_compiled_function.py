@@ -56,7 +56,7 @@ def test_other_kinds_of_values(function: nd.CompiledFunction) -> None:
 
 def test_wrong_calls(function: nd.CompiledFunction) -> None:
     for arguments, named, words in (
-        ((X,), {}, "1 inputs are given; the model has 2"),
+        ((X,), {}, "1 input given; the model has 2"),
         ((), {"x": X}, r"the inputs \['y'\] are not given; its inputs are 'x', 'y'"),
         ((), {"x": X, "y": X, "q": X}, "no input 'q'"),
         ((X,), {"y": X}, "by position and by name"),

@@ -40,7 +40,7 @@ def test_impossible_depths(depth: int) -> None:
 def test_an_error_is_raised_in_its_place() -> None:
     stream = compiled_add().stream([(ONES, ONES), (ONES,), (ONES, ONES)], depth=2)
     assert np.all(next(stream)[0] == 2)
-    with pytest.raises(BadData, match="1 inputs are given"):
+    with pytest.raises(BadData, match="1 input given"):
         next(stream)
 
 
