@@ -4,8 +4,9 @@ The first runs of a step tell its usual time and by how much its times vary. Lat
 by a cumulative sum: each adds how much closer its logarithm is to twice the usual time than to the
 usual one, at most half of that factor, so that single long runs count no more than others. If the
 sum has become large, over at least 0.2 seconds of work, and the latest runs take at least 1.6 times
-as long as usual, the device has become slow. Four runs are enough if times vary little, and more
-are needed if they vary much, so that a device whose times always vary does not count as slow.
+as long as usual, the device has become slow. If times vary little, four runs are enough, or as many
+as take 0.6 seconds, but at least two: one run may be long for any reason. If times vary much, more
+are needed, so that a device whose times always vary does not count as slow.
 
 The CPU device then stands in, once it has prepared the step, and the device gets a run after a
 pause that doubles with every run that is still slow. If the CPU device is even slower, the device
@@ -33,11 +34,14 @@ _USUAL_RUNS: Final = 8
 _MAX_USUAL_RUNS: Final = 32
 _LATEST_RUNS: Final = 4
 _MIN_WORK_S: Final = 0.2
-#: A device is slow once the sum is that of so many runs of twice the usual time: of four that vary
-#: a little.
-_SLOW_RUNS: Final = 3.2
+#: If fewer runs than the latest ones take so long when they are slow, they are enough.
+_ENOUGH_WORK_S: Final = 0.6
+_MIN_RUNS: Final = 2
+#: By how many runs of twice the usual time the sum may be smaller than that of the runs that are
+#: enough, which vary a little.
+_MARGIN_RUNS: Final = 0.8
 #: Up to this deviation of the logarithms of times, which is that of times that vary by a half, no
-#: more runs are needed.
+#: more than the latest runs are needed.
 _CALM: Final = 0.35
 
 
@@ -104,7 +108,11 @@ class DriftWatch:
             return
         self._usual = median(self._first)
         deviation = median(abs(each - self._usual) for each in self._first) * 1.48
-        self._limit = _SLOW_RUNS * _STEP / 2 * max(1.0, (deviation / _CALM) ** 2)
+        runs = max(_MIN_RUNS, min(_LATEST_RUNS, math.ceil(_ENOUGH_WORK_S / (2 * self._usual_s))))
+        calm = _CALM * math.sqrt(runs / _LATEST_RUNS)
+        self._limit = (runs - _MARGIN_RUNS) * _STEP / 2 * max(1.0, (deviation / calm) ** 2)
+        if runs != self._latest.maxlen:
+            self._latest = deque(self._latest, runs)
 
     def is_back(self, seconds: float) -> bool:
         """Returns True if a run shows that the device is as fast as usual again."""
