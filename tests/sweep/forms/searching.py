@@ -259,6 +259,8 @@ def softmax(operator: str) -> Iterator[Form]:
             yield form(f"{kind} {shape}", kind, shape, result_of(kind))
         if operator == "SOFTMAX":
             yield form(f"{kind} beta", kind, (2, 5), result_of(kind), Beta=0.3)
+            if kind == "f32":
+                yield form("negative beta", kind, (2, 5), result_of(kind), Beta=-0.7)
         yield form(f"{kind} to int16", kind, (2, 5), replace(KINDS["q16"], scale=(1 / 32768,)))
         yield form(f"{kind} to another scale", kind, (2, 5), rescaled(kind))
 

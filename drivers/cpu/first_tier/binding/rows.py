@@ -146,6 +146,8 @@ def _rows(
 def bind_softmax(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds SOFTMAX along the last axis; powers of bytes are in a table."""
     operand, output, beta = call.operand("input"), call.operand("output"), float(call.scalar("beta"))
+    if beta < 0:
+        raise NotBound("powers may be larger than 1")
     if operand.type is output.type is FLOAT:
         return _rows(call, "softmax", (bits(beta),))
     if not {operand.type, output.type} <= BYTES or operand.type is not output.type:
@@ -161,8 +163,8 @@ def bind_softmax(scope: BindingScope, call: Call) -> list[BoundCall]:
 
 def bind_log_softmax(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds LOG_SOFTMAX of floats along the last axis."""
-    if not call.operand("input").type is call.operand("output").type is FLOAT:
-        raise NotBound("the types have no kernel")
+    if not call.operand("input").type is call.operand("output").type is FLOAT or call.scalar("beta") < 0:
+        raise NotBound("the types or factors have no kernel")
     return _rows(call, "log_softmax", (bits(float(call.scalar("beta"))),))
 
 

@@ -33,9 +33,11 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _finite_beta(call: Call) -> None:
-    beta = call.scalar("beta")
-    if not 0 <= beta < math.inf:
-        raise BadData(f"{call.name('beta')} is {beta:g}; it must be finite and not negative")
+    """Checks the factor, which may be negative for floats."""
+    beta, is_real = call.scalar("beta"), call.operand("input").type in FLOATS
+    if not math.isfinite(beta) or (beta < 0 and not is_real):
+        limit = "finite" if is_real else "finite and not negative"
+        raise BadData(f"{call.name('beta')} is {beta:g}; it must be {limit}")
 
 
 def _fraction16(call: Call) -> None:
@@ -45,7 +47,7 @@ def _fraction16(call: Call) -> None:
 
 
 def _exponents(call: Call) -> Array:
-    """Returns numbers × beta minus the maximum, so that no power overflows."""
+    """Returns (numbers - maximum) × beta: no power overflows unless beta is negative, as in TFLite."""
     values, axis = real(call, "input"), call.scalar("axis")
     beta = values.dtype.type(call.scalar("beta"))
     difference: Array = (values - values.max(axis=axis, keepdims=True)) * beta

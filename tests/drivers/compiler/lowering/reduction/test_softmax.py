@@ -55,6 +55,12 @@ def test_log_softmax(operation: OperationType) -> None:
             expect_same(operation, inputs, wanted(kind), compare=close)
 
 
+def test_a_negative_beta() -> None:
+    for kind in FLOAT_TYPES:
+        inputs = [given(kind, generator.normal(0, 2, (3, 9))), _beta(kind, -0.75), *scalars(-1)]
+        expect_same(OperationType.TFLITE_SOFTMAX, inputs, wanted(kind), compare=close)
+
+
 def test_quantized_log_softmax() -> None:
     for kind, zero_point in zip(QUANT8_TYPES, (255, 127), strict=True):
         alone = [given(kind, 5, 0.04, 3), _beta(kind, 1.0), *scalars(-1)]

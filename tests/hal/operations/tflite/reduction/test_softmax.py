@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import numpy as np
@@ -62,10 +63,18 @@ def test_quantized_logarithms(operand_type: OperandType, zero: int) -> None:
         evaluate(LOG_SOFTMAX, [x, *scalars(1.0, -1)], wanted(operand_type, 1 / 8, zero))
 
 
-@sweep("beta", [-1.0, float("inf"), float("nan")])
+@sweep("beta", [-math.inf, math.inf, math.nan])
 def test_refuses_beta(beta: float) -> None:
-    with pytest.raises(BadData, match="beta"):
+    with pytest.raises(BadData, match=r"beta .* it must be finite$"):
         evaluate(SOFTMAX, [given(FLOAT32, [1]), *scalars(beta)], wanted(FLOAT32))
+
+
+def test_only_floats_have_a_negative_beta() -> None:
+    result = evaluate(SOFTMAX, [given(FLOAT32, [1, 2, 4]), *scalars(-1.0)], wanted(FLOAT32))
+    powers = np.exp([-1.0, -2.0, -4.0])
+    np.testing.assert_allclose(result, powers / powers.sum(), rtol=1e-6)
+    with pytest.raises(BadData, match="it must be finite and not negative"):
+        evaluate(SOFTMAX, [given(INT16, [1], 0.5), *scalars(-1.0)], wanted(INT16, 2.0**-15))
 
 
 def test_refuses_axes() -> None:
