@@ -16,11 +16,12 @@ from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
 from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.ir.graph import BoundedOutput, Graph, linearize
-from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS
 from neurald.drivers.compiler.lowering.machinery.table import BoundedValue, Lowering
+from neurald.drivers.compiler.lowering.reduction.reduction import of_nothing
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
@@ -391,7 +392,7 @@ class BoundedShapes:
             raise self._unsupported(call)
         source, limit = self._builder.value(call, "input"), self.limits[limited[0]]
         inner = math.prod(source.shape[limit.dimension + 1 :])
-        neutral = constant(reduction_identity(how, source.type), source.type)
+        neutral = constant(of_nothing(how, source.type), source.type)
 
         def body(*at: Expression) -> Expression:
             row = linearize(at, source.shape) // inner

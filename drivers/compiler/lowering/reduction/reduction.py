@@ -89,7 +89,7 @@ def _reduction(how: ReductionOp) -> Lowering:
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source, shape = builder.value(call, "input"), output_shapes(call)[0]
         if 0 in source.shape:
-            return (filled(builder, shape, _of_nothing(how, source.type), source.type),)
+            return (filled(builder, shape, of_nothing(how, source.type), source.type),)
         return (
             reduce_dimensions(
                 builder,
@@ -105,12 +105,12 @@ def _reduction(how: ReductionOp) -> Lowering:
     return lower
 
 
-def _of_nothing(how: ReductionOp, type_: Scalar) -> float:
+def of_nothing(how: ReductionOp, type_: Scalar) -> float:
     """Returns the result of a reduction of no elements: a finite number."""
     if type_.is_float and how in (ReductionOp.MAXIMUM, ReductionOp.MINIMUM):
         limits = np.finfo(type_.value)
         return float(limits.min if how is ReductionOp.MAXIMUM else limits.max)
-    return float(reduction_identity(how, type_))
+    return reduction_identity(how, type_)
 
 
 LOWERINGS = {
