@@ -110,7 +110,9 @@ def test_nearest(kind: OperandType, size: tuple[int, int], *, align: bool, half:
 
 
 @sweep("code", [BILINEAR, NEAREST])
-@sweep(("size", "message"), [((0, 2), "height 0"), ((2, -1), "width -1"), ((2, 2, 2), r"\[2\] is expected")])
+@sweep(
+    ("size", "message"), [((-1, 2), "height -1"), ((2, -1), "width -1"), ((2, 2, 2), r"\[2\] is expected")]
+)
 def test_refuses_sizes(code: OperationType, size: tuple[int, ...], message: str) -> None:
     with pytest.raises(BadData, match=message):
         evaluate(code, (given(FLOAT32, np.zeros((1, 2, 2, 1))), ints(*size)), wanted(FLOAT32, rank=4))
