@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+from support.imports import import_statements  # noqa: E402
 from support.mirror import COVERED_BY, SOURCES, mirror_of  # noqa: E402
 
 
@@ -50,10 +51,10 @@ def module_of(path: str) -> str | None:
 def imports_of(path: Path) -> set[str]:
     """Returns the modules that a file imports, and imported names, which may be modules."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_statements(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        elif node.module is not None:
             found.add(node.module)
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
     return found

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.imports import import_statements
 from support.sweeps import sweep
 
 pytestmark = pytest.mark.quick
@@ -24,10 +25,10 @@ def module_of(path: Path, root: Path) -> str:
 
 def imported(path: Path, modules: set[str]) -> Iterator[str]:
     """Yields the modules that a file imports, including inside functions and for type checking."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_statements(_text(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        elif node.module is not None:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 yield inner if inner in modules else node.module
@@ -75,18 +76,29 @@ _IMPORT = re.compile(
 def unresolved(text: str, root: Path) -> Iterator[str]:
     """Yields the modules of the package, and the names in them, that a file imports in vain."""
     for source, names, module in _IMPORT.findall(text):
-        base = root / (source or module).replace(".", "/")
-        file = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
-        if not file.is_file():
+        if not _file_of(root, source or module).is_file():
             yield source or module
             continue
         for name in re.findall(r"(\w+)(?: as \w+)?\s*(?:,|$)", re.sub(r"#.*|[()]", "", names), re.MULTILINE):
-            if not ((base / name).is_dir() or (base / f"{name}.py").is_file() or _names(file, name)):
+            if not _has(root, source, name):
                 yield f"{source}.{name}"
 
 
-def _names(file: Path, name: str) -> bool:
-    return re.search(rf"\b{name}\b", _text(file)) is not None
+@functools.cache
+def _file_of(root: Path, module: str) -> Path:
+    base = root / module.replace(".", "/")
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+
+
+@functools.cache
+def _has(root: Path, module: str, name: str) -> bool:
+    base = root / module.replace(".", "/")
+    return name in _words(_file_of(root, module)) or (base / name).is_dir() or (base / f"{name}.py").is_file()
+
+
+@functools.cache
+def _words(file: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", _text(file)))
 
 
 @functools.cache
