@@ -16,7 +16,7 @@ from resource import getrlimit, setrlimit
 
 import pytest
 from support.sweeps import run_only
-from support.tiers import Tier, current_tier, is_taken, set_tier
+from support.tiers import Tier, current_tier, is_taken, sampled, set_tier
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,10 +88,13 @@ def _import_share(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects the tests of higher tiers, and has tests of durations repeated if they fail."""
-    left = [item for item in items if not is_taken(item, current_tier())]
-    if left:
+    taken = [item for item in items if is_taken(item, current_tier())]
+    if current_tier() is not Tier.FULL:
+        taken = sampled(taken)
+    kept = {id(item) for item in taken}
+    if left := [item for item in items if id(item) not in kept]:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if is_taken(item, current_tier())]
+        items[:] = taken
     for item in items:
         if item.get_closest_marker("timed"):
             item.add_marker(pytest.mark.flaky(reruns=_REPETITIONS, reruns_delay=_PAUSE_S))

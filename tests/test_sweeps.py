@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import sweeps, tiers
 from support.sweeps import sweep
-from support.tiers import Tier, is_taken, one_in
+from support.tiers import Tier, is_taken, one_in, sampled
 
 pytestmark = pytest.mark.quick
 
@@ -112,3 +113,28 @@ def test_one_in_two_is_of_the_default_tier(number: int, request: pytest.FixtureR
     assert is_taken(item, Tier.FULL)
     assert is_taken(item, Tier.DEFAULT) == (number % 2 == 0)
     assert is_taken(item, Tier.QUICK) == (number % 2 == 0)
+
+
+class _Case:
+    """A case of a test as pytest collects it."""
+
+    def __init__(self, every: int, **parameters: object) -> None:
+        self.nodeid = f"test.py::test_{len(parameters)}_{every}[{parameters}]"
+        self.callspec = SimpleNamespace(params=parameters)
+        self.marker = SimpleNamespace(args=(every,)) if every else None
+
+    def get_closest_marker(self, name: str) -> object:
+        assert name == "sampled"
+        return self.marker
+
+
+def test_samples_have_every_value_and_are_spread() -> None:
+    modes, places = ("a", "b", "c", "d"), ("here", "there")
+    grid = [_Case(4, mode=mode, place=place) for mode in modes for place in places]
+    line = [_Case(3, number=number) for number in range(8)]
+    others = [_Case(0, number=1), _Case(0, number=2)]
+    found = sampled([*grid, *others, *line])  # type: ignore[list-item]
+    left = [item.callspec.params for item in found]  # type: ignore[attr-defined]
+    assert {each.get("mode") for each in left[:4]} == set(modes)
+    assert {each.get("place") for each in left[:4]} == set(places)
+    assert left[4:] == [{"number": number} for number in (1, 2, 0, 3, 6)]

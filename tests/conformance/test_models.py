@@ -30,7 +30,7 @@ TRUE_LABELS = {
 
 # With an odd number, the cases of the tier `default` alternate between the places.
 @pytest.mark.parametrize(
-    ("name", "case", "device"), one_in(3, *in_places(GOLDENS.cases, GOLDENS.ids)), indirect=["device"]
+    ("name", "case", "device"), one_in(7, *in_places(GOLDENS.cases, GOLDENS.ids)), indirect=["device"]
 )
 def test_golden_outputs(
     name: str, case: Any, device: nd.Device, record_property: Callable[[str, object], None]

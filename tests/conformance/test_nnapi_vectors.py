@@ -37,7 +37,7 @@ IMPLEMENTED = {operation.name for operation in DEFINITIONS}
 
 
 # With an odd number, the specs of the tier `default` alternate between the places.
-@pytest.mark.parametrize(("spec", "device"), one_in(3, *in_places(SPECS, SPECS)), indirect=["device"])
+@pytest.mark.parametrize(("spec", "device"), one_in(5, *in_places(SPECS, SPECS)), indirect=["device"])
 def test_records(spec: str, device: nd.Device, record_property: Callable[[str, object], None]) -> None:
     records: Sequence[Record] = load_records(SPECS[spec])
     missing = set().union(*(record.op_types for record in records)) - IMPLEMENTED
@@ -56,7 +56,7 @@ def test_records(spec: str, device: nd.Device, record_property: Callable[[str, o
     record_property("records", len(records))
 
 
-@pytest.mark.parametrize(("spec", "device"), one_in(5, *in_places(SPECS, SPECS)), indirect=["device"])
+@pytest.mark.parametrize(("spec", "device"), one_in(9, *in_places(SPECS, SPECS)), indirect=["device"])
 def test_variants(spec: str, device: nd.Device, record_property: Callable[[str, object], None]) -> None:
     records = spread(MOST_VARIED_RECORDS, load_records(SPECS[spec]))
     counts: Counter[str] = Counter()

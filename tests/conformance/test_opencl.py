@@ -143,6 +143,7 @@ def test_variants(
 
 @needs_vectors
 @pytest.mark.parametrize("operation", one_in(6, sorted(OPERATIONS)))
+@pytest.mark.sampled(3)
 def test_records_behind_a_socket(
     operation: str, behind_a_socket: nd.Device, record_property: Callable[[str, object], None]
 ) -> None:

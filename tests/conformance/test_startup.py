@@ -76,7 +76,7 @@ def test_first_tiers(spec: str, kernels: None, monkeypatch: pytest.MonkeyPatch) 
     assert not failures(load_records(SPECS[spec]), compile_model)
 
 
-@pytest.mark.parametrize("spec", one_in(24, sorted(SPECS)))
+@pytest.mark.parametrize("spec", one_in(48, sorted(SPECS)))
 def test_code_is_replaced_under_threads(spec: str, kernels: None) -> None:
     for record in load_records(Path(SPECS[spec]))[:REPLACED]:
         if not record.expect_failure and not record.multinomial_tolerance:

@@ -22,7 +22,7 @@ from neurald.runtime.tflite.file.schema import OPERATOR_NAMES
 from neurald.runtime.tflite.legalization import LEGALIZATIONS
 
 #: One of this many forms is loaded, or also computed by kernels.
-_LOADED, _COMPUTED = (16, 400)
+_LOADED, _COMPUTED = (16, 1000)
 _LOADED_IN_FULL, _COMPUTED_IN_FULL = (1, 40)
 
 

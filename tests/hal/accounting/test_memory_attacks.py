@@ -80,6 +80,7 @@ def any_driver(request: pytest.FixtureRequest) -> Iterator[Watched]:
         yield Watched(process, address)
 
 
+@pytest.mark.sampled(2)
 def test_a_request_of_four_bytes_that_needs_4_gib_between_operations(any_driver: Watched) -> None:
     daemon, before = any_driver, any_driver.now()
     for count in ((1 << 30) - 1, 1 << 26):
@@ -192,6 +193,7 @@ while True:
 
 
 @pytest.mark.parametrize("driver", ["cpu", "reference"])
+@pytest.mark.sampled(2)
 def test_what_a_killed_client_had_is_there_for_others(driver: str) -> None:
     limits = ("memory_bytes=256MiB", "user_memory_bytes=256MiB")
     with daemon_process(driver, limits=limits) as (process, address):

@@ -90,6 +90,7 @@ def endless(mode: str, address: str) -> Callable[[], Any]:
 @pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["execute", "burst", "fenced", "profile"])
+@pytest.mark.sampled(2)
 def test_who_waits_is_told(mode: str, address: str, device: Hanging) -> None:
     other = connect(address)
     prepared = other.prepare_model(MODEL, NOW)

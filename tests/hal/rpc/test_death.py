@@ -58,6 +58,7 @@ def run(
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
 @pytest.mark.parametrize("phase", ["idle", "prepare", "execute"])
+@pytest.mark.sampled(2)
 def test_a_daemon_that_is_killed(listen: str | None, phase: str) -> None:
     with daemon_process("support.models.addition:create_slow", listen) as (process, address):
         remote = connect(address)

@@ -127,6 +127,7 @@ def noticed(call: Callable[[], Any]) -> tuple[Error | None, float]:
 @pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", PLACES)
+@pytest.mark.sampled(2)
 def test_every_call_notices_silence(listen: str | None) -> None:
     with daemon_process("sample-all", listen) as (process, address), ThreadPoolExecutor(32) as pool:
         calls = waiting_calls(address)
@@ -145,6 +146,7 @@ def test_every_call_notices_silence(listen: str | None) -> None:
 @pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", PLACES)
+@pytest.mark.sampled(2)
 def test_silence_in_the_middle_of_work(listen: str | None) -> None:
     with (
         daemon_process("support.models.addition:create_slow", listen) as (process, address),
@@ -176,6 +178,7 @@ def test_silence_in_the_middle_of_work(listen: str | None) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", PLACES)
+@pytest.mark.sampled(2)
 def test_a_busy_daemon_is_not_silent(listen: str | None) -> None:
     """No Python thread runs in the daemon meanwhile: calls wait, and so do new clients."""
     driver = f"{create_holding.__module__}:create_holding"

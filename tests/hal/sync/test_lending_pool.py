@@ -56,6 +56,7 @@ def test_who_comes_again_and_again_does_not_keep_it() -> None:
     thread.join()
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("threads", [8, 16])
 def test_threads_share_evenly(threads: int) -> None:
     """With more threads than objects, none gets half as much again as another."""

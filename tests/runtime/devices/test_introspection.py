@@ -205,6 +205,7 @@ def chain(*types: nd.OperationType) -> nd.Model:
 
 
 @pytest.mark.parametrize("types", list(itertools.permutations((ADD, MUL, T.MAXIMUM))), ids=repr)
+@pytest.mark.sampled(2)
 def test_partial_support_in_any_order(types: Sequence[nd.OperationType], reach: Reach) -> None:
     model = chain(*types)
     ones = {kind: reach(only(kind.name, kind)) for kind in types}
@@ -249,6 +250,7 @@ class OldDevice(SampleDevice):
 #: MAXIMUM is of level 3.
 @pytest.mark.parametrize("types", sorted(set(itertools.permutations((ADD, T.MAXIMUM, ADD)))), ids=repr)
 @pytest.mark.parametrize("level", [FeatureLevel.LEVEL_1, FeatureLevel.LEVEL_2, FeatureLevel.LEVEL_3])
+@pytest.mark.sampled(2)
 def test_an_old_device_alone_and_with_the_cpu(
     types: Sequence[nd.OperationType], level: FeatureLevel, reach: Reach
 ) -> None:
@@ -309,6 +311,7 @@ def control_flow(then: nd.Model) -> nd.Model:
         FeatureLevel.LEVEL_8,
     ],
 )
+@pytest.mark.sampled(2)
 def test_control_flow_is_as_new_as_its_branches(level: FeatureLevel, then: nd.Model, reach: Reach) -> None:
     model = control_flow(then)
     device = reach(OldDevice(level))

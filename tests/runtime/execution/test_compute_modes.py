@@ -130,6 +130,7 @@ def daemons() -> Iterator[tuple[nd.Device, nd.Device]]:
 @pytest.mark.parametrize("shared", [False, True], ids=["arrays", "shared memory"])
 @pytest.mark.parametrize("where", ["in process", "two daemons"])
 @pytest.mark.parametrize("seed", one_in(3, range(SEEDS)))
+@pytest.mark.sampled(3)
 def test_all_modes_give_the_same(
     seed: int, where: str, shared: bool, daemons: tuple[nd.Device, nd.Device]
 ) -> None:
@@ -290,6 +291,7 @@ def test_a_daemon_that_is_killed_and_comes_back(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.sampled(2)
 def test_an_explicit_daemon_that_is_killed_and_comes_back(mode: str, tmp_path: Path) -> None:
     """Every run is right or raises DEAD_OBJECT, and it is right again once the daemon is back."""
     model = additions(2)

@@ -110,6 +110,7 @@ def outcome(execution: nd.Execution, mode: str) -> nd.ResultCode:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+@pytest.mark.sampled(4)
 def test_each_status(
     code: nd.ResultCode, mode: str, compiled: Callable[[SampleDevice], nd.Compilation]
 ) -> None:
@@ -154,6 +155,7 @@ ANSWERS: list[tuple[list[tuple[Dimensions, bool]], nd.ResultCode, nd.ResultCode]
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("shapes", "alone", "with_fallback"), ANSWERS)
+@pytest.mark.sampled(4)
 def test_what_a_device_says_of_shapes(
     shapes: list[tuple[Dimensions, bool]],
     alone: nd.ResultCode,
@@ -179,6 +181,7 @@ def test_what_a_device_says_of_shapes(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("fault", [ValueError("a fault"), ZeroDivisionError(), MemoryError()])
+@pytest.mark.sampled(3)
 def test_faults_of_a_driver_are_failures_like_any_other(
     fault: Exception,
     mode: str,

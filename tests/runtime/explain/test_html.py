@@ -274,6 +274,7 @@ def test_a_what_if_beside_the_plan(browser: BrowserPage, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("width", "height"), [(380, 760), (1400, 900)])
+@pytest.mark.sampled(2)
 def test_700_operations_at_every_size(browser: BrowserPage, tmp_path: Path, width: int, height: int) -> None:
     subject = Model(main=random_graph(random.Random(2), 700, (ADD, MUL, SUB)))
     candidates = [*pair(subject), candidate("third", only(SUB), model=subject, time=0.2)]

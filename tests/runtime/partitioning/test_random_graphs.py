@@ -49,6 +49,7 @@ def computed(
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.sampled(3)
 def test_partitioned_equals_unpartitioned(seed: int) -> None:
     rng = random.Random(seed)
     graph = RandomModel(rng)

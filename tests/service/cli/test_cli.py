@@ -250,6 +250,7 @@ def test_a_reader_of_a_table_that_leaves_is_no_error(command: list[str]) -> None
     ("closed", "status"), [("<&-", 0), (">&-", 1), ("2>&-", 0), ("<&- >&- 2>&-", 1)], ids=str
 )
 @pytest.mark.parametrize("output", ["", "--json"])
+@pytest.mark.sampled(2)
 def test_closed_streams(closed: str, status: int, output: str) -> None:
     command = f"exec {sys.executable} -m neurald explain {MODEL} {output} {closed}"
     process = subprocess.run(["/bin/sh", "-c", command], check=False, capture_output=True, text=True)

@@ -61,6 +61,7 @@ def run(prepared: RemotePreparedModel) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
+@pytest.mark.sampled(2)
 def test_sixteen_clients_of_one_model(listen: str | None) -> None:
     with daemon_process("cpu", listen=listen) as (process, address):
         clients: list[RemoteDevice] = []

@@ -143,6 +143,7 @@ def test_without_the_sandbox_they_succeed(
 
 @pytest.mark.parametrize("mode", ["auto", "off"])
 @pytest.mark.parametrize("end", ["kill", "stop the manager"])
+@pytest.mark.sampled(2)
 def test_what_it_starts_ends_with_it(
     folder: Path, mode: str, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -434,6 +434,7 @@ def test_executions_of_many_threads(remote: RemoteDevice) -> None:
         assert all(pool.map(work, range(8)))
 
 
+@pytest.mark.sampled(2)
 def test_models_that_nobody_needs_are_let_go(remote: RemoteDevice) -> None:
     kept = remote.prepare_model(addition(np.ones(2)), NOW)
     for _ in range(300):  # more than a session may have
@@ -448,6 +449,7 @@ def lasting_threads() -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(2)
 def test_nothing_leaks(server: DeviceServer) -> None:
     def visit() -> None:
         remote = connect(str(server.address))

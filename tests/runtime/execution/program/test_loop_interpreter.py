@@ -184,6 +184,7 @@ def test_default_and_maximum(mode: str, reach: Reach) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("placed", ["whole", "interpreted"])
+@pytest.mark.sampled(2)
 def test_a_deadline_ends_a_loop_before_its_own_time(placed: str, mode: str, reach: Reach) -> None:
     device = reach(NumberedDevice("able") if placed == "whole" else all_but("flat", *CONTROL_FLOW))
     compilation = compiled(loop(below(5, extra=1), counting(0, 1)), cpu(), device)
@@ -219,6 +220,7 @@ def loop_then_tanh() -> nd.Model:
         (frozenset(range(1, 100)), frozenset({1}), (11, 1)),
     ],
 )
+@pytest.mark.sampled(4)
 def test_exactly_the_step_that_failed_is_done_again(
     in_loop: frozenset[int],
     after: frozenset[int],
@@ -297,6 +299,7 @@ def if_while_if() -> nd.Model:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.sampled(2)
 def test_if_in_while_in_if_over_two_devices(mode: str, reach: Reach) -> None:
     model = if_while_if()
     devices = reach(only("adder", ADD)), reach(only("other", MUL, LESS))
@@ -337,6 +340,7 @@ def test_a_step_reads_the_value_that_an_earlier_step_of_the_body_replaces(mode: 
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.sampled(2)
 def test_nesting_with_failures_in_every_place(
     mode: str, reach: Reach, monkeypatch: pytest.MonkeyPatch, no_pauses: None
 ) -> None:
