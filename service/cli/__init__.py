@@ -40,6 +40,7 @@ from neurald.service.cli.run import run
 from neurald.service.cli.serve import serve
 from neurald.service.cli.status import status
 from neurald.service.cli.top import top
+from neurald.service.cli.verify import verify
 from neurald.service.sandbox.mode import OWN_PROCESS
 
 #: If this variable is set, unexpected errors are shown with a traceback.
@@ -177,6 +178,7 @@ app.command(cls=BenchmarkCommand, help="Measure how fast a model loads, prepares
 app.command(help="List the devices and how fast they are.")(devices)
 app.command(help="Compile a model to a signed plan file.")(compile)
 app.command(help="Measure what operations, launches and transfers cost on each device.")(calibrate)
+app.command(help="Check that devices compute a model as the reference kernels do.")(verify)
 app.command(help="Show which device would run each operation of a model, and why.")(explain)
 app.command(help="Show what is in a model: inputs, outputs, constants, operations.")(inspect)
 app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")

@@ -47,11 +47,15 @@ def find_devices(names: Sequence[str]) -> list[nd.Device] | None:
     """
     if not names:
         return None
-    return [_found(name) for name in names]
+    return [find_device(name) for name in names]
 
 
-def _found(name: str) -> nd.Device:
-    """Returns the device with a name, without asking other daemons, which might not answer."""
+def find_device(name: str) -> nd.Device:
+    """Returns the device with a name, without asking other daemons, which might not answer.
+
+    Raises:
+        BadData, UnavailableDevice: see `find_devices`.
+    """
     if name == cpu_device().name:
         return cpu_device()
     _, at, place = name.partition("@")

@@ -90,14 +90,16 @@ def _is_file_name(name: str) -> bool:
     )
 
 
-def random_inputs(slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] | None = None) -> list[Array]:
-    """Generates random arrays, which are always the same for the same slots and shapes.
+def random_inputs(
+    slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] | None = None, seed: int = SEED
+) -> list[Array]:
+    """Generates random arrays, which are always the same for the same slots, shapes and seed.
 
     A slot whose key is in `shapes` gets that shape; otherwise unspecified dimensions are 1. Floats
     are in [0, 1). Integers of 8 and 16 bits cover their whole range, wider ones are from 0 to 99.
     Strings are the digits of numbers from 0 to 99.
     """
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(seed)
     given = shapes or {}
     return [
         _random(rng, slot.operand, given.get(slot.key, tuple(d or 1 for d in slot.operand.dimensions or ())))

@@ -21,7 +21,6 @@ GOLDENS = Goldens(FRESH_MODELS)
 @pytest.mark.parametrize(
     ("name", "case", "device"), one_in(7, *in_places(GOLDENS.cases, GOLDENS.ids)), indirect=["device"]
 )
-@pytest.mark.sampled(2)
 def test_golden_outputs(
     name: str, case: Any, device: nd.Device, record_property: Callable[[str, object], None]
 ) -> None:
