@@ -236,12 +236,13 @@ class CompilationBuilder:
         floating-point values by the bounds of the conformance suite; the bounds are wider for steps
         of several operations and for relaxed models. If results differ by more, the CPU device runs
         the step from then on, also with an explicit list of devices, and an execution that waited
-        has its results. In the background, the operations are found that the device computes wrong. They
-        are no longer given to this version of its driver by any application of the user, until
+        has its results. In the background, the operations are found that the device computes wrong.
+        They are no longer given to this version of its driver by any application of the user, until
         `neurald forgive`. `Compilation.explain` and `neurald status` show what was found.
 
         Args:
-            sample: share of the time, from 0 to 1; 0 or None to verify nothing, which is the default.
+            sample: share of the time, from 0 to 1; 0 or None to verify nothing, which is the
+                default.
 
         Raises:
             BadData: the share is not in 0 to 1.

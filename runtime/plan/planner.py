@@ -5,8 +5,9 @@ whole model (AOSP's full fallback), unless the error says that the model itself 
 explicit list of devices the error is raised.
 
 Operations whose results nobody needs are in no group (`neurald.runtime.partitioning.live_part`). On
-Android they may become a step without outputs, which sends the whole model to the CPU device. Unlike
-Android, neurald also accepts a step without inputs, whose device computes only with constants.
+Android they may become a step without outputs, which sends the whole model to the CPU device.
+Unlike Android, neurald also accepts a step without inputs, whose device computes only with
+constants.
 """
 
 import logging

@@ -34,7 +34,8 @@ def audio_input(model: Model, path: Path, rate: int = DEFAULT_RATE) -> tuple[Arr
     """Reads a sound as the only input of a model, which takes a waveform.
 
     Channels are mixed, and the samples are brought to the model's rate. A sound that is too short
-    is followed by silence. Real inputs get samples from -1 to 1, quantised ones the same, quantised.
+    is followed by silence. Real inputs get samples from -1 to 1, quantised ones the same,
+    quantised.
 
     Args:
         model: whose input has one dimension of several samples; others have the length 1 or are

@@ -1,7 +1,7 @@
 """Long-running load on the execution service, while a model is loaded and unloaded again and again.
 
-Its front end and the worker of the model that is asked must not grow, see `faults.soak`. Clients use
-every way in: messages of gRPC and HTTP, a stream, system shared memory, and lanes of their own.
+Its front end and the worker of the model that is asked must not grow, see `faults.soak`. Clients
+use every way in: messages of gRPC and HTTP, a stream, system shared memory, and lanes of their own.
 """
 
 import contextlib

@@ -1,9 +1,10 @@
 """Measures the OpenCL device's performance relative to the CPU device with small models.
 
 The results are cached. It happens in daemons before they serve, and when a user calibrates devices;
-elsewhere a device without cached results has an estimate. The benchmark is a small image network (two convolutions with a depthwise
-one between them) in each relevant type, run on both devices with inputs and outputs in host memory.
-OpenCL reports no power figures, so power is assumed proportional to time.
+elsewhere a device without cached results has an estimate. The benchmark is a small image network
+(two convolutions with a depthwise one between them) in each relevant type, run on both devices with
+inputs and outputs in host memory. OpenCL reports no power figures, so power is assumed proportional
+to time.
 """
 
 import hashlib

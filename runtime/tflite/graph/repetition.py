@@ -1,10 +1,10 @@
 """Converts operators like earlier ones of the same graph without running their rules again.
 
 Networks repeat a few forms of operators: layers, heads, steps of time. What a rule emits for an
-operator depends on little: its options, types, shapes and lifetimes of its tensors, and some values.
-The first operator of a form is converted by its rule, and what that has emitted is recorded, as far
-as it consists of operations on the operator's tensors, constants and intermediate results. For
-others of the form, the same is emitted, with their own tensors.
+operator depends on little: its options, types, shapes and lifetimes of its tensors, and some
+values. The first operator of a form is converted by its rule, and what that has emitted is
+recorded, as far as it consists of operations on the operator's tensors, constants and intermediate
+results. For others of the form, the same is emitted, with their own tensors.
 
 Only operators of `REPEATABLE` codes are considered, and only where all tensors have plain types:
 quantised operators hardly repeat, since each has scales of its own.
@@ -111,7 +111,8 @@ class _Result(Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         operand: without the name of its tensor.
         tensor_type: that its tensor has afterwards; 0 for an intermediate result.
-        has_expected, expected: whether, and which, dimensions are expected if they cannot be inferred.
+        has_expected, expected: whether, and which, dimensions are expected if they cannot be
+            inferred.
     """
 
     operand: Operand

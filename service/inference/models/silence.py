@@ -1,8 +1,8 @@
 """Tells a process that hangs from one that is only given no processor.
 
-A process that owes an answer hangs if it is stopped, if all of its threads sleep, or if those that do
-not sleep have computed meanwhile without answering. On a crowded machine, a thread that could answer
-waits for a processor, or for memory from the disk. Such a process is believed for longer.
+A process that owes an answer hangs if it is stopped, if all of its threads sleep, or if those that
+do not sleep have computed meanwhile without answering. On a crowded machine, a thread that could
+answer waits for a processor, or for memory from the disk. Such a process is believed for longer.
 """
 
 import contextlib

@@ -78,8 +78,8 @@ class ParsedRequest(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         request: its fields.
-        elements: the bytes of each input whose elements are in the JSON, or what is wrong with them;
-            None for other inputs.
+        elements: the bytes of each input whose elements are in the JSON, or what is wrong with
+            them; None for other inputs.
         binary: what follows the JSON; None if nothing may.
     """
 

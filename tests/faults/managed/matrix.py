@@ -183,7 +183,8 @@ class _Matrix:
     def _release(self, fault: str, process: int) -> None:
         """Lets calls go on once the process or the application's call has ended, or soon if it survives.
 
-        A process that drains may stay for a while, when its successor serves and would be held up, too.
+        A process that drains may stay for a while, when its successor serves and would be held up,
+        too.
         """
         survives = fault in ("lie", "memory")
         end = time.monotonic() + (_SURVIVES_S if survives else _ENTER_S)

@@ -2,8 +2,8 @@
 
 `KERNEL_NAME_query(batch)`, `..._key` and `..._value` give the index at which a batch's matrix
 begins, and `..._key_rest` and `..._value_rest` that for rows which are appended; those of such a
-matrix are numbered on. `KERNEL_NAME_exponent(sum, batch, m, n, ...)` gives the exponent of a weight, and
-`KERNEL_NAME_store(sum, batch, m, d, ...)` stores an element of the result.
+matrix are numbered on. `KERNEL_NAME_exponent(sum, batch, m, n, ...)` gives the exponent of a
+weight, and `KERNEL_NAME_store(sum, batch, m, d, ...)` stores an element of the result.
 """
 
 import math

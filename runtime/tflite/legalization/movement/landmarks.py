@@ -1,10 +1,10 @@
 """Custom operators of MediaPipe that crop images around landmarks, and Resampler.
 
-Landmarks2TransformMatrix returns the matrix that takes positions in a crop to positions in an image,
-TransformTensorBilinear the crop, and TransformLandmarks moves landmarks by such a matrix. Matrices
-have shape (1, 4, 4), of which the first two rows are read; the third coordinate is taken as 0.
-Each of the three has a second version with other options and shapes. Resampler takes the positions
-themselves.
+Landmarks2TransformMatrix returns the matrix that takes positions in a crop to positions in an
+image, TransformTensorBilinear the crop, and TransformLandmarks moves landmarks by such a matrix.
+Matrices have shape (1, 4, 4), of which the first two rows are read; the third coordinate is taken
+as 0. Each of the three has a second version with other options and shapes. Resampler takes the
+positions themselves.
 """
 
 import math

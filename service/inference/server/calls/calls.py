@@ -134,8 +134,8 @@ class Calls:
 
         Args:
             name: of the model.
-            parameters: `config`, a configuration in JSON in place of that of the repository, and files
-                of versions in place of the repository's, by `file:VERSION/NAME`.
+            parameters: `config`, a configuration in JSON in place of that of the repository, and
+                files of versions in place of the repository's, by `file:VERSION/NAME`.
 
         Raises:
             ServiceError: it cannot be loaded.

@@ -15,9 +15,9 @@ from neurald.service.inference.server.tracing.traces import RequestTrace, Reques
 class DirectRun:
     """A request whose end is told by a call. Implements `JobEnd`.
 
-    It is begun by `begin_at_once` in a thread of the transport, or by `begin` in the event loop. Any
-    thread may end it, one of them does. When it has ended, nothing of it refers to itself, so that
-    its memory is free at once.
+    It is begun by `begin_at_once` in a thread of the transport, or by `begin` in the event loop.
+    Any thread may end it, one of them does. When it has ended, nothing of it refers to itself, so
+    that its memory is free at once.
 
     Args:
         request, ended: see `Calls.begin`.

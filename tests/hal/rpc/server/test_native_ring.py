@@ -402,7 +402,8 @@ class Run(threading.Thread):
 def rings_of_their_own(held: HeldGate, runs: Mapping[str, tuple[PreparedModel, Request]]) -> None:
     """Runs requests until each has a ring that native code serves, apart from those of the others.
 
-    Those that native code serves wait, and keep their rings; Python runs the others on further ones.
+    Those that native code serves wait, and keep their rings; Python runs the others on further
+    ones.
     """
 
     def wait() -> bool:
