@@ -10,6 +10,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
+from neurald.hal.registry import driver_names
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.devices.discovery import devices
@@ -142,10 +143,22 @@ def _devices(wanted: tuple[str | Device, ...] | None) -> list[Device] | None:
     for each in wanted:
         if isinstance(each, str):
             if each not in found:
-                raise UnavailableDevice(f"there is no device {each!r}; there are: {', '.join(sorted(found))}")
+                raise UnavailableDevice(
+                    f"there is no device {each!r}; there are: {', '.join(sorted(found))}{_remedy(each)}"
+                )
             each = found[each]
         chosen.append(each)
     return chosen
+
+
+def _remedy(name: str) -> str:
+    """Says what to do if a name is that of a driver whose device is not listed."""
+    if name not in driver_names():
+        return ""
+    return (
+        f". {name} is a driver: nd.open_device({name!r}) opens its device in this process, and "
+        f"`neurald driver {name}` serves it"
+    )
 
 
 def _recipe(request: _Request) -> tuple[Any, tuple[Any, ...]] | None:

@@ -28,6 +28,8 @@ def test_devices_by_name_or_object() -> None:
         assert function.compilation.has_explicit_devices
     with pytest.raises(nd.UnavailableDevice, match="there is no device 'gpu9'; there are: cpu"):
         nd.compile(content, "gpu9")
+    with pytest.raises(nd.UnavailableDevice, match=r"nd\.open_device\('reference'\) opens its device"):
+        nd.compile(content, "reference")
 
 
 def test_startup() -> None:
