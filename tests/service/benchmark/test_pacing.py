@@ -1,29 +1,43 @@
-import time
+from collections.abc import Iterator
 
 import pytest
 
+from neurald.service.benchmark import pacing
 from neurald.service.benchmark.pacing import Pacing
 
 
+class Clock:
+    """The clock of the module alone: other threads of the process sleep and ask for the time, too."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+        self.times: Iterator[float] = iter(())
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def monotonic(self) -> float:
+        return next(self.times)
+
+
 @pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    found: list[float] = []
-    monkeypatch.setattr(time, "sleep", found.append)
-    return found
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(pacing, "time", clock)
+    return clock
 
 
-def test_a_delay(slept: list[float]) -> None:
+def test_a_delay(clock: Clock) -> None:
     for _ in range(2):
         Pacing(0.5).wait()
     Pacing().wait()
-    assert slept == [0.5, 0.5]
+    assert clock.slept == [0.5, 0.5]
 
 
-def test_a_frequency(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    now = iter([10.0, 10.02, 10.5, 10.52])
-    monkeypatch.setattr(time, "monotonic", lambda: next(now))
-    pacing = Pacing(9.0, frequency_hz=10)
+def test_a_frequency(clock: Clock) -> None:
+    clock.times = iter([10.0, 10.02, 10.5, 10.52])
+    paced = Pacing(9.0, frequency_hz=10)
     for _ in range(4):
-        pacing.wait()
+        paced.wait()
     # The third run is late; the fourth one does not make up for it.
-    assert slept == pytest.approx([0.1, 0.18, 0.0, 0.08])
+    assert clock.slept == pytest.approx([0.1, 0.18, 0.0, 0.08])
