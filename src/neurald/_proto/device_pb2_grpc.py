@@ -252,9 +252,8 @@ class DeviceServicer(object):
 
     def ExecuteWithData(self, request_iterator, context):
         """Executes in one round trip. The first message of each direction has the request or the result,
-        and all that fits of the content, which the other messages complete. See DataChunk. A client
-        whose results fit in one message may say so by metadata `neurald-replies: 1`, which is
-        faster.
+        and all that fits of the content, which the other messages complete. See DataChunk. A client whose
+        results fit in one message may say so by metadata `neurald-replies: 1`, which is faster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -262,8 +261,7 @@ class DeviceServicer(object):
 
     def ExecuteEach(self, request_iterator, context):
         """Executes one request after another, without device buffers. Each fits in one message, and so do its
-        results. The client keeps the call open; an error ends it, and so may the daemon between two
-        requests.
+        results. The client keeps the call open; an error ends it, and so may the daemon between two requests.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
