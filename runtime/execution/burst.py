@@ -16,6 +16,7 @@ from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults
+from neurald.runtime.execution.abandoned_memory import mark_abandoned
 from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
 from neurald.runtime.plan.plan import ExecutionStep
 
@@ -97,6 +98,8 @@ class Burst:
             self._bursts[id(step)] = (None, None)
             _close(burst, step.device.name)
             if self._is_closed:
+                # The daemon may not have finished what it was asked to run.
+                mark_abandoned(request)
                 return prepared_model.execute(request, options)
             raise
 

@@ -43,7 +43,7 @@ from neurald.hal.execution.direct_calls import (
 from neurald.hal.execution.native_serving import NativeCall, native_call
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.extension_support import refused_operations
-from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
@@ -51,6 +51,7 @@ from neurald.hal.records import replace
 from neurald.runtime.costs.step_times import StepTimes
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
+from neurald.runtime.execution.abandoned_memory import mark_abandoned
 from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
 from neurald.runtime.execution.program.step_runner import checked_step_result
 from neurald.runtime.execution.recovery.cpu_runs import run_on_cpu
@@ -187,7 +188,7 @@ class RecoveringStep:
                 result = self._call(prepared, request, options, call)
                 self._check(request, result)
             except Error as error:
-                _mark_memory_abandoned(request)
+                mark_abandoned(request)
                 self._failed(error, prepared)
                 if not self._falls_back(error, has_limit=options.deadline_s is not None):
                     raise
@@ -298,7 +299,7 @@ class RecoveringStep:
                 self._check(request, result)
             except Error as error:
                 if prepared is not None:
-                    _mark_memory_abandoned(request)
+                    mark_abandoned(request)
                     self._failed(error, prepared)
                 if isinstance(error, Withdrawn) and withdrawals < _MAX_SUCCESSORS:
                     withdrawals += 1
@@ -617,10 +618,3 @@ def _placed(request: Request, step: ExecutionStep) -> "PlacedRequest | None":
     from neurald.hal.buffers.coherent_memory import PlacedRequest, is_coherent  # rarely needed
 
     return PlacedRequest(request, step.model.main, id(step.device)) if is_coherent(request.pools) else None
-
-
-def _mark_memory_abandoned(request: Request) -> None:
-    """Marks memory that a failed device may still write to, so that it is not reused."""
-    for pool in request.pools:
-        if isinstance(pool, SharedMemory):
-            pool.is_abandoned = True

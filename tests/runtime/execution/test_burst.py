@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.processes import daemon_process
+from support.devices.fakes import FakePreparedModel
 from support.errors import error_code
 from support.models.addition import AddingDevice
 from support.waiting import wait_until
 
 import neurald as nd
+from neurald.hal.device import ExecuteOptions, ExecutionResult
+from neurald.hal.errors import DeadObject
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.model.types import Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
 
@@ -137,6 +142,38 @@ def test_a_closed_burst(compilation: nd.Compilation) -> None:
     burst.close()
     burst.close()
     assert error_code(lambda: Run(compilation).execution.compute(burst=burst)) == nd.ResultCode.BAD_STATE
+
+
+def test_memory_of_what_a_closed_burst_gave_up_is_not_used_for_other_values() -> None:
+    """The daemon may still run what was sent through the ring, and write to the memory later."""
+    compilation = compiled(nd.devices()[0])
+    burst = compilation.create_burst()
+
+    class Given(FakePreparedModel):
+        """Its bursts are closed, and with them that of the compilation, while they execute."""
+
+        def create_burst(self) -> "Given":
+            return Given()
+
+        def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+            if self is prepared:
+                return ExecutionResult(output_shapes=())
+            burst.close()
+            raise DeadObject("the ring is over")
+
+        def close(self) -> None:
+            pass
+
+    prepared = Given()
+    memory = SharedMemory.create(64)
+    with burst.in_use(compilation):
+        burst.execute(
+            compilation.plan.steps[0],
+            prepared,
+            Request(inputs=(), outputs=(), pools=(memory,)),
+            ExecuteOptions(),
+        )
+    assert memory.is_abandoned
 
 
 @pytest.mark.parametrize("burst_first", [True, False])

@@ -80,6 +80,7 @@ def test_what_was_found_is_refused_to_later_compilations_until_it_is_forgiven() 
     assert nd.CompilationBuilder(MODEL, [device]).finish().plan.steps
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("every", [1, 2, 7])
 def test_one_percent_finds_a_flipped_bit_within_a_thousand_runs(every: int) -> None:
     device = LyingDevice(f"flips-{every}", bit=30)
@@ -93,6 +94,7 @@ def test_one_percent_finds_a_flipped_bit_within_a_thousand_runs(every: int) -> N
     np.testing.assert_allclose(compilation.run(X)[0], right(), rtol=1e-5)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("place", ["in process", "daemon"])
 def test_one_percent_finds_a_bit_that_flips_at_random(place: str) -> None:
     """Not in the first execution, which waits; how many are needed is in `test_sampling`."""
