@@ -4,6 +4,7 @@ import itertools
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -170,21 +171,25 @@ class EndingProcesses(Attack):
 
     def step(self) -> None:
         pause_s = 0.1 + 0.05 * (next(self._numbers) % 10)
-        try:
-            ended = subprocess.run(
-                [sys.executable, "-X", "faulthandler", "-c", _ENDING, self.target.address, str(pause_s)],
-                env=private_environment(self.target.folder),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_END_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            self.expect(False, "a process does not end")
-            return
+        # Not a pipe, which a compiling process of low priority may keep open for longer.
+        with tempfile.TemporaryFile("w+") as messages:
+            try:
+                ended = subprocess.run(
+                    [sys.executable, "-X", "faulthandler", "-c", _ENDING, self.target.address, str(pause_s)],
+                    env=private_environment(self.target.folder),
+                    stdin=subprocess.DEVNULL,
+                    stdout=messages,
+                    stderr=messages,
+                    timeout=_END_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                self.expect(False, "a process does not end")
+                return
+            messages.seek(0)
+            text = messages.read()
         self.outcomes[f"exit status {ended.returncode}"] += 1
-        self.expect(ended.returncode == 0, f"exit status {ended.returncode}: {ended.stderr[-1500:]}")
+        self.expect(ended.returncode == 0, f"exit status {ended.returncode}: {text[-1500:]}")
 
     def stop(self) -> None:
         pass
