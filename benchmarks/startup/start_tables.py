@@ -84,6 +84,7 @@ def _model_tables(models: Mapping[str, Mapping[str, Mapping[str, float]]]) -> li
         means = [_mean([value for value in column if isinstance(value, float)]) for column in columns]
         rows.append(["geometric mean", *means])
     ms, mib = {"unit": "ms", "format": ".1f"}, {"unit": "MiB", "format": ".0f"}
+    fine_ms = {"unit": "ms", "format": ".2f"}
     tables = [
         Table(
             title="Warm start, processor time",
@@ -126,9 +127,9 @@ def _model_tables(models: Mapping[str, Mapping[str, Mapping[str, float]]]) -> li
                 title="Load and prepare in a process that has prepared another model, processor time",
                 columns=[
                     Column(name="model", title="model"),
-                    Column(name="ready", title="from the cache", unit="ms", format=".2f"),
-                    Column(name="first_tier", title="first tier", unit="ms", format=".2f"),
-                    Column(name="litert_ready", title="LiteRT", unit="ms", format=".2f"),
+                    Column(name="ready", title="from the cache", **fine_ms),
+                    Column(name="first_tier", title="first tier", **fine_ms),
+                    Column(name="litert_ready", title="LiteRT", **fine_ms),
                     Column(name="ratio", title="from the cache / LiteRT", format=".2f"),
                     Column(name="first_tier_ratio", title="first tier / LiteRT", format=".2f"),
                     Column(name="call", title="call on the first tier", unit="ms", format=".3f"),
@@ -144,8 +145,8 @@ def _model_tables(models: Mapping[str, Mapping[str, Mapping[str, float]]]) -> li
                 columns=[
                     Column(name="model", title="model"),
                     Column(name="operations", title="operations", format=".0f"),
-                    Column(name="first", title="first load", unit="ms", format=".2f"),
-                    Column(name="kept", title="converted earlier", unit="ms", format=".2f"),
+                    Column(name="first", title="first load", **fine_ms),
+                    Column(name="kept", title="converted earlier", **fine_ms),
                     Column(name="first_each", title="first load, an operation", unit="µs", format=".1f"),
                     Column(
                         name="kept_each", title="converted earlier, an operation", unit="µs", format=".1f"

@@ -22,7 +22,7 @@ _LOOK_S = 1.0
 
 
 class Pace:
-    """How many cells are played at a time: so many that they do not delay each other.
+    """Limits how many cells are played at a time, so that they do not delay each other.
 
     Args:
         most: at most.
