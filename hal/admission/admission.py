@@ -3,11 +3,10 @@
 Calls and executions are counted while they are under way. A daemon that is to stop refuses new ones
 and waits for the others (`Admission.drain`). The threads that serve them, whatever carried the
 call, take turns (`Admission.serving`) until the device's part begins, for which executions wait in
-an `AdmissionQueue`. Short ones that native code runs pass a `NativeGate` instead. The queue counts
-them, so it starts no more than the slots of its guests while the gate is full. The gate does not
-count those of the queue, which end soon or take so long that they count no more: until then as many
-may run as the queue and the gate admit together. An execution that does not end is given up by a
-watchdog: its slot goes to others, its session ends, and no new models are taken while it hangs.
+an `AdmissionQueue`. Short ones that native code runs pass a `NativeGate` instead, which also counts
+those of the queue: together they are never more than the slots of the device and its guests, apart
+from those that take long. An execution that does not end is given up by a watchdog: its slot goes
+to others, its session ends, and no new models are taken while it hangs.
 """
 
 import contextlib
@@ -83,13 +82,11 @@ class Admission:
         self._executions, self._busy_s, self._queue_s = 0, 0.0, 0.0
         self._is_draining = False
         slots = executions_at_once(device)
-        self.gate = NativeGate(slots, self.weights)
-        self._queue = AdmissionQueue(
-            slots, guests=slots, weights=self.weights, elsewhere=lambda: self.gate.running
-        )
+        self.gate = NativeGate(slots, self.weights, guests=slots)
+        self._queue = AdmissionQueue(slots, guests=slots, weights=self.weights, rooms=self.gate)
         self._large_models = AdmissionQueue(1, long_s=math.inf, what="large models", weights=self.weights)
         self._watchdog: Watchdog[tuple[Session, Ticket | None]] = Watchdog(
-            limits.execution_s, limits.grace_s, self._give_up
+            limits.execution_s, limits.grace_s, self._give_up, self._queue.look
         )
 
     @property

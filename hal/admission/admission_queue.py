@@ -17,6 +17,9 @@ clients as well, as long as no more than `MAX_RUNNING_EXECUTIONS` run.
 If there are guest slots, a client that has nothing running need not wait for other clients: when
 all slots are taken, its first execution gets a guest slot, and the operating system divides the
 processors.
+
+What runs is counted by `Rooms`, which the queue may share with others who run executions. An
+execution that takes long gives its room back.
 """
 
 import threading
@@ -55,6 +58,41 @@ class RunsConcurrently(Protocol):
         ...
 
 
+class Rooms(Protocol):
+    """Counts executions that run, wherever they were begun. Thread-safe."""
+
+    @property
+    def taken(self) -> int:
+        """How many there are."""
+        ...
+
+    def take(self, most: int) -> bool:
+        """Counts one more, unless there would be more than `most`; returns whether it did."""
+        ...
+
+    def give_back(self, count: int) -> None:
+        """Counts so many no longer."""
+        ...
+
+
+class OwnRooms:
+    """Counts the executions of one queue, whose lock is held. Implements `Rooms`."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def take(self, most: int) -> bool:
+        """See `Rooms.take`."""
+        if self.taken >= most:
+            return False
+        self.taken += 1
+        return True
+
+    def give_back(self, count: int) -> None:
+        """See `Rooms.give_back`."""
+        self.taken -= count
+
+
 #: For a device that does not implement `RunsConcurrently`.
 _DEFAULT_EXECUTIONS_AT_ONCE: Final = 4
 
@@ -84,7 +122,7 @@ class AdmissionQueue:
         guests: how many more may run if each is the only one of its client. Long ones do not count.
         what: names the admitted work in error messages.
         weights: of users, by which the times that they have used are divided; 1 for all others.
-        elsewhere: returns how many executions run beside those of the queue, which take slots, too.
+        rooms: counts what runs; None counts only the executions of the queue.
     """
 
     def __init__(
@@ -97,7 +135,7 @@ class AdmissionQueue:
         guests: int = 0,
         what: str = "executions",
         weights: Mapping[Hashable, float] | None = None,
-        elsewhere: Callable[[], int] = lambda: 0,
+        rooms: Rooms | None = None,
     ) -> None:
         self._weights = weights or {}
         self._slots = slots
@@ -105,9 +143,7 @@ class AdmissionQueue:
         self._max_running = max_running
         self._guests = guests
         self._what = what
-        self._elsewhere = elsewhere
-        #: What `elsewhere` has returned last.
-        self._beside = 0
+        self._rooms = rooms or OwnRooms()
         self._clock = clock
         self._lock = threading.Lock()
         self._users: dict[Hashable, UserUsage] = {}
@@ -184,6 +220,14 @@ class AdmissionQueue:
             if self._waiting:
                 self._start(now)
 
+    def look(self) -> None:
+        """Gives back the room of executions that take long by now, and starts what may run then.
+
+        Threads that wait in the queue do that, too; others who share its `Rooms` depend on this.
+        """
+        with self._lock:
+            self._start(self._clock())
+
     def _enqueue(self, priority: Priority, client: Hashable, user: Hashable) -> Ticket:
         with self._lock:
             now = self._clock()
@@ -194,8 +238,8 @@ class AdmissionQueue:
                 lane = usage_of_client.lanes[priority] = PriorityLane(usage_of_client, priority)
             usage_of_client.waiting += 1
             usage_of_client.user.waiting += 1
-            self._beside = self._elsewhere()
-            if not self._waiting and self._may_start(usage_of_client, now):
+            self._note_long(now)
+            if not self._waiting and self._take_room(usage_of_client, now):
                 self._run(ticket, lane, now)
                 return ticket
             lane.queue.append(ticket)
@@ -268,9 +312,9 @@ class AdmissionQueue:
 
     def _start(self, now: float) -> None:
         """Admits every waiting execution that may run now."""
-        self._beside = self._elsewhere()
+        self._note_long(now)
         # No client may start one while so many run that have not taken long yet.
-        while self._waiting and self._recently_started(now) < self._slots + self._guests:
+        while self._waiting and self._rooms.taken < self._slots + self._guests:
             ticket = self._next(now)
             if ticket is None:
                 return
@@ -286,13 +330,14 @@ class AdmissionQueue:
             ticket.ready.release()
 
     def _run(self, ticket: Ticket, lane: PriorityLane, now: float) -> None:
-        """Starts an execution that is in no queue."""
+        """Starts an execution that is in no queue, and for which room was taken."""
         lane.served_at = now
         self._running.add(ticket)
         for usage in (ticket.client, ticket.client.user):
             usage.waiting -= 1
             usage.start(now)
         ticket.started_at = now
+        ticket.has_room = True
 
     def _end(self, ticket: Ticket, now: float) -> None:
         assert ticket.started_at is not None  # noqa: S101 - only a running execution ends
@@ -300,6 +345,9 @@ class AdmissionQueue:
         client.note_end(now - ticket.started_at, now)
         client.lanes[ticket.priority].served_at = now
         self._running.discard(ticket)
+        if ticket.has_room:
+            ticket.has_room = False
+            self._rooms.give_back(1)
         for usage in (client, client.user):
             usage.end(ticket.started_at, now)
         if not client.is_active and now >= self._forget_at:
@@ -323,37 +371,34 @@ class AdmissionQueue:
                 del self._users[user.key]
 
     def _next(self, now: float) -> Ticket | None:
-        """Returns the execution to start next; None if none of the waiting ones may start."""
+        """Returns the execution to start next, for which it takes room; None if none may start."""
         users = [user for user in self._users.values() if user.waiting]
         for user in sorted(users, key=lambda user: user.used_s(now)):
             for lane in user.lanes.in_order(now):
-                if self._may_start(lane.client, now):
+                if self._take_room(lane.client, now):
                     return lane.queue[0]
         return None
 
-    def _may_start(self, client: ClientUsage, now: float) -> bool:
-        """Returns whether one more execution of a client may run."""
-        running = len(self._running)
-        if not client.running and self._guests and self._recently_started(now) < self._slots + self._guests:
+    def _take_room(self, client: ClientUsage, now: float) -> bool:
+        """Takes room for one more execution of a client; returns False if it may not run now."""
+        if not client.running and self._guests and self._rooms.take(self._slots + self._guests):
             return True
-        limit = self._max_running + (0 if client.user.running else len(self._users))
-        if running >= limit:
+        running = len(self._running)
+        if running >= self._max_running + (0 if client.user.running else len(self._users)):
             return False
-        if running + self._beside >= self._slots:
-            counted = self._beside + sum(
-                1
-                for ticket in self._running
-                if ticket.client is client or now - (ticket.started_at or now) < self._long_s
-            )
-            if counted >= self._slots:
-                return False
-        return client.running < self._limit(client, now)
+        # Others of the same client that take long delay it, though they have no room any more.
+        long = sum(ticket.client is client and not ticket.has_room for ticket in self._running)
+        return client.running < self._limit(client, now) and self._rooms.take(self._slots - long)
 
-    def _recently_started(self, now: float) -> int:
-        """Returns how many running executions have not taken long yet, with those elsewhere."""
-        return self._beside + sum(
-            1 for ticket in self._running if now - (ticket.started_at or now) < self._long_s
-        )
+    def _note_long(self, now: float) -> None:
+        """Gives back the room of executions that have taken long."""
+        count = 0
+        for ticket in self._running:
+            if ticket.has_room and now - (ticket.started_at or now) >= self._long_s:
+                ticket.has_room = False
+                count += 1
+        if count:
+            self._rooms.give_back(count)
 
     def _limit(self, client: ClientUsage, now: float) -> int:
         """Returns how many executions of a client may run beside those of others, at least 1."""

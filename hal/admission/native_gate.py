@@ -16,9 +16,11 @@ from neurald.hal.execution.native_serving import (
     FACTOR_SHIFT,
     GATE,
     GATE_BYTES,
+    GIVE_ROOM,
     RUN_WAITING,
     SHARE,
     SHARE_BYTES,
+    TAKE_ROOM,
 )
 from neurald.hal.process.time_slices import use_ordinary_time_slices
 
@@ -29,8 +31,8 @@ _VISIBLE_S: Final = 1e-4
 _MAX_LOCKED_S: Final = 1.0
 
 _RunWaiting = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-# It takes less than a microsecond, and keeps the interpreter's lock.
-_AddRunners = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+# Changes a number, takes less than a microsecond, and keeps the interpreter's lock.
+_Change = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 
 
 class NativeShare:
@@ -56,13 +58,19 @@ class NativeShare:
 class NativeGate:
     """Lets native code run some executions at the same time. Native code changes its numbers.
 
+    It also has room for executions of Python (`take`), so that it alone counts what runs. Implements
+    `Rooms`.
+
     Args:
         limit: how many.
         weights: of users; 1 for all others. They may change until a user's first share.
         cores: how many this process may use; None asks the system.
+        guests: how many more may run if Python and native code compete for room.
     """
 
-    def __init__(self, limit: int, weights: Mapping[Hashable, float], cores: int | None = None) -> None:
+    def __init__(
+        self, limit: int, weights: Mapping[Hashable, float], cores: int | None = None, *, guests: int = 0
+    ) -> None:
         self._weights = weights
         self._memory = (ctypes.c_char * GATE_BYTES)()
         #: The address for native code.
@@ -72,6 +80,14 @@ class NativeGate:
         self._executions, self._busy, self._queued = map(self._sum, ("EXECUTIONS", "BUSY", "QUEUED"))
         self._limit = limit
         self._number("LIMIT").value = limit
+        self._beside = self._number("BESIDE")
+        self._most = limit + guests
+        self._number("MOST").value = self._most
+        self._number("OWN").value = (limit + 1) // 2
+        #: Protects what Python takes until there is native code, and that there is.
+        self._room_lock = threading.Lock()
+        self._take_room: Any = None
+        self._give_room: Any = None
         self._runners_lock = threading.Lock()
         cores = cores or len(os.sched_getaffinity(0))
         # The clients of those who poll need processors, too.
@@ -110,6 +126,39 @@ class NativeGate:
         """The time that executions waited, all together, in seconds."""
         return self._queued.value / _NS_PER_S
 
+    @property
+    def taken(self) -> int:
+        """See `Rooms.taken`."""
+        return self._running.value + self._beside.value
+
+    def take(self, most: int) -> bool:
+        """See `Rooms.take`. Room is left for executions of native code that wait."""
+        with self._room_lock:
+            if self._take_room is not None:
+                return bool(self._take_room(self.address, most))
+            has_room = self._beside.value < min(most, self._most)
+            self._beside.value += has_room
+            return has_room
+
+    def give_back(self, count: int) -> None:
+        """See `Rooms.give_back`. Executions of native code that wait begin."""
+        with self._room_lock:
+            if self._give_room is not None:
+                self._give_room(self.address, count)
+            else:
+                self._beside.value -= count
+
+    def begin_native(self, functions: Mapping[str, int]) -> None:
+        """Lets native code take room from now on; comes before it does.
+
+        Args:
+            functions: see `NativeCall`.
+        """
+        with self._room_lock:
+            if self._take_room is None:
+                self._take_room = _Change(functions[TAKE_ROOM])
+                self._give_room = _Change(functions[GIVE_ROOM])
+
     def start_runners(self, functions: Mapping[str, int]) -> bool:
         """Starts as many threads that run what rings leave to them as executions may run.
 
@@ -121,7 +170,7 @@ class NativeGate:
         Returns:
             Whether there are as many.
         """
-        add: Any = _AddRunners(functions[ADD_RUNNERS])
+        add: Any = _Change(functions[ADD_RUNNERS])
         run: Any = _RunWaiting(functions[RUN_WAITING])
         with self._runners_lock:
             while add(self.address, 0) < self._limit:

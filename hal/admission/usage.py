@@ -211,11 +211,22 @@ class Ticket:
 
     Attributes:
         waits: whether it is in the queue.
+        has_room: whether it is counted among those that run.
         work: the paced work of the thread that runs it, once it has begun.
         pace: of the executions of its model; None if it is not known.
     """
 
-    __slots__ = ("client", "pace", "priority", "queued_at", "ready", "started_at", "waits", "work")
+    __slots__ = (
+        "client",
+        "has_room",
+        "pace",
+        "priority",
+        "queued_at",
+        "ready",
+        "started_at",
+        "waits",
+        "work",
+    )
 
     def __init__(self, client: ClientUsage, priority: Priority, now: float) -> None:
         self.client = client
@@ -223,6 +234,7 @@ class Ticket:
         self.queued_at = now
         self.started_at: float | None = None
         self.waits = True
+        self.has_room = False
         self.ready = threading.Lock()
         self.work: PacedWork | None = None
         self.pace: ExecutionPace | None = None

@@ -56,13 +56,22 @@ class Watchdog(Generic[_T]):
             once what they have begun.
         on_hang: is called, in a thread of its own, for an execution that does not end, with its
             owner, how many seconds it has taken, and the identifier of its thread.
+        on_look: is called in the watchdog's thread several times a second while executions are
+            under way.
     """
 
-    def __init__(self, limit_s: float, grace_s: float, on_hang: Callable[[_T, float, int], None]) -> None:
+    def __init__(
+        self,
+        limit_s: float,
+        grace_s: float,
+        on_hang: Callable[[_T, float, int], None],
+        on_look: Callable[[], object] = lambda: None,
+    ) -> None:
         self._limit_s = limit_s
         self._grace_s = grace_s
         self._interval_s = min(_MAX_INTERVAL_S, max(_MIN_INTERVAL_S, limit_s / _CHECKS_PER_LIMIT))
         self._on_hang = on_hang
+        self._on_look = on_look
         # Both by thread identifier. One atomic `pop` removes an entry from the first: the thread
         # that gets it decides whether the execution has ended or hangs.
         self._under_way: dict[int, _WatchedRun[_T]] = {}
@@ -132,6 +141,7 @@ class Watchdog(Generic[_T]):
                 self._sleeps = False
             time.sleep(self._interval_s)
             self._check()
+            self._on_look()
 
     def _check(self) -> None:
         now = time.monotonic()

@@ -7,7 +7,8 @@ executions that fail, which Python repeats to report what is wrong. What one fun
 runs is bound by Python beforehand, so that the client's bytes only choose among calls.
 
 The executions of native code pass a *gate*, which lets as many run at the same time as the device
-runs efficiently. More are left to *runners*, threads of the gate, as many as executions may run.
+runs efficiently. It counts those that Python runs as well, and lets Python run one only if there is
+room. More are left to *runners*, threads of the gate, as many as executions may run.
 The next one is that of the user with the least time, divided by its weight, and among the rings of
 a user, that of the client with the least time. One that had nothing to do has no credit from that
 time. A *share* counts the time of a user or client. It is that of the processor: where other
@@ -22,7 +23,9 @@ Layouts, as offsets in bytes. Numbers have 64 bits, and 32 where (i32) is given:
               or run at the same time so that one polls (i32); the largest time of a user whose
               ring was started; number of executions, their time, and the time that they waited;
               the first ring that waits; until when nobody polls, because a thread that polled had
-              to wait for a processor; runners (i32), on which word they sleep (i32)
+              to wait for a processor; runners (i32), on which word they sleep (i32); executions
+              of Python that take room (i32), how many rings may run whatever Python runs (i32), how
+              many may run then together with those (i32)
     share     time; executions that run or wait (i32); factor of its time; the largest time of a
               client of this user whose ring was started
     ring      memory; descriptor of the socket (i32); numbers of the last entries taken and put
@@ -65,6 +68,9 @@ GATE: Final = {
     "CROWDED": 72,
     "RUNNERS": 80,
     "READY": 84,
+    "BESIDE": 88,
+    "OWN": 92,
+    "MOST": 96,
 }
 GATE_BYTES: Final = 128
 SHARE: Final = {"USED": 0, "ACTIVE": 8, "FACTOR": 16, "LEVEL": 24}
@@ -120,13 +126,23 @@ WITHDRAWN, ARMED, RUNS, LAST_RUN = range(4)
 PYTHON, IDLE, REPORT, NEEDS_INSTANCE, GIVEN_UP, ARRIVED, NEEDS_RUNNERS = range(1, 8)
 
 #: The native functions: serves a ring, withdraws a call, gives up an execution, is a runner, counts
-#: more or fewer runners.
+#: more or fewer runners, takes room for an execution of Python, and gives it back.
 SERVE_RING: Final = "neurald_serve_ring"
 WITHDRAW_CALL: Final = "neurald_withdraw_call"
 GIVE_UP_RING: Final = "neurald_give_up_ring"
 RUN_WAITING: Final = "neurald_run_waiting"
 ADD_RUNNERS: Final = "neurald_add_runners"
-RING_FUNCTIONS: Final = (SERVE_RING, WITHDRAW_CALL, GIVE_UP_RING, RUN_WAITING, ADD_RUNNERS)
+TAKE_ROOM: Final = "neurald_take_room"
+GIVE_ROOM: Final = "neurald_give_room"
+RING_FUNCTIONS: Final = (
+    SERVE_RING,
+    WITHDRAW_CALL,
+    GIVE_UP_RING,
+    RUN_WAITING,
+    ADD_RUNNERS,
+    TAKE_ROOM,
+    GIVE_ROOM,
+)
 
 
 class NativeCall(Struct, frozen=True, kw_only=True, eq=False):

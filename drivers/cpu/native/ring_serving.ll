@@ -211,6 +211,28 @@ end:
   ret void
 }
 
+; Returns true if one more ring may run: there is room beside the executions of Python, or the rings have
+; not yet what is theirs, and few executions of Python are guests. The gate is locked.
+define internal i1 @gate.has.room(ptr %gate) {
+  %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
+  %running = load atomic i32, ptr %p.running monotonic, align 4
+  %p.beside = getelementptr i8, ptr %gate, i64 $GATE_BESIDE
+  %beside = load atomic i32, ptr %p.beside monotonic, align 4
+  %taken = add i32 %running, %beside
+  %p.limit = getelementptr i8, ptr %gate, i64 $GATE_LIMIT
+  %limit = load i32, ptr %p.limit
+  %is.free = icmp slt i32 %taken, %limit
+  %p.own = getelementptr i8, ptr %gate, i64 $GATE_OWN
+  %own = load i32, ptr %p.own
+  %lacks.own = icmp slt i32 %running, %own
+  %p.most = getelementptr i8, ptr %gate, i64 $GATE_MOST
+  %most = load i32, ptr %p.most
+  %has.guests.room = icmp slt i32 %taken, %most
+  %may.be.guest = and i1 %lacks.own, %has.guests.room
+  %has.room = or i1 %is.free, %may.be.guest
+  ret i1 %has.room
+}
+
 ; Lets a ring run, if there is room, and otherwise leaves its call to the threads that run waiting ones.
 ; Returns $STARTED, $LEFT, or why Python is needed, with nothing changed.
 define internal i64 @gate.enter(ptr %state, ptr %call, i32 %number) {
@@ -219,7 +241,6 @@ entry:
   %p.gate = getelementptr i8, ptr %state, i64 $STATE_GATE
   %gate = load ptr, ptr %p.gate
   %p.closed = getelementptr i8, ptr %gate, i64 $GATE_CLOSED
-  %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
   %p.waiting = getelementptr i8, ptr %gate, i64 $GATE_WAITING
   %p.user = getelementptr i8, ptr %state, i64 $STATE_USER
   %user = load ptr, ptr %p.user
@@ -235,10 +256,7 @@ entry:
   %is.closed = icmp ne i32 %closed, 0
   br i1 %is.closed, label %refuse, label %join
 join:
-  %running = load atomic i32, ptr %p.running monotonic, align 4
-  %p.limit = getelementptr i8, ptr %gate, i64 $GATE_LIMIT
-  %limit = load i32, ptr %p.limit
-  %has.room = icmp slt i32 %running, %limit
+  %has.room = call i1 @gate.has.room(ptr %gate)
   %waiting = load atomic i32, ptr %p.waiting monotonic, align 4
   %is.next = icmp eq i32 %waiting, 0
   %may.start = and i1 %has.room, %is.next
@@ -253,6 +271,8 @@ queue:
   ; A thread for each execution that may run: whichever ends leaves its place to one of them.
   %p.runners = getelementptr i8, ptr %gate, i64 $GATE_RUNNERS
   %runners = load i32, ptr %p.runners
+  %p.limit = getelementptr i8, ptr %gate, i64 $GATE_LIMIT
+  %limit = load i32, ptr %p.limit
   %is.served = icmp sge i32 %runners, %limit
   br i1 %is.served, label %list, label %lack
 list:
@@ -992,7 +1012,6 @@ entry:
   store i64 1, ptr %one
   %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
   %p.waiting = getelementptr i8, ptr %gate, i64 $GATE_WAITING
-  %p.limit = getelementptr i8, ptr %gate, i64 $GATE_LIMIT
   %p.ready = getelementptr i8, ptr %gate, i64 $GATE_READY
   %p.runners = getelementptr i8, ptr %gate, i64 $GATE_RUNNERS
   %entered = call i64 @now(ptr %time)
@@ -1003,8 +1022,7 @@ next:
   call void @gate.lock(ptr %gate)
   %less = sub i32 0, %room
   %running = call i32 @add32(ptr %p.running, i32 %less)
-  %limit = load i32, ptr %p.limit
-  %has.room = icmp slt i32 %running, %limit
+  %has.room = call i1 @gate.has.room(ptr %gate)
   br i1 %has.room, label %choose, label %none
 choose:
   %state = call ptr @gate.next(ptr %gate)
@@ -1130,6 +1148,61 @@ define i64 @neurald_add_runners(ptr %gate, i64 %change) {
   call void @gate.unlock(ptr %gate)
   %count = sext i32 %runners to i64
   ret i64 %count
+}
+
+; Takes room for an execution of Python if no more than %most run then, and room is left for rings that
+; wait and have not yet what is theirs. Returns 1 if it was taken, and 0 otherwise.
+define i64 @neurald_take_room(ptr %gate, i64 %most) {
+  %wanted = trunc i64 %most to i32
+  %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
+  %p.beside = getelementptr i8, ptr %gate, i64 $GATE_BESIDE
+  %p.waiting = getelementptr i8, ptr %gate, i64 $GATE_WAITING
+  %p.own = getelementptr i8, ptr %gate, i64 $GATE_OWN
+  %own = load i32, ptr %p.own
+  %p.most = getelementptr i8, ptr %gate, i64 $GATE_MOST
+  %limit = load i32, ptr %p.most
+  call void @gate.lock(ptr %gate)
+  %running = load atomic i32, ptr %p.running monotonic, align 4
+  %beside = load atomic i32, ptr %p.beside monotonic, align 4
+  %waiting = load atomic i32, ptr %p.waiting monotonic, align 4
+  %taken = add i32 %running, %beside
+  %difference = sub i32 %own, %running
+  %is.lacking = icmp sgt i32 %difference, 0
+  %lacking = select i1 %is.lacking, i32 %difference, i32 0
+  %lack.all = icmp slt i32 %waiting, %lacking
+  %kept = select i1 %lack.all, i32 %waiting, i32 %lacking
+  %with.kept = add i32 %taken, %kept
+  %fits = icmp slt i32 %taken, %wanted
+  %leaves.room = icmp slt i32 %with.kept, %limit
+  %may = and i1 %fits, %leaves.room
+  %more = zext i1 %may to i32
+  %beside.now = call i32 @add32(ptr %p.beside, i32 %more)
+  call void @gate.unlock(ptr %gate)
+  %result = zext i1 %may to i64
+  ret i64 %result
+}
+
+; Gives back room that executions of Python have taken, for which threads are woken if calls wait.
+define i64 @neurald_give_room(ptr %gate, i64 %count) {
+entry:
+  %p.beside = getelementptr i8, ptr %gate, i64 $GATE_BESIDE
+  %p.waiting = getelementptr i8, ptr %gate, i64 $GATE_WAITING
+  %p.ready = getelementptr i8, ptr %gate, i64 $GATE_READY
+  %many = trunc i64 %count to i32
+  %less = sub i32 0, %many
+  call void @gate.lock(ptr %gate)
+  %beside = call i32 @add32(ptr %p.beside, i32 %less)
+  %waiting = load atomic i32, ptr %p.waiting monotonic, align 4
+  %is.awaited = icmp ne i32 %waiting, 0
+  br i1 %is.awaited, label %wake, label %end
+wake:
+  %ready = call i32 @add32(ptr %p.ready, i32 1)
+  call void @gate.unlock(ptr %gate)
+  %woken = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %p.ready, i32 129, i32 %many)
+  ret i64 0
+end:
+  call void @gate.unlock(ptr %gate)
+  ret i64 0
 }
 
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)

@@ -92,6 +92,7 @@ class NativeRing:
         self._functions = functions
         self._ring = ring
         self._gate = gate
+        gate.begin_native(functions)
         self._owners = cancellation, user, client
         try:
             wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)

@@ -19,6 +19,7 @@ from neurald.hal.admission.admission_queue import (
     LONG_S,
     MAX_RUNNING_EXECUTIONS,
     AdmissionQueue,
+    OwnRooms,
     _fair_shares,
     executions_at_once,
 )
@@ -557,20 +558,38 @@ def test_the_order_of_those_that_wait(seed: int) -> None:
     assert sum(len(user.lanes._heap) for user in queue._users.values()) <= 1
 
 
-def test_executions_elsewhere_take_slots() -> None:
-    elsewhere = 2
-    queue = AdmissionQueue(2, elsewhere=lambda: elsewhere)
+def test_others_that_share_the_rooms_take_slots() -> None:
+    rooms = OwnRooms()
+    rooms.taken = 2
+    queue = AdmissionQueue(2, rooms=rooms)
     with pytest.raises(MissedDeadlineTransient):
         queue.acquire(Priority.MEDIUM, time.monotonic() + 0.01)
-    elsewhere = 1
+    rooms.taken = 1
     queue.release(queue.acquire(Priority.MEDIUM))
+    assert rooms.taken == 1
 
 
-def test_guests_beside_executions_elsewhere_are_limited() -> None:
-    queue = AdmissionQueue(2, guests=2, elsewhere=lambda: 2)
+def test_guests_beside_others_that_share_the_rooms_are_limited() -> None:
+    rooms = OwnRooms()
+    rooms.taken = 2
+    queue = AdmissionQueue(2, guests=2, rooms=rooms)
     tickets = [queue.acquire(Priority.MEDIUM, client=client) for client in "ab"]
     for client in "ac":
         with pytest.raises(MissedDeadlineTransient):
             queue.acquire(Priority.MEDIUM, time.monotonic() + 0.01, client=client)
     for ticket in tickets:
         queue.release(ticket)
+    assert rooms.taken == 2
+
+
+def test_a_long_execution_gives_its_room_to_others_that_share_it() -> None:
+    clock, rooms = Clock(), OwnRooms()
+    queue = AdmissionQueue(1, clock, rooms=rooms)
+    ticket = queue.acquire(Priority.MEDIUM)
+    queue.look()
+    assert rooms.taken == 1
+    clock.now += LONG_S
+    queue.look()
+    assert rooms.taken == 0
+    queue.release(ticket)
+    assert rooms.taken == 0

@@ -5,11 +5,20 @@ import gc
 import sys
 import threading
 import time
+from collections.abc import Mapping
 
 import pytest
 
+from neurald.drivers.cpu.native.thread_pool import process
+from neurald.drivers.cpu.target.target import host_target
+from neurald.drivers.settings import Settings
 from neurald.hal.admission.native_gate import NativeGate, NativeShare
 from neurald.hal.execution.native_serving import FACTOR_SHIFT, GATE, SHARE
+
+
+def ring_functions() -> Mapping[str, int]:
+    """Returns the functions of the CPU driver's native code."""
+    return process.step_program(host_target(Settings("NEURALD_CPU_", environment={}))).addresses
 
 
 def factor(share: NativeShare) -> int:
@@ -102,6 +111,73 @@ def test_the_threads_that_poll_leave_processors_to_clients(cores: int, polling: 
     gate = NativeGate(3, {}, cores)
     assert gate._number("SPIN_LIMIT").value == polling
     assert gate._number("LIMIT").value == 3
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+def test_executions_of_python_take_room(is_native: bool) -> None:
+    gate = NativeGate(2, {}, guests=2)
+    if is_native:
+        gate.begin_native(ring_functions())
+    assert gate.take(2)
+    assert gate.take(2)
+    assert not gate.take(2)
+    assert gate.take(4)
+    assert gate.taken == 3
+    gate.give_back(2)
+    assert gate.take(2)
+    assert gate.taken == 2
+
+
+def test_room_is_left_for_executions_of_native_code_that_wait() -> None:
+    """One of two may run whatever Python runs."""
+    gate = NativeGate(2, {}, guests=2)
+    gate.begin_native(ring_functions())
+    running, waiting = gate._number("RUNNING"), gate._number("WAITING")
+    assert gate.take(4)
+    assert gate.take(4)
+    waiting.value = 3
+    assert gate.take(4)
+    assert not gate.take(4), "the last room is theirs"
+    running.value = 1
+    gate.give_back(1)
+    assert gate.take(4), "they have what is theirs"
+    assert not gate.take(4)
+    waiting.value = 0
+    assert not gate.take(4)
+
+
+@pytest.mark.parametrize("starts", range(3))
+def test_python_never_takes_more_room_than_there_is(starts: int) -> None:
+    """Threads that take and give back while native code begins to count."""
+    gate = NativeGate(2, {}, guests=1)
+    most, taken = [0], [0]
+    changing, begin = threading.Lock(), threading.Barrier(5)
+
+    def run() -> None:
+        begin.wait()
+        for turn in range(400):
+            if gate.take(2 + turn % 2):
+                with changing:
+                    taken[0] += 1
+                    most[0] = max(most[0], taken[0])
+                with changing:
+                    taken[0] -= 1
+                gate.give_back(1)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        begin.wait()
+        gate.begin_native(ring_functions())
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert most[0] <= 3
+    assert gate.taken == 0
 
 
 def test_its_numbers_are_those_of_native_code() -> None:

@@ -461,6 +461,50 @@ def test_clients_are_charged_with_the_time_of_processors(server: DeviceServer, r
     assert 0 < charged_s < 0.9 * gate.busy_s
 
 
+def test_rings_and_executions_of_python_share_the_slots(server: DeviceServer, remote: RemoteDevice) -> None:
+    """Together they are never more than the slots of the device and its guests, and all of them run."""
+    admission = server.handler.admission
+    gate = admission.gate
+    most = gate._number("MOST").value
+    runs = {"python": 0, "native": 0}
+    #: How many ran when none of Python began or ended while they were counted.
+    found: list[int] = []
+    prepared = remote.prepare_model(slow(128, 10), PrepareOptions())
+    prepared.execute(slow_request(128), RUN)
+    end_s = time.monotonic() + 0.5
+
+    def run_python() -> None:
+        session = server.handler.sessions.open()
+        while time.monotonic() < end_s:
+            with admission.execution(session, RUN, Priority.MEDIUM):
+                time.sleep(2e-3)
+            runs["python"] += 1
+
+    def run_native() -> None:
+        wanted = slow_request(128)
+        while time.monotonic() < end_s:
+            prepared.execute(wanted, RUN)
+            runs["native"] += 1
+
+    def count() -> None:
+        while time.monotonic() < end_s:
+            before = runs["python"]
+            counted = gate.taken
+            time.sleep(2e-4)
+            if gate.taken == counted and runs["python"] == before:
+                found.append(counted)
+
+    threads = [threading.Thread(target=target) for target in (*[run_python, run_native] * 2 * most, count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert max(found) <= most
+    assert min(runs.values()) > 0
+    assert gate.executions > most, "native code has run some"
+    assert gate.taken == 0
+
+
 # Executions that are left to runners
 
 
