@@ -43,6 +43,8 @@ NOW = b"j"
 LEFT = b"l"
 #: How long the other end may take to read or send a message, apart from compiling.
 EXCHANGE_S = 30.0
+#: How much is kept of a log record, and of what a process has written to its standard error.
+MAX_CHARACTERS = 2000
 
 _T = TypeVar("_T")
 
@@ -178,6 +180,12 @@ def shareable(memory: Memory) -> SharedMemory:
     if isinstance(memory, SharedMemory) and memory.readonly and not memory.is_closed:
         return memory
     return SharedMemory.constants([(memory, 0, memory.size)], "neurald compile job")
+
+
+def last_text(descriptor: int) -> str:
+    """Returns the end of a file in memory that has received the standard error of a process."""
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, MAX_CHARACTERS, max(0, size - MAX_CHARACTERS)).decode("utf-8", "replace")
 
 
 def send_exit(connection: socket.socket, status: ProcessExit) -> None:

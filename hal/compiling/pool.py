@@ -31,6 +31,7 @@ from neurald.hal.compiling.job import (
     Keep,
     LocalModel,
     ProcessExit,
+    last_text,
     memory_exceeded,
     receive_message,
     received_memories,
@@ -259,7 +260,7 @@ class CompilePool:
         if self._is_closed:
             raise Cancelled("the compiler processes were ended during the compilation")
         if received is None:
-            raise OpFailed("the compiler process has ended; prepare the model again")
+            raise OpFailed(f"the compiler process has ended{self._said()}; prepare the model again")
         if received.signal == signal.SIGXCPU:
             raise time_exceeded(job.compile_s)
         logger.error("a process that compiled a model has ended: %s", _describe_exit(received))
@@ -306,18 +307,24 @@ class CompilePool:
                     if self._running_process().take(theirs, NOW):
                         cleanup.pop_all()
                         return ours
-        raise OpFailed("the compiler process has ended, and could not be restarted")
+        raise OpFailed(f"the compiler process has ended, and could not be restarted{self._said()}")
 
     def forget(self) -> None:
         """Leaves the processes to the parent, in a forked child."""
         if self._server is not None:
             self._server.forget()
 
+    def _said(self) -> str:
+        """Returns the end of a sentence, with what the process has written."""
+        with self._lock:
+            return "" if self._server is None else _with_output(self._server.output)
+
     def _running_process(self) -> "_ForkServerProcess":
         with self._lock:
             if self._is_closed:
                 raise OpFailed("the daemon is about to stop and compiles no more models")
             if self._server is not None and self._server.has_ended:
+                logger.error("the compiler process has ended%s", _with_output(self._server.output))
                 self._server.close()
                 self._server = None
             if self._server is None:
@@ -398,8 +405,13 @@ def _signal_name(number: int) -> str:
 
 
 def _describe_exit(exit_status: ProcessExit) -> str:
-    stderr = " ".join(exit_status.stderr.split())
-    return f"{_signal_name(exit_status.signal)}{f', with the output: {stderr}' if stderr else ''}"
+    return f"{_signal_name(exit_status.signal)}{_with_output(exit_status.stderr)}"
+
+
+def _with_output(stderr: str) -> str:
+    """Returns the end of a sentence about a process, with what it has written in one line."""
+    written = " ".join(stderr.split())
+    return f", with the output: {written}" if written else ""
 
 
 class _ForkServerProcess:
@@ -416,6 +428,9 @@ class _ForkServerProcess:
         about = (driver, str(niceness), "yes" * lasts, "yes" * spares, sys.pycache_prefix or "")
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(EXCHANGE_S)
+        # Whoever reads what the application writes, such as `tee`, waits for all that hold its
+        # pipe, and this process may outlive the application.
+        self._stderr = os.memfd_create("neurald compiler messages")
         with theirs:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of this package
@@ -423,6 +438,7 @@ class _ForkServerProcess:
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, *about, *sys.path],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
+                    stderr=self._stderr,
                     # The process must have only one thread, since it forks.
                     env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                     # Ctrl-C does not reach it. It stays in the session, since Linux may schedule
@@ -431,7 +447,7 @@ class _ForkServerProcess:
                     process_group=0,
                 )
             except OSError as error:
-                self._control.close()
+                self.forget()
                 raise OpFailed(f"no compiler process can be started: {error}") from None
 
     @property
@@ -441,6 +457,11 @@ class _ForkServerProcess:
     @property
     def has_ended(self) -> bool:
         return self._process.poll() is not None
+
+    @property
+    def output(self) -> str:
+        """The last of what it has written to its standard error."""
+        return last_text(self._stderr)
 
     def take(self, theirs: socket.socket, kind: bytes) -> bool:
         """Passes the other end of a job to the process; returns whether that succeeded."""
@@ -456,6 +477,9 @@ class _ForkServerProcess:
     def forget(self) -> None:
         """Closes this process's end of the control socket, without waiting for the process."""
         self._control.close()
+        if self._stderr >= 0:
+            os.close(self._stderr)
+            self._stderr = -1
 
     def kill(self) -> None:
         """Kills the process. The kernel ends those that it has forked with it."""
@@ -463,7 +487,7 @@ class _ForkServerProcess:
 
     def close(self) -> None:
         """Ends the process, and all processes that it has forked."""
-        self._control.close()
+        self.forget()
         try:
             self._process.wait(1.0)
         except subprocess.TimeoutExpired:

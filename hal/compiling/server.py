@@ -32,10 +32,12 @@ from neurald.hal.cache.store import Cache
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.job import (
     LEFT,
+    MAX_CHARACTERS,
     CompileJob,
     CompileReply,
     LocalModel,
     ProcessExit,
+    last_text,
     memory_exceeded,
     receive_message,
     received_memories,
@@ -59,10 +61,8 @@ from neurald.hal.sync.progress import progress_to
 #: How long this process continues at most after its owner has exited, in seconds.
 _LEFT_S: Final = 120.0
 
-#: How many log records of a child are kept, and how many characters of each and of its standard
-#: error.
+#: How many log records of a child are kept.
 _MAX_RECORDS: Final = 200
-_MAX_CHARACTERS: Final = 2000
 
 
 def main(control_fd: int, driver: str, *, niceness: int, lasts: bool) -> None:
@@ -196,9 +196,6 @@ class _ForkServer:
         """Does the jobs that an application has left, one after another."""
         if not self._left:
             return
-        with Path(os.devnull).open("wb") as nothing:
-            # Whoever reads what the application writes does not wait for this process.
-            os.dup2(nothing.fileno(), 2)
         os.chdir("/")
         end_s = time.monotonic() + _LEFT_S
         for connection in self._left:
@@ -287,10 +284,8 @@ class _ForkServer:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.process, signal.SIGKILL)
         _, status = os.waitpid(child.process, 0)
-        size = os.fstat(child.stderr).st_size
-        stderr = os.pread(child.stderr, _MAX_CHARACTERS, max(0, size - _MAX_CHARACTERS))
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        send_exit(child.connection, ProcessExit(signal=number, stderr=stderr.decode("utf-8", "replace")))
+        send_exit(child.connection, ProcessExit(signal=number, stderr=last_text(child.stderr)))
         child.connection.close()
         os.close(child.descriptor)
         os.close(child.stderr)
@@ -330,7 +325,7 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
         _lift_limits()
         memories = ()
         failure = _failure(error, job)
-        reply = CompileReply(code=failure.code, text=str(failure)[:_MAX_CHARACTERS], log=log.records)
+        reply = CompileReply(code=failure.code, text=str(failure)[:MAX_CHARACTERS], log=log.records)
     if job.keep is None:
         send_message(connection, reply, memories)
 
@@ -406,5 +401,5 @@ class _LogBuffer(logging.Handler):
         """Keeps a record."""
         if len(self._kept) < _MAX_RECORDS:
             text = self.format(record)
-            cut = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]} ..."
+            cut = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} ..."
             self._kept.append((record.name, record.levelno, cut))

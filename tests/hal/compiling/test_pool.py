@@ -323,6 +323,21 @@ def test_a_driver_that_cannot_be_made_is_told(session: Session) -> None:
         pool.close()
 
 
+def test_what_a_compiler_process_says_before_it_dies_is_told(
+    session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compile_pool, "_PROGRAM", "raise SystemExit('no memory for imports')")
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits())
+    try:
+        with pytest.raises(OpFailed, match="has ended.*, with the output: no memory for imports"):
+            compiled(pool, session, doing("echo"))
+        with pytest.raises(OpFailed):
+            compiled(pool, session, doing("echo"))
+        assert "has ended, with the output: no memory for imports" in caplog.text
+    finally:
+        pool.close()
+
+
 def test_a_driver_that_was_changed_meanwhile_is_told(session: Session) -> None:
     pool = SessionPool(DRIVER, CompilingDevice(version="0"), Limits())
     try:

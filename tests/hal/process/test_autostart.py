@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.daemon.on_demand import OnDemand, on_demand, variables
+from support.daemon.processes import held_streams
 from support.descriptors import many_descriptors
 
 from neurald.hal.errors import BadData, UnavailableDevice
@@ -103,6 +104,8 @@ def test_one_manager_is_started_by_many_threads(folder: Path, monkeypatch: pytes
         assert int(status[1]) != os.getpid()
         assert int(status[3]) != os.getsid(0)
         assert Path(f"/proc/{manager}/cwd").readlink() == Path("/")
+        # Readers of this process's pipes do not wait for it.
+        assert not held_streams(manager)
         assert not (environment.directory / "manager.started").exists()
         mode = (environment.directory / "manager.log").stat().st_mode & 0o777
         assert mode == 0o600

@@ -4,6 +4,7 @@ import contextlib
 import os
 import select
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -137,3 +138,17 @@ def is_alive(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state not in ("Z", "X")
     return False
+
+
+def held_streams(pid: int) -> list[str]:
+    """Returns which of its files a process shares with the standard streams of this one.
+
+    Whoever reads from a pipe of a program waits for every process that holds it.
+    """
+    ours = {(each.st_dev, each.st_ino) for each in map(os.fstat, (0, 1, 2)) if not stat.S_ISCHR(each.st_mode)}
+    found = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        status = link.stat()
+        if (status.st_dev, status.st_ino) in ours:
+            found.append(str(link.readlink()))
+    return found
