@@ -33,6 +33,7 @@ from neurald.service.inference.server.calls.calls import Calls, parse_json_param
 from neurald.service.inference.server.http.compression import chosen_encoding, compressed
 from neurald.service.inference.server.http.metrics import metrics_text
 from neurald.service.inference.server.http.openapi import openapi_document
+from neurald.service.inference.server.http.time_limit import time_limit_s
 from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 logger = logging.getLogger(__name__)
@@ -274,13 +275,14 @@ class HttpApp:
     async def _infer(self, body: "_Body", model: str, version: str) -> Answer:
         length = body.headers.get(_HEADER_LENGTH)
         header_bytes = None if length is None else _number(length)
+        await self._refuse_late(body, model, version)
         content = await body.read(self._message_bytes, envelope=_ENVELOPE_BYTES if header_bytes else 0)
         if header_bytes == 0:
             request = self._calls.raw_request(model, version, memoryview(content))
         else:
             parsed = await self._parsed(content, header_bytes)
             request = checked_request(model, version, parsed, self._calls.regions)
-        task = asyncio.ensure_future(self._calls.infer(request, encode_answer))
+        task = asyncio.ensure_future(self._calls.infer(request, encode_answer, body.remaining_s))
         answer = await body.unless_gone(task)
         encoded, header_bytes = answer
         headers = _JSON
@@ -293,6 +295,19 @@ class HttpApp:
         if not encoding:
             return 200, encoded, headers
         return 200, await compressed(encoded, encoding), [*headers, (b"content-encoding", encoding)]
+
+    async def _refuse_late(self, body: "_Body", model: str, version: str) -> None:
+        """Refuses a request that would be late before more than its head is there.
+
+        Raises:
+            ServiceError: it would be late, or there is no such model.
+        """
+        if body.remaining_s is None:
+            return
+        refusal = self._calls.registry.find(model, version).refusal(body.remaining_s)
+        if refusal is not None:
+            await body.discard()
+            raise refusal
 
     async def _parsed(self, content: bytes, header_bytes: int | None) -> ParsedRequest:
         """Parses JSON; much of it in another thread, so that other clients need not wait."""
@@ -311,9 +326,10 @@ class HttpApp:
 
     async def _generated(self, body: "_Body", model: str, version: str) -> bytes:
         found = self._calls.registry.find(model, version)
+        await self._refuse_late(body, model, version)
         content = await body.read(self._message_bytes)
         request = decode_generate_request(model, version, content, found.loaded.inputs)
-        task = asyncio.ensure_future(self._calls.infer(request, encode_generate_answer))
+        task = asyncio.ensure_future(self._calls.infer(request, encode_generate_answer, body.remaining_s))
         answer: bytes = await body.unless_gone(task)
         return answer
 
@@ -384,6 +400,8 @@ class _Body:
         self._receive = receive
         self._budget = budget
         self._held = 0
+        limit_s = time_limit_s(self.headers)
+        self._end_s = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
         #: True if everything was read, so that the connection can be used again.
         self.is_complete = scope["method"] in ("GET", "HEAD")
 
@@ -396,7 +414,12 @@ class _Body:
         """
         return not self.is_complete or {b"content-length", b"transfer-encoding"} <= self.headers.keys()
 
-    async def _discard(self) -> None:
+    @property
+    def remaining_s(self) -> float | None:
+        """How long the client still waits for the answer; None if it does not say."""
+        return None if self._end_s is None else max(0.0, self._end_s - asyncio.get_running_loop().time())
+
+    async def discard(self) -> None:
         """Receives some of what is left, which a client may send before it reads the answer."""
         size = 0
         end_s = asyncio.get_running_loop().time() + _DISCARD_S
@@ -426,7 +449,7 @@ class _Body:
         if b"transfer-encoding" not in self.headers:
             announced = self.headers.get(b"content-length")
         if announced is not None and (size := _number(announced)) > most:
-            await self._discard()
+            await self.discard()
             raise self._too_large(size, limit_bytes)
         parts: list[bytes] = []
         size = 0
@@ -442,11 +465,11 @@ class _Body:
             size += len(part)
             if size > most:
                 self.is_complete = not event.get("more_body", False)
-                await self._discard()
+                await self.discard()
                 raise self._too_large(size, limit_bytes)
             if self._chunks() > _MAX_CHUNKS + 1:  # the last one is empty
                 self.is_complete = not event.get("more_body", False)
-                await self._discard()
+                await self.discard()
                 raise ServiceError(
                     Status.TOO_LARGE,
                     f"Chunked request body exceeds maximum of {_MAX_CHUNKS} non-empty chunks. Send fewer or larger "

@@ -214,6 +214,13 @@ def _model_paths() -> dict[str, Document]:
         "description": "The length of the JSON, if the bytes of tensors follow it.",
         "schema": {"type": "integer", "minimum": 0},
     }
+    prefer: Document = {
+        "name": "Prefer",
+        "in": "header",
+        "required": False,
+        "description": "wait=SECONDS: how long the client waits (RFC 7240). What would be late is refused.",
+        "schema": {"type": "string"},
+    }
     not_ready = {
         "400": {"description": "It is not ready."},
         "401": {"description": _ERRORS[401]},
@@ -234,7 +241,7 @@ def _model_paths() -> dict[str, Document]:
                 _schema("Answer"),
                 body=_body(_schema("Request"), is_required=True, binary=True),
                 errors=tuple(_ERRORS),
-                parameters=(length,),
+                parameters=(length, prefer),
             ),
         ),
         "/generate": (
@@ -244,6 +251,7 @@ def _model_paths() -> dict[str, Document]:
                 {"type": "object"},
                 body=_body({"type": "object"}, is_required=True),
                 errors=tuple(_ERRORS),
+                parameters=(prefer,),
             ),
         ),
         "/generate_stream": (
@@ -252,6 +260,7 @@ def _model_paths() -> dict[str, Document]:
                 "Does the same, and answers with server-sent events.",
                 body=_body({"type": "object"}, is_required=True),
                 errors=tuple(_ERRORS),
+                parameters=(prefer,),
             ),
         ),
     }

@@ -18,7 +18,7 @@ from support.inference import zoo
 from support.inference.serving import Serving
 from support.waiting import wait_until
 
-from neurald.service.inference.protocol.errors import ServiceError
+from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.json_encoding import decode_request
 from neurald.service.inference.protocol.regions import NoRegions
 from neurald.service.inference.server.admission.request_budget import RequestBudget
@@ -234,6 +234,35 @@ def test_bodies_that_are_too_large_are_received_as_long_as_they_come_fast(
     assert ((b"connection", b"close") not in sent[0]["headers"]) is is_read
 
 
+@pytest.mark.parametrize("call", ["infer", "generate"])
+def test_requests_that_would_be_late_are_refused_before_they_are_read(call: str) -> None:
+    """The client's time counts from the head of its request on."""
+    limits: list[float | None] = []
+    sent: list[Any] = []
+    left = [b"no JSON"] * 3
+
+    class Version:
+        loaded = SimpleNamespace(inputs=())
+
+        def refusal(self, limit_s: float) -> ServiceError | None:
+            limits.append(limit_s)
+            return ServiceError(Status.EXHAUSTED, "too late")
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": left.pop(), "more_body": bool(left)}
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    calls = SimpleNamespace(registry=SimpleNamespace(find=lambda model, version: Version()))
+    asyncio.run(app_of(calls)(request(call, prefer="wait=2"), receive, send))
+    assert sent[0]["status"] == 503
+    assert (b"connection", b"close") not in sent[0]["headers"]
+    (limit_s,) = limits
+    assert limit_s is not None
+    assert 1 < limit_s <= 2
+
+
 def test_requests_that_the_end_of_the_service_cuts_short_are_unavailable() -> None:
     sent: list[Any] = []
 
@@ -273,6 +302,12 @@ def test_errors_have_the_status_that_clients_expect(client: Any, serving: Servin
         client.register_system_shared_memory("r", "/r", 16)
     with pytest.raises(InferenceServerException, match="longer"):
         client.infer("counting", [given("x", np.array(2**31 - 1, np.int32))], timeout=100_000)
+    with pytest.raises(InferenceServerException, match="longer"):
+        client.infer(
+            "counting",
+            [given("x", np.array(2**31 - 1, np.int32))],
+            headers={"x-envoy-expected-rq-timeout-ms": "100"},
+        )
 
 
 def test_models_are_loaded_and_unloaded(client: Any) -> None:
