@@ -85,15 +85,18 @@ class JobQueue:
         job.queued_s = now_s
         self._jobs.append(job)
 
-    def would_be_late(self, limit_s: float, *, has_queue_limit: bool, lanes: int, running: int = 0) -> bool:
+    def would_be_late(
+        self, limit_s: float, *, has_queue_limit: bool, lanes: int, running: int = 0, arriving: int = 0
+    ) -> bool:
         """Returns whether a request that comes now would take longer than it may. Any thread may call it.
 
         Args:
             limit_s: how long it may take, or only wait with `has_queue_limit`.
             has_queue_limit: whether it may take longer once it runs.
             lanes, running: see `put`.
+            arriving: how many requests come before it that do not wait yet.
         """
-        waiting = len(self._jobs)
+        waiting = len(self._jobs) + arriving
         runs = (waiting / self._run_rows + running) / max(1, lanes) + (not has_queue_limit)
         return (waiting > 0 or running > 0) and runs * self._run_s > _SHARE * limit_s
 

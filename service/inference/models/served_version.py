@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from neurald.service.inference.models.arrivals import Arrivals
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob, JobEnd, late_error
@@ -49,6 +50,7 @@ class ServedVersion:
         config: complete once it is loaded.
         origin: what it was loaded from, for comparisons of its registry.
         statistics: what it has done.
+        arrivals: requests that transports still receive.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class ServedVersion:
         self.origin: object = None
         self.settings = settings
         self.statistics = Statistics()
+        self.arrivals = Arrivals()
         self._labels = labels
         self._model = model
         self._loop = asyncio.get_running_loop()
@@ -324,7 +327,12 @@ class ServedVersion:
         elif request is None:
             return None  # which may have a limit of its own
         if limit_s is None or not self._queue.would_be_late(
-            limit_s, has_queue_limit=has_queue_limit, lanes=self._all_lanes, running=self.running
+            limit_s,
+            has_queue_limit=has_queue_limit,
+            lanes=self._all_lanes,
+            running=self.running,
+            # They come before one of which nothing was received.
+            arriving=0 if request is not None else len(self.arrivals),
         ):
             return None
         self.statistics.note_refused()

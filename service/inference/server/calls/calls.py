@@ -191,16 +191,14 @@ class Calls:
             if trace is not None:
                 self._traces.end(trace)
 
-    def refusal(self, timeout_s: float | None) -> ServiceError | None:
-        """Returns why a request is refused of which nothing was received yet; None if it is not.
+    def only_version(self) -> ServedVersion | None:
+        """Returns what is served if it is one version of one model; else None.
 
-        Only a service with one model knows for which one it is. Any thread may call it.
-
-        Args:
-            timeout_s: see `ServedVersion.infer`.
+        Only then it is known what a request is for of which nothing was received. Any thread may
+        call it.
         """
         served = self.registry.served()
-        return served[0].refusal(timeout_s) if len(served) == 1 else None
+        return served[0] if len(served) == 1 else None
 
     def begin(
         self,

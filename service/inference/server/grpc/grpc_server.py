@@ -106,6 +106,7 @@ class ServerCall:
         self._deadline_s: float = event.call_details.deadline
         self._task: asyncio.Task[None] | None = None
         self._abandon: Callable[[], None] | None = None
+        self._arrived: Callable[[], None] | None = None
         self._reading: asyncio.Future[bytes | None] | None = None
         self._sending: asyncio.Future[None] | None = None
         self._has_begun_answer = False
@@ -149,6 +150,10 @@ class ServerCall:
         if self._is_gone:
             abandon()
 
+    def message_follows(self, arrived: Callable[[], None]) -> None:
+        """Has a function called when the message has come, or will not come any more."""
+        self._arrived = arrived
+
     def await_message(self) -> None:
         """Has the server receive the next message."""
         self._call.start_server_batch((cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._message_arrived)
@@ -165,6 +170,9 @@ class ServerCall:
             self._call.start_server_batch((end,), self._has_ended)
 
     def _message_arrived(self, event: Any) -> None:
+        arrived, self._arrived = self._arrived, None
+        if arrived is not None:
+            arrived()
         message = event.batch_operations[0].message()
         if message is None or not self._server.begin_directly(self, message):
             self.await_end()

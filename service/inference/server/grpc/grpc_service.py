@@ -211,8 +211,12 @@ class V2Service:
 
     def _refuses_infer(self, call: ServerCall) -> bool:
         """Ends an inference that would be late; see `DirectMethod`."""
-        refusal = self._calls.refusal(call.time_remaining())
+        version = self._calls.only_version()
+        if version is None:
+            return False
+        refusal = version.refusal(call.time_remaining())
         if refusal is None:
+            call.message_follows(version.arrivals.begin())
             return False
         try:
             self._admit(call, _INFERENCE)

@@ -7,7 +7,7 @@ import hmac
 import logging
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -275,8 +275,8 @@ class HttpApp:
     async def _infer(self, body: "_Body", model: str, version: str) -> Answer:
         length = body.headers.get(_HEADER_LENGTH)
         header_bytes = None if length is None else _number(length)
-        await self._refuse_late(body, model, version)
-        content = await body.read(self._message_bytes, envelope=_ENVELOPE_BYTES if header_bytes else 0)
+        async with self._arriving(body, model, version):
+            content = await body.read(self._message_bytes, envelope=_ENVELOPE_BYTES if header_bytes else 0)
         if header_bytes == 0:
             request = self._calls.raw_request(model, version, memoryview(content))
         else:
@@ -296,18 +296,26 @@ class HttpApp:
             return 200, encoded, headers
         return 200, await compressed(encoded, encoding), [*headers, (b"content-encoding", encoding)]
 
-    async def _refuse_late(self, body: "_Body", model: str, version: str) -> None:
-        """Refuses a request that would be late before more than its head is there.
+    @contextlib.asynccontextmanager
+    async def _arriving(self, body: "_Body", model: str, version: str) -> AsyncIterator[None]:
+        """Has the block read a request, unless it would be late, as its head says.
 
         Raises:
-            ServiceError: it would be late, or there is no such model.
+            ServiceError: it would be late, or it may be and there is no such model.
         """
         if body.remaining_s is None:
+            yield
             return
-        refusal = self._calls.registry.find(model, version).refusal(body.remaining_s)
+        found = self._calls.registry.find(model, version)
+        refusal = found.refusal(body.remaining_s)
         if refusal is not None:
             await body.discard()
             raise refusal
+        arrived = found.arrivals.begin()
+        try:
+            yield
+        finally:
+            arrived()
 
     async def _parsed(self, content: bytes, header_bytes: int | None) -> ParsedRequest:
         """Parses JSON; much of it in another thread, so that other clients need not wait."""
@@ -326,8 +334,8 @@ class HttpApp:
 
     async def _generated(self, body: "_Body", model: str, version: str) -> bytes:
         found = self._calls.registry.find(model, version)
-        await self._refuse_late(body, model, version)
-        content = await body.read(self._message_bytes)
+        async with self._arriving(body, model, version):
+            content = await body.read(self._message_bytes)
         request = decode_generate_request(model, version, content, found.loaded.inputs)
         task = asyncio.ensure_future(self._calls.infer(request, encode_generate_answer, body.remaining_s))
         answer: bytes = await body.unless_gone(task)

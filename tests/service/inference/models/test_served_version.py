@@ -47,6 +47,10 @@ def test_requests_that_still_run_are_refused_when_their_model_is_unloaded(
             await version.start()
             await version.infer(counting_to(1), bytes_of, None)
             assert version.refusal(1e-9) is version.refusal(1e-9, counting_to(1)) is None
+            arrived = version.arrivals.begin()
+            assert version.refusal(1e-9) is not None
+            assert version.refusal(1e-9, counting_to(1)) is None, "it comes before what still arrives"
+            arrived()
             loop = asyncio.get_running_loop()
             ends: list[asyncio.Future[object]] = [loop.create_future()]
             immediate = version.begin_at_once(counting_to(_ENDLESS), bytes_of, None, ends[0])
@@ -61,7 +65,7 @@ def test_requests_that_still_run_are_refused_when_their_model_is_unloaded(
                 assert late.status is Status.EXHAUSTED
             for limit_s in (None, 1e9):
                 assert version.refusal(limit_s) is version.refusal(limit_s, counting_to(1)) is None
-            assert version.statistics.refused == 2
+            assert version.statistics.refused == 3
             async with asyncio.timeout(30):
                 await version.close(0.1)
                 rest = await again
