@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Expression, Reduce, axis
-from neurald.drivers.compiler.ir.extent import estimate, has_extents
+from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate, has_extents, is_zero, same_length
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
@@ -152,7 +152,13 @@ def _by_group(kernel: Kernel, reduction: Reduce, total: int) -> Source:
 
 
 def _group_reduction(
-    values: KernelArguments, reduction: Reduce, name: str, known: Mapping[Expression, str], size: int
+    values: KernelArguments,
+    reduction: Reduce,
+    name: str,
+    known: Mapping[Expression, str],
+    size: int,
+    *,
+    is_open: bool = False,
 ) -> list[str]:
     """Returns the statements of a reduction by a whole group; each work-item gets the result.
 
@@ -162,6 +168,8 @@ def _group_reduction(
         name: the name of the result.
         known: names of the expressions that the reduction depends on.
         size: the size of the group, a power of two.
+        is_open: whether it is known at run time only that the whole group reduces together: the
+            number `item` of a work-item counts among `width` ones.
     """
     shape = tuple(each.extent for each in reduction.axes)
     along = axis(math.prod(shape), "along")
@@ -169,14 +177,24 @@ def _group_reduction(
     inner = Statements(values.by_value, {**known, along: "along"}, indent="    ")
     value = inner.value(body)
     kind = register_type(reduction.type)
+    first, step = ("item", "width") if is_open else ("lid", size)
+    combined = _exchange(reduction, name, kind) if is_open else _tree(reduction, name, kind, size)
     return [
         f"  {kind} {name} = {identity_text(reduction.reduction, reduction.type)};",
         "  {",
         f"    __local {kind} *parts = (__local {kind} *)scratch;",
-        f"    for (int along = lid; along < {along.extent}; along += {size}) {{",
+        f"    for (int along = {first}; along < {along.extent}; along += {step}) {{",
         *inner.lines,
         f"      {combine_text(reduction.reduction, name, value, reduction.type)}",
         "    }",
+        *combined,
+        "  }",
+    ]
+
+
+def _tree(reduction: Reduce, name: str, kind: str, size: int) -> list[str]:
+    """Returns the statements that combine what the work-items of a group have."""
+    return [
         f"    parts[lid] = {name};",
         "    barrier(CLK_LOCAL_MEM_FENCE);",
         f"    for (int half_size = {size // 2}; half_size > 0; half_size >>= 1) {{",
@@ -189,14 +207,38 @@ def _group_reduction(
         "    }",
         f"    {name} = parts[0];",
         "    barrier(CLK_LOCAL_MEM_FENCE);",
-        "  }",
     ]
+
+
+def _exchange(reduction: Reduce, name: str, kind: str) -> list[str]:
+    """Returns the statements that combine what `width` work-items have; one alone executes none."""
+    return [
+        "    for (int half_size = width / 2; half_size > 0; half_size >>= 1) {",
+        f"      parts[lid] = {name};",
+        "      barrier(CLK_LOCAL_MEM_FENCE);",
+        f"      const {kind} other = parts[lid ^ half_size];",
+        f"      {combine_text(reduction.reduction, name, 'other', reduction.type)}",
+        "      barrier(CLK_LOCAL_MEM_FENCE);",
+        "    }",
+    ]
+
+
+def _is_shared(rows: int, lengths: Sequence[int]) -> int:
+    """Returns 1 if a group computes each row, and 0 if a work-item does: if rows are many and short."""
+    is_short = at_least(rows, _MIN_ROWS)
+    found: list[int] = []
+    for each in lengths:
+        if not any(same_length(each, other) for other in found):
+            found.append(each)
+            is_short *= 1 - at_least(each, _MAX_ROW_LENGTH + 1)
+    return 1 - is_short
 
 
 def _rows(kernel: Kernel, count: int) -> Source:
     """Uses one group per row, or one work-item if rows are many and short.
 
-    The group computes the reductions of the row first, then its elements.
+    The group computes the reductions of the row first, then its elements. Where that depends on
+    lengths that are known at run time, one text does both.
     """
     values = KernelArguments(arguments_of(kernel))
     rows, length = math.prod(kernel.shape[:count]), math.prod(kernel.shape[count:])
@@ -209,29 +251,40 @@ def _rows(kernel: Kernel, count: int) -> Source:
     ]
     lengths = (length, *(math.prod(axis.extent for axis in each.axes) for each in reductions))
     longest = max(map(estimate, lengths))
-    is_shared = longest > _MAX_ROW_LENGTH or estimate(rows) < _MIN_ROWS
+    is_shared = _is_shared(rows, lengths)
     # Examples of open lengths are longer than many others.
     shortest = _REDUCTION_SIZE if has_extents(lengths) else LOCAL_SIZE
-    size = _REDUCTION_SIZE if is_shared and longest > shortest else LOCAL_SIZE
+    size = LOCAL_SIZE if is_zero(is_shared) or longest <= shortest else _REDUCTION_SIZE
     known: dict[Expression, str] = {row: "row"}
-    lines = ["  const int row = group;"]
-    if is_shared:
+    first, step, end = "lid", str(size), str(length)
+    is_open = isinstance(is_shared, Extent)
+    if is_open:
+        first, step, end = "item", "width", "end"
+        lines = [
+            f"  const int width = {is_shared} ? {size} : 1, item = {is_shared} ? lid : 0;",
+            f"  const int place = {is_shared} ? group : group * {size} + lid;",
+            # Every work-item takes part in the barriers.
+            f"  const int row = min(place, {rows} - 1), end = place < {rows} ? {length} : 0;",
+        ]
+    else:
+        lines = ["  const int row = group;"]
+    if not is_zero(is_shared):
         for number, reduction in enumerate(reductions):
-            lines += _group_reduction(values, reduction, f"f{number}", known, size)
+            lines += _group_reduction(values, reduction, f"f{number}", known, size, is_open=is_open)
             known[reduction] = f"f{number}"
     else:
+        first, step = "0", "1"
         lines = [f"  const int row = group * {size} + lid;", f"  if (row >= {rows}) return;"]
         before = Statements(values.by_value, known, prefix="f")
         known.update([(reduction, before.value(reduction)) for reduction in reductions])
         lines += before.lines
     inner = Statements(values.by_value, {**known, column: "column"}, indent="  ")
     elements = finish_lines(inner, placed, f"row * {length} + column")
-    first, step = ("lid", size) if is_shared else ("0", 1)
     text = "\n".join(
         (
             f"static void {NAME}({values.parameters}) {{",
             *lines,
-            f"  for (int column = {first}; column < {length}; column += {step}) {{",
+            f"  for (int column = {first}; column < {end}; column += {step}) {{",
             *(f"  {line}" for line in elements),
             "  }",
             "}",
@@ -241,10 +294,10 @@ def _rows(kernel: Kernel, count: int) -> Source:
     return Source(
         text=text,
         arguments=values.values,
-        groups=rows if is_shared else -(-rows // size),
+        groups=is_shared * rows + (1 - is_shared) * -(-rows // size),
         local_size=size,
-        scratch_bytes=8 * size if is_shared else 0,
-        has_barriers=is_shared,
-        label="a work-group for each row" if is_shared else "a work-item for each row",
+        scratch_bytes=0 if is_zero(is_shared) else 8 * size,
+        has_barriers=not is_zero(is_shared),
+        label=f"a work-{'group' if estimate(is_shared) else 'item'} for each row",
         operations=kernel.operations,
     )

@@ -144,11 +144,32 @@ def test_new_sizes_need_no_compilation(opencl: DeviceContext) -> None:
     prepared = OpenClDevice(opencl.facts).prepare_model(model, OPTIONS)
     assert isinstance(prepared, SpecializingModel)
     assert prepared.output_shapes([(5, 4)]) is None
-    for rows, length in ((5, 4), (5, 300), (3000, 7)):
-        request, (found,) = request_of(model, [np.full((rows, length), -1, np.float32)], [(rows, length)])
+    generator = np.random.default_rng(0)
+    for rows, length in ((5, 4), (5, 300), (3000, 7), (2047, 5), (2048, 128), (2049, 129)):
+        array = generator.standard_normal((rows, length)).astype(np.float32)
+        request, (found,) = request_of(model, [array], [(rows, length)])
         assert prepared.execute(request, ExecuteOptions()).is_sufficient
-        np.testing.assert_allclose(found, 1 / length, rtol=1e-6)
+        raised = np.exp(array)
+        np.testing.assert_allclose(found, raised / raised.sum(axis=1, keepdims=True), rtol=1e-5)
     assert prepared.output_shapes([(1000, 4)]) == ((1000, 4),)
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "groups"),
+    [(5, 4, 5), (2047, 4, 2047), (2048, 128, 32), (2049, 2, 33), (2048, 129, 2048)],
+)
+def test_a_work_item_computes_a_row_if_rows_are_many_and_short(
+    rows: int, length: int, groups: int, opencl: DeviceContext
+) -> None:
+    """That is decided for each size, as if the kernel had been compiled for it."""
+    net = Net((0, 0))
+    model = net.finish(net.add(_Op.SOFTMAX, [net.input, net.number(1, nd.OperandType.FLOAT32)], 2))
+    facts = replace(opencl.facts, images=None)
+    compiled = compile_open(model, {model.main.inputs[0]: (67, 71)}, facts, precision=Precision.F32)
+    assert compiled is not None
+    sized = SizedLaunches(compiled.opened, 1 << 40).executable([(rows, length)])
+    assert sized is not None
+    assert [call.groups for call in sized.calls] == [groups]
 
 
 def outer_sum() -> Model:
