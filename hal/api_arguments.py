@@ -1,13 +1,13 @@
-"""Checks single arguments that applications pass: wrong types or values raise `BadData`."""
+"""Checks single arguments that applications pass: wrong values raise `BadData`, wrong types `WrongType`."""
 
 import numbers
 import os
 from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from neurald.hal.errors import BadData, members
+from neurald.hal.errors import BadData, WrongType, members
 from neurald.hal.lazy_numpy import np
 from neurald.hal.sync.deadline import NEVER_S
 
@@ -22,35 +22,39 @@ def integer(value: object, what: str) -> int:
     """Returns an integer, which may be given as one of NumPy's.
 
     Raises:
-        BadData: it is not an integer.
+        WrongType: it is not an integer.
     """
     if isinstance(value, int):
         return int(value)
     try:
         return int(value.__index__())  # type: ignore[attr-defined]
     except (AttributeError, TypeError):
-        raise BadData(f"{what} is {shown(value)}; an integer is expected") from None
+        raise WrongType(f"{what} is {shown(value)}; an integer is expected") from None
 
 
 def number(value: object, what: str) -> float:
     """Returns a real number as a float; it may be given as one of NumPy's.
 
     Raises:
-        BadData: it is not a number, or too large for a float.
+        BadData: it is too large for a float.
+        WrongType: it is not a number.
     """
     try:
         if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
             return float(value)
-    except (OverflowError, TypeError, ValueError):
+    except OverflowError:
+        raise BadData(f"{what} is {shown(value)}, which is too large for a number") from None
+    except (TypeError, ValueError):
         pass
-    raise BadData(f"{what} is {shown(value)}; a number is expected")
+    raise WrongType(f"{what} is {shown(value)}; a number is expected")
 
 
 def time_limit(seconds: object, what: str) -> float | None:
     """Returns a time limit in seconds; None, 0 and infinity mean no limit, which is None.
 
     Raises:
-        BadData: it is not a number, or negative.
+        BadData: it is negative.
+        WrongType: it is not a number.
     """
     if seconds is None:
         return None
@@ -64,12 +68,13 @@ def file_path(value: object, what: str) -> Path:
     """Returns a path of the file system.
 
     Raises:
-        BadData: it is not a path, or contains a zero character.
+        BadData: it contains a zero character.
+        WrongType: it is not a path.
     """
     try:
         path = Path(value)  # type: ignore[arg-type]
     except TypeError:
-        raise BadData(f"{what} is {shown(value)}; a path is expected") from None
+        raise WrongType(f"{what} is {shown(value)}; a path is expected") from None
     try:
         is_path = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -83,13 +88,13 @@ def flag(value: object, what: str) -> bool:
     """Returns a truth value, which may be given as one of NumPy's or as an integer.
 
     Raises:
-        BadData: it is not a truth value.
+        WrongType: it is not a truth value.
     """
     if isinstance(value, bool | int):
         return bool(value)
     if isinstance(value, np.bool_):
         return bool(value)
-    raise BadData(f"{what} is {shown(value)}; True or False is expected")
+    raise WrongType(f"{what} is {shown(value)}; True or False is expected")
 
 
 def member(value: object, enumeration: type[_E], what: str) -> _E:
@@ -97,21 +102,26 @@ def member(value: object, enumeration: type[_E], what: str) -> _E:
 
     Raises:
         BadData: there is no such member.
+        WrongType: it is neither a member nor a number.
     """
+    kind: type[BadData] = BadData
     try:
         return enumeration(integer(value, what))
-    except (BadData, ValueError):
-        raise BadData(f"{what} is {shown(value)}; {members(enumeration)} is expected") from None
+    except WrongType:
+        kind = WrongType
+    except ValueError:
+        pass
+    raise kind(f"{what} is {shown(value)}; {members(enumeration)} is expected")
 
 
 def instance(value: object, expected: type[_T], what: str) -> _T:
     """Returns an object after checking that it is an instance of a class.
 
     Raises:
-        BadData: it is not.
+        WrongType: it is not.
     """
     if not isinstance(value, expected):
-        raise BadData(f"{what} is {shown(value)}; a {expected.__name__} is expected")
+        raise WrongType(f"{what} is {shown(value)}; a {expected.__name__} is expected")
     return value
 
 
@@ -119,22 +129,31 @@ def integers(value: Iterable[int], what: str) -> tuple[int, ...]:
     """Returns a sequence of integers as a tuple.
 
     Raises:
-        BadData: it is not a sequence of integers.
+        WrongType: it is not a sequence of integers.
     """
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise BadData(f"{what} is {shown(value)}; a sequence of integers is expected")
-    try:
-        found = list(value)
-    except TypeError:
-        raise BadData(f"{what} is {shown(value)}; a sequence of integers is expected") from None
+    found = items(value, what, "a sequence of integers")
     return tuple(integer(each, f"{what}: element {position}") for position, each in enumerate(found))
+
+
+def items(value: object, what: str, expected: str) -> tuple[Any, ...]:
+    """Returns what an iterable other than text contains.
+
+    Raises:
+        WrongType: it is no such iterable.
+    """
+    try:
+        if not isinstance(value, str | bytes):
+            return tuple(value)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    raise WrongType(f"{what} is {shown(value)}; {expected} is expected")
 
 
 def dimensions(value: Iterable[int] | None, what: str) -> tuple[int, ...] | None:
     """Returns a shape as a tuple; None for None.
 
     Raises:
-        BadData: it is not a sequence of integers.
+        WrongType: it is not a sequence of integers.
     """
     return None if value is None else integers(value, what)
 

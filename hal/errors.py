@@ -79,6 +79,10 @@ class BadData(Error):
     code = ResultCode.BAD_DATA
 
 
+class WrongType(BadData, TypeError):
+    """An argument is an object of a kind that a call does not take. It is a `TypeError`, too."""
+
+
 class OpFailed(Error):
     """A device failed to compile or execute a model."""
 

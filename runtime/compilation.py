@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from neurald.hal.api_arguments import number, shown
+from neurald.hal.api_arguments import items, number, shown
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, WrongType
 from neurald.hal.execution.output_shapes import inferred_output_shapes
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.model.extension import AttributeUse
@@ -108,6 +108,8 @@ class Compilation:
         self._split = split
         self._explicit_devices = explicit_devices
         self._strict = strict
+        #: The inputs that cannot be omitted; None before somebody omits one.
+        self._required: frozenset[int] | None = None
         self._input_types = tuple([operand.type for operand in model.input_operands])
         self._output_shapes = OutputShapes(model)
         self._array_runs = ArrayRuns()
@@ -286,9 +288,8 @@ class Compilation:
         if pin is not None:
             from neurald.runtime.partitioning.overrides import Override
 
-            if not isinstance(pin, Override | Iterable):
-                raise BadData(f"pin is {shown(pin)}; a rule or a sequence of rules is expected")
-            rules = (pin,) if isinstance(pin, Override) else tuple(pin)
+            is_rule = isinstance(pin, Override)
+            rules = (pin,) if is_rule else items(pin, "pin", "a rule or a sequence of rules")
             return self.partitioned.what_if(self.model, self._report.fallback, rules)
         notes = [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
         if self._trial is not None:
@@ -419,10 +420,27 @@ class Compilation:
         types = self._input_types
         if len(arrays) != len(types):
             raise BadData(f"{counted(len(arrays), 'input')} given; the model has {len(types)}")
+        for position, array in enumerate(arrays):
+            if array is None:
+                self._require_omissible(position)
         return [
             None if array is None else contiguous(array, types[position], position)
             for position, array in enumerate(arrays)
         ]
+
+    def _require_omissible(self, position: int) -> None:
+        """Checks that an execution may omit an input.
+
+        Raises:
+            WrongType: the input cannot be omitted.
+        """
+        if self._required is None:
+            from neurald.hal.validation.shape_inference import required_inputs  # imports much
+
+            self._required = required_inputs(self.model.main)
+        if self.model.inputs[position] in self._required:
+            name = self.model.input_names[position] if self.model.input_names else ""
+            raise WrongType(f"input {position}{f' ({name!r})' * bool(name)} is None; an array is expected")
 
     def _run_arrays(self, arrays: Sequence[Any]) -> list[Array]:
         inputs = self._checked(arrays)

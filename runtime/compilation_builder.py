@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from neurald.runtime.plan.provided_plan import ProvidedPlan
 
 from neurald.runtime.compilation import Compilation, require_one_device
+from neurald.runtime.model.finished import finished_model
 
 CACHE_TOKEN_BYTES = 32
 
@@ -83,15 +84,11 @@ class CompilationBuilder:
         *,
         strict: bool = False,
     ) -> None:
-        if model is None:
-            raise UnexpectedNull("model is None")
-        if not isinstance(model, Model):
-            raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
         if devices is not None:
             check_devices(devices)
         if threads is not None and not 1 <= integer(threads, "threads") <= MAX_THREADS:
             raise BadData(f"threads is {shown(threads)}; a number from 1 to {MAX_THREADS} is expected")
-        self._model = model
+        self._model = finished_model(model)
         self._devices = None if devices is None else tuple(devices)
         self._threads = None if threads is None else integer(threads, "threads")
         self._preference = Preference.FAST_SINGLE_ANSWER

@@ -39,6 +39,7 @@ from neurald.hal.validation.model_rules import validate_model, validate_operand_
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.extensions import find_extension
 from neurald.runtime.model.defaults import without_defaults
+from neurald.runtime.model.finished import finished_model
 from neurald.runtime.model.topological_order import execution_order
 
 #: Maximum size of constants that are copied immediately. Larger ones are copied by `finish`.
@@ -223,10 +224,7 @@ class ModelBuilder:
             UnexpectedNull: `model` is None.
         """
         self._require_open()
-        if model is None:
-            raise UnexpectedNull("model is None")
-        if not isinstance(model, Model):
-            raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
+        model = finished_model(model)
         index = integer(index, "the operand index")
         operand = self._constant_operand(index)
         if operand.type is not OperandType.MODEL:

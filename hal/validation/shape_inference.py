@@ -6,6 +6,7 @@ from weakref import ref
 from neurald.hal.accounting.pacing import paced
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operand_name, operation_number
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Model, Operand, Subgraph
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.signature import Binding
@@ -43,6 +44,23 @@ def bind_operations(graph: Subgraph) -> tuple[Binding, ...]:
         known = ref(graph, lambda _: _bindings.pop(number, None)), _bound(graph)
         _bindings[number] = known
     return known[1]
+
+
+def required_inputs(graph: Subgraph) -> frozenset[int]:
+    """Returns the inputs of a graph that no execution may omit, since an operation needs them.
+
+    Whether an operation inside of IF or WHILE does is not considered: these pass values on.
+
+    Raises:
+        BadData: see `bind_operations`.
+    """
+    found: set[int] = set()
+    for binding in bind_operations(graph):
+        if binding.type not in (OperationType.IF, OperationType.WHILE):
+            optional = {parameter.name for parameter in binding.form.inputs if parameter.optional}
+            for name, indices in binding.inputs.items():
+                found.update(indices if name not in optional else ())
+    return frozenset(found.intersection(graph.inputs))
 
 
 def forget_bindings(model: Model) -> None:

@@ -7,13 +7,14 @@ from functools import partial
 
 from neurald.hal.api_arguments import shown
 from neurald.hal.device import Device, Verdict
-from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
+from neurald.hal.errors import BadData, Error, WrongType
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.types import Model
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, feature_level
 from neurald.runtime.devices.extensions import conflicts
 from neurald.runtime.model.feature_level_slice import slice_for
+from neurald.runtime.model.finished import finished_model
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -30,13 +31,10 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
     Raises:
         BadState: the model is not finished.
         BadData: there is no device, or one is listed twice.
+        WrongType: an argument is no model or no list of devices.
         UnexpectedNull: `model` is None.
     """
-    if model is None:
-        raise UnexpectedNull("model is None")
-    if not isinstance(model, Model):
-        raise BadState(f"{type(model).__name__} is not a Model returned by ModelBuilder.finish()")
-    found = verdicts_in_execution_order(model, devices)
+    found = verdicts_in_execution_order(finished_model(model), devices)
     positions = positions_by_number(model.main).values()
     return {name: tuple(verdicts[position] for position in positions) for name, verdicts in found.items()}
 
@@ -77,14 +75,15 @@ def verdicts_in_execution_order(
 
 
 def check_devices(devices: Sequence[Device]) -> None:
-    """Raises BadData unless the argument is a non-empty sequence of distinct devices."""
+    """Raises BadData or WrongType unless the argument is a non-empty sequence of distinct devices."""
     if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
-        raise BadData(f"the devices are {shown(devices)}; a list of devices is expected")
+        raise WrongType(f"the devices are {shown(devices)}; a list of devices is expected")
     if not devices:
         raise BadData("the list of devices is empty")
     for device in devices:
-        if not isinstance(getattr(device, "name", None), str):
-            raise BadData(f"{device!r} is not a device; neurald.devices() lists the devices")
+        # Other objects may have names, too, such as paths.
+        if not isinstance(getattr(device, "name", None), str) or not hasattr(device, "prepare_model"):
+            raise WrongType(f"{shown(device)} is not a device; neurald.devices() lists the devices")
     if len({device.name for device in devices}) < len(devices):
         name, count = Counter(device.name for device in devices).most_common(1)[0]
         raise BadData(f"device {name} is listed {count} times")

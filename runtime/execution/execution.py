@@ -6,10 +6,10 @@ number of times with the same buffers, but not twice at the same time. A rejecte
 nothing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from neurald.hal.api_arguments import flag, integer, member, number, shown, time_limit
+from neurald.hal.api_arguments import flag, integer, items, member, number, time_limit
 from neurald.hal.device import (
     MAX_LOOP_TIMEOUT_S,
     ExecuteOptions,
@@ -25,6 +25,7 @@ from neurald.hal.errors import (
     MissedDeadlineTransient,
     OpFailed,
     UnexpectedNull,
+    WrongType,
 )
 from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
@@ -416,14 +417,12 @@ class Execution:
         """
         if self._settings.wants_receipt:
             raise BadState("an execution that waits for fences keeps no receipt; call compute() for one")
-        if not isinstance(dependencies, Iterable):
-            raise BadData(f"the dependencies are {shown(dependencies)}; a sequence of events is expected")
-        dependencies = tuple(dependencies)
+        dependencies = items(dependencies, "dependencies", "a sequence of events")
         if any(event is None for event in dependencies):
             raise UnexpectedNull("a dependency is None")
         for event in dependencies:
             if not isinstance(event, Event):
-                raise BadData(f"a dependency is a {type(event).__name__}; events are expected")
+                raise WrongType(f"a dependency is a {type(event).__name__}; events are expected")
         limit_s = time_limit(duration_s, "the duration")
         if limit_s is not None:
             self._compilation.require_one_device("a duration after fences")

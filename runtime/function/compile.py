@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from neurald.hal.api_arguments import instance
+from neurald.hal.api_arguments import instance, items, shown
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, UnavailableDevice
+from neurald.hal.errors import BadData, UnavailableDevice, WrongType
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 from neurald.hal.registry import driver_names
@@ -17,6 +17,7 @@ from neurald.runtime.devices.discovery import devices
 from neurald.runtime.function.compiled_function import CompiledFunction, function_name
 from neurald.runtime.function.kept_values import with_outputs
 from neurald.runtime.function.signature_table import SignatureTable
+from neurald.runtime.model.finished import finished_model
 from neurald.runtime.plan.startup import Startup
 from neurald.runtime.tflite import load_tflite
 
@@ -70,19 +71,18 @@ def compile(  # noqa: A001 - the name users expect; `neurald.compile` hides noth
 
     Raises:
         BadData: the file cannot be read or compiled, or an argument is wrong.
+        WrongType: an argument is of another type; this is a BadData and a TypeError.
         UnavailableDevice: there is no device of that name.
         Error: a device that was named failed.
     """
-    if isinstance(keep, str):
-        raise BadData(f"keep is the text {keep!r}; a list of names is expected")
     request = _Request(
         source=model,
         devices=None if device is None else _several(device),
         threads=threads,
         startup=startup,
-        signature=signature,
-        shapes=dict(shapes or {}),
-        keep=tuple(keep),
+        signature=None if signature is None else instance(signature, str, "the signature"),
+        shapes=_shapes(shapes),
+        keep=_names(keep),
         convert=convert,
         receipts=receipts,
     )
@@ -119,14 +119,35 @@ def _loaded(request: _Request) -> Model:
     source = request.source
     if isinstance(source, _FILE_TYPES):
         return load_tflite(source, request.signature, shapes=request.shapes)
-    model = instance(source, Model, "the model")
+    if not isinstance(source, Model) and not hasattr(source, "finish"):
+        raise WrongType(
+            f"the model is {shown(source)}; the path or the bytes of a .tflite file, or a Model, are expected"
+        )
+    model = finished_model(source)
     if request.signature is not None or request.shapes:
         raise BadData("a signature or shapes can be chosen for a file only; the model is finished already")
     return model
 
 
 def _several(device: str | Device | Sequence[str | Device]) -> tuple[str | Device, ...]:
-    return (device,) if isinstance(device, str) or not isinstance(device, Sequence) else tuple(device)
+    if isinstance(device, str | bytes | bytearray) or not isinstance(device, Sequence):
+        return (device,)  # What is no device is refused later.
+    return tuple(device)
+
+
+def _shapes(shapes: Mapping[str, Sequence[int]] | None) -> Mapping[str, Sequence[int]]:
+    if not isinstance(shapes, Mapping | None):
+        raise WrongType(f"shapes is {shown(shapes)}; a mapping from names of inputs to shapes is expected")
+    return dict(shapes or {})
+
+
+def _names(keep: Sequence[str]) -> tuple[str, ...]:
+    """Returns names after checking them.
+
+    Raises:
+        WrongType: they are no list of names.
+    """
+    return tuple(instance(each, str, "a name in keep") for each in items(keep, "keep", "a list of names"))
 
 
 def _devices(wanted: tuple[str | Device, ...] | None) -> list[Device] | None:

@@ -4,7 +4,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from neurald.hal.errors import BadData
+from neurald.hal.api_arguments import shown
+from neurald.hal.errors import BadData, WrongType
 from neurald.runtime.function.tensor_info import TensorInfo
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -39,9 +40,17 @@ def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
 
     Raises:
         BadData: type or shape differ.
+        WrongType: it is no array, and cannot be made one.
     """
-    if not isinstance(value, np.ndarray):
+    if value is None:
         return
+    if not isinstance(value, np.ndarray):
+        try:
+            value = np.asarray(value, info.dtype)
+        except (TypeError, ValueError, OverflowError) as reason:
+            raise type(error)(
+                f"input {info.name!r} is {shown(value)}, which is no array of {info.dtype}: {reason}"
+            ) from error
     if value.dtype != info.dtype and not info.dtype.hasobject:
         raise BadData(
             f"input {info.name!r} has type {info.dtype}; an array of {value.dtype} is given. "
@@ -67,8 +76,14 @@ def converted(value: Any, info: TensorInfo) -> Any:
 
     Raises:
         BadData: the value has no such type.
+        WrongType: it is None.
     """
-    array = np.asarray(as_array(value))
+    if value is None:
+        raise WrongType(f"input {info.name!r} is None; an array is expected")
+    try:
+        array = np.asarray(as_array(value))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadData(f"input {info.name!r} is {shown(value)}, which is no array: {error}") from None
     if array.dtype == info.dtype or info.dtype.hasobject:
         return array
     if info.is_quantized and array.dtype.kind == "f":

@@ -1,14 +1,13 @@
 """Defines the options that control how a model is split over devices."""
 
 import os
-from collections.abc import Iterable
 from enum import IntEnum
 from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from neurald.hal.api_arguments import integer, member, shown
+from neurald.hal.api_arguments import integer, items, member
 from neurald.hal.errors import BadData
 from neurald.runtime.partitioning.overrides import Override
 
@@ -99,8 +98,6 @@ class Partitioning(Struct, frozen=True, kw_only=True):
             raise BadData(f"max_partitions is {self.max_partitions}; it must be at least 1, or None")
         if integer(self.min_operations, "min_operations") < 1:
             raise BadData(f"min_operations is {self.min_operations}; it must be at least 1")
-        if not isinstance(self.overrides, Iterable):
-            raise BadData(f"overrides is {shown(self.overrides)}; a sequence of overrides is expected")
-        for override in self.overrides:
+        for override in items(self.overrides, "overrides", "a sequence of overrides"):
             if not isinstance(override, Override):
                 raise BadData(f"{override!r} is not an override; create one with pin(), forbid() or prefer()")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from neurald.hal.errors import UnavailableDevice as UnavailableDevice
     from neurald.hal.errors import UnexpectedNull as UnexpectedNull
     from neurald.hal.errors import Unmappable as Unmappable
+    from neurald.hal.errors import WrongType as WrongType
     from neurald.hal.memory.pool import Memory as Memory
     from neurald.hal.model.operation_type import OperationType as OperationType
     from neurald.hal.model.types import DeviceType as DeviceType
@@ -126,6 +127,7 @@ _HOMES = {
     "UnexpectedNull": "hal.errors",
     "Unmappable": "hal.errors",
     "Verdict": "hal.device",
+    "WrongType": "hal.errors",
     "compile": "runtime.function.compile",
     "connect": "runtime.devices.discovery",
     "connect_service": "runtime.serving.service",

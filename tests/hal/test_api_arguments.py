@@ -63,7 +63,7 @@ def test_times_that_no_lock_can_wait_for_are_no_limit() -> None:
         (integer, "3", "it is '3'; an integer is expected"),
         (integer, np.zeros(2, np.int32), "it is an array of int32; an integer is expected"),
         (number, "3", "it is '3'; a number is expected"),
-        (number, 10**400, "a number is expected"),
+        (number, 10**400, "which is too large for a number"),
         (number, 1j, "it is 1j; a number is expected"),
         (flag, "yes", "it is 'yes'; True or False is expected"),
         (time_limit, -1, "it is -1.0 s; it must not be negative"),
@@ -79,6 +79,7 @@ def test_wrong_values(check: Any, value: Any, message: str) -> None:
     with pytest.raises(BadData) as raised:
         check(value, "it")
     assert message in str(raised.value)
+    assert isinstance(raised.value, TypeError) == message.endswith(" is expected")
 
 
 def test_wrong_members_are_told_the_right_ones() -> None:

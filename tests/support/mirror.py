@@ -375,6 +375,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/model/boundary.py": "tests/runtime/model/test_step_model.py",
     "runtime/model/branches.py": "tests/runtime/plan/test_control_flow_plans.py",
     "runtime/model/defaults.py": "tests/runtime/test_model_builder.py",
+    "runtime/model/finished.py": "tests/runtime/test_api_errors.py",
     "runtime/model/topological_order.py": "tests/runtime/test_model_builder.py",
     "runtime/partitioning/groups.py": "tests/runtime/partitioning/test_partitioner.py",
     "runtime/partitioning/limits.py": "tests/runtime/partitioning/test_partitioner.py",

@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final, TypeVar
 
-from neurald.hal.api_arguments import integer
-from neurald.hal.errors import BadData
+from neurald.hal.api_arguments import integer, shown
+from neurald.hal.errors import BadData, WrongType
 from neurald.runtime.execution.background.worker_pool import Lane
 from neurald.runtime.plan.plan import ExecutionPlan
 
@@ -48,7 +48,14 @@ def streamed(
 
     Raises:
         BadData: the depth is not in 1 to 1024.
+        WrongType: the inputs are no iterable, or the depth is no integer.
     """
+    try:
+        inputs = iter(inputs)
+    except TypeError:
+        raise WrongType(
+            f"the inputs are {shown(inputs)}; an iterable of the inputs of calls is expected"
+        ) from None
     if not 1 <= integer(depth, "the depth") <= MAX_DEPTH:
         raise BadData(f"the depth is {depth}; a number from 1 to {MAX_DEPTH} is expected")
     return _one_by_one(call, inputs) if is_ordered or depth == 1 else _several(call, inputs, depth)

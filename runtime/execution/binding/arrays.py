@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from neurald.hal.errors import BadData
+from neurald.hal.api_arguments import shown
+from neurald.hal.errors import BadData, WrongType
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.types import Dimensions, Model, OperandType, as_elements
 
@@ -76,6 +77,8 @@ def contiguous(value: Any, operand_type: OperandType, position: int) -> Array:
     try:
         # Unlike `ascontiguousarray`, this keeps rank 0.
         array = np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else dtype, order="C")
-    except (TypeError, ValueError, OverflowError) as error:
+    except TypeError:
+        raise WrongType(f"input {position} is {shown(value)}; an array of {dtype} is expected") from None
+    except (ValueError, OverflowError) as error:
         raise BadData(f"input {position} cannot be stored as {dtype}: {error}") from None
     return array if array.dtype is dtype else as_elements(array, operand_type)

@@ -3,7 +3,8 @@
 import os
 import stat
 
-from neurald.hal.errors import BadData
+from neurald.hal.api_arguments import shown
+from neurald.hal.errors import BadData, WrongType
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
 
@@ -37,9 +38,11 @@ def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
     try:
         name = os.fspath(path)
     except TypeError:
-        raise BadData(
-            f"a path or the bytes of a .tflite file are expected, not {type(path).__name__}"
+        raise WrongType(
+            f"the model is {shown(path)}; the path or the bytes of a .tflite file are expected"
         ) from None
+    if not name:
+        raise BadData("the path of the model is empty; that of a .tflite file is expected")
     try:
         return name, _map(name)
     except (OSError, ValueError) as error:

@@ -329,7 +329,7 @@ def test_what_a_compiler_process_says_before_it_dies_is_told(
     monkeypatch.setattr(compile_pool, "_PROGRAM", "raise SystemExit('no memory for imports')")
     pool = SessionPool(DRIVER, CompilingDevice(), Limits())
     try:
-        with pytest.raises(OpFailed, match="has ended.*, with the output: no memory for imports"):
+        with pytest.raises(OpFailed, match=r"has ended.*, with the output: no memory for imports"):
             compiled(pool, session, doing("echo"))
         with pytest.raises(OpFailed):
             compiled(pool, session, doing("echo"))

@@ -64,9 +64,17 @@ def test_wrong_calls(function: nd.CompiledFunction) -> None:
         ((X, X[:, :2]), {}, r"input 'y' has shape \?×3; an array of shape \[2, 2\] is given"),
         ((), {"x": X[0], "y": X}, "input 'x' has shape"),
         ((X, X.reshape(1, 2, 3)), {}, "input 'y' has shape"),
+        ((X, 3), {}, r"input 'y' has shape \?×3; an array of shape \[\] is given"),
+        ((X, "abc"), {}, "input 'y' is 'abc', which is no array of float32"),
+        ((X, [[1], [2, 3]]), {}, "input 'y' is .*, which is no array of float32"),
     ):
         with pytest.raises(nd.BadData, match=words):
             function(*arguments, **named)
+    for wrong in (None, object()):
+        with pytest.raises(nd.WrongType, match=r"'y'.* is (None|<object)"):
+            function(X, wrong)
+        with pytest.raises(TypeError):
+            function({"x": X, "y": wrong})
     converting = nd.compile(sums().build(), "cpu", convert=True)
     assert converting(X.astype(np.float64), X.astype(np.int64))[0].dtype == np.float32
     for values, words in (((X,), "1 input given"), ((np.array(["a"]), X), "cannot be converted")):
