@@ -3,11 +3,12 @@
 A work item is a tile (or a row of tiles) of positions with a panel of channels. If there are few
 weights, each tile is multiplied by all panels while its inputs are in the first-level cache. If
 there are many, each panel is multiplied by all positions while it is in the second-level cache, and
-the next panel is prefetched meanwhile.
+the next panel is prefetched meanwhile. If there are many inputs, too, positions are divided into
+blocks, whose inputs stay in the second-level cache while all panels go through them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from msgspec import Struct
 
@@ -97,13 +98,15 @@ class GemmWriter:
         )
         self._is_one_row = product.rows.positions == 1
         self._is_panel_major = weights.is_panel_major or pack_panel is not None
+        #: Units of each block but the last one, which may have fewer.
+        self._block_units = -(-self._all_units // weights.blocks)
         self._shares_positions = weights.shares_positions and pack_panel is None
         self._offsets = tile.offsets(product.channels)
         self._mask: str | None = None
         if not isinstance(product.channels, Extent) and tile.lanes > product.channels:
             exists = [lane < product.channels for lane in range(tile.lanes)]
             self._mask = Vector(code, target, tile.lanes).numbers("i1", exists)
-        tiles = estimate(self._units) * estimate(product.images) * estimate(self._tiles)
+        tiles = estimate(self._block_units) * estimate(self._tiles)
         is_prefetched = tiles > 1 and weights.is_panel_major and weights.panel_bytes > 0
         self._prefetched_tiles = tiles if is_prefetched else 0
         self._prefetches_inputs = tiles > 1 and self._is_one_row and not is_prefetched
@@ -125,6 +128,8 @@ class GemmWriter:
     def extents(self) -> tuple[int, ...]:
         """Dimensions of the work items."""
         batches = tuple(each.extent for each in self._product.batches)
+        if self._has_blocks:
+            return (*batches, -(-self._all_units // self._block_units), self._tile.panels, self._block_units)
         positions = self._product.images, self._units
         panels = (self._tile.panels,)
         return (*batches, *panels, *positions) if self._is_panel_major else (*batches, *positions, *panels)
@@ -141,6 +146,8 @@ class GemmWriter:
         if product.images * self._units > MAX_ORDERED_UNITS:
             return None
         if self._is_panel_major and not self._shares_positions and self._tile.panels > 1:
+            return None
+        if self._has_blocks:
             return None
         width = product.columns.positions
         if self._is_one_row:
@@ -173,6 +180,16 @@ class GemmWriter:
         return sum(run.count for run in self._row_runs) or self._product.rows.positions
 
     @property
+    def _all_units(self) -> int:
+        """Number of units of all images."""
+        return self._units * self._product.images
+
+    @property
+    def _has_blocks(self) -> bool:
+        """True if work items are ordered by blocks of positions first, then by panels."""
+        return self._weights.blocks > 1
+
+    @property
     def _tiles(self) -> int:
         """Number of tiles in a unit."""
         return 1 if self._is_one_row or self._row_runs else sum(run.count for run in self._column_runs)
@@ -184,23 +201,35 @@ class GemmWriter:
         if self._is_panel_major and self._shares_positions:
             # Images and units before panels.
             order[-3:] = order[-2], order[-1], order[-3]
-        with each_work_item(code, self.extents, order) as (position, number):
+        with each_work_item(code, self.extents, order) as (position, number), ExitStack() as stack:
             *batches, first, second, third = position
-            panel, image, unit = (first, second, third) if self._is_panel_major else (third, first, second)
+            if self._has_blocks:
+                panel, step = second, third
+                index = total(code, multiple(code, first, self._block_units), step)
+                if self._all_units % self._block_units:
+                    exists = code.value(f"icmp ult i64 {index}, {self._all_units}")
+                    stack.enter_context(code.when(exists))
+                image, unit = "0", index
+                if self._product.images > 1:
+                    image = code.value(f"udiv i64 {index}, {self._units}")
+                    unit = code.value(f"urem i64 {index}, {self._units}")
+            else:
+                panel, image, unit = (
+                    (first, second, third) if self._is_panel_major else (third, first, second)
+                )
+                step = total(code, multiple(code, image, self._units), unit)
             channel = multiple(code, panel, self._tile.width)
             if not is_one(self._tile.panels):
                 last = str(self._product.channels - self._tile.width)
                 channel = self._single.call("llvm.smin", "i64", channel, last)
             is_first = code.value(f"icmp eq i64 {number}, 0")
             if self._pack_panel is not None:
-                index = total(code, image, unit)
-                is_new = code.value(f"icmp eq i64 {index}, 0")
+                is_new = code.value(f"icmp eq i64 {step}, 0")
                 with code.when(code.value(f"or i1 {is_first}, {is_new}")):
                     self._pack_panel(batches, channel)
             if self._copy is not None:
                 self._copy_inputs(self._copy, (batches, image), (panel, unit, number), is_first)
-            tile = total(code, multiple(code, image, self._units), unit)
-            self._write_unit(self._panel(batches, panel, channel, image, tile), unit)
+            self._write_unit(self._panel(batches, panel, channel, image, step), unit)
 
     def _copy_inputs(
         self,
@@ -227,7 +256,7 @@ class GemmWriter:
         if self._is_panel_major and not self._shares_positions:
             # A range may begin with any panel. Until it comes to the same unit again, no unit is
             # copied.
-            count = self._units * self._product.images
+            count = self._block_units
             is_new = code.value(f"icmp ult i64 {number}, {count}")
             is_needed = code.value(f"or i1 {is_needed}, {is_new}")
         else:

@@ -53,6 +53,7 @@ class WeightLayout(Struct, frozen=True, kw_only=True):
         is_panel_major: True if a panel should be used for all positions before the next one.
         shares_positions: True if threads should have positions of their own, each with all panels,
             rather than panels of their own.
+        blocks: number of blocks of positions that go through all panels one after another.
         scale_bytes: size of the FLOAT32 scales of a panel's lanes, which precede its INT8 weights;
             0 if there are none. Sums are multiplied by them.
     """
@@ -67,6 +68,7 @@ class WeightLayout(Struct, frozen=True, kw_only=True):
     align: int
     is_panel_major: bool
     shares_positions: bool = False
+    blocks: int = 1
     scale_bytes: int = 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -47,6 +47,8 @@ _MAX_STREAMED_POSITIONS, _MIN_STREAMED_BYTES = 4, 64 << 10
 #: Threads that share a product read all weights rather than all inputs if weights are at most this
 #: many times as large as inputs, which are in other threads' caches.
 _MAX_REREAD_RATIO = 4
+#: Inputs of a block of positions, which stay in the second-level cache while panels go through them.
+_BLOCK_BYTES = 512 << 10
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIGNMENT = 64
 #: Copy bandwidth into a thread's scratch memory, per cycle.
@@ -154,6 +156,22 @@ def _shares_positions(product: WindowedProduct) -> bool:
     return weights <= min(_MAX_STREAMED_WEIGHT_BYTES, _MAX_REREAD_RATIO * inputs)
 
 
+def _blocks(product: WindowedProduct) -> int:
+    """Returns the number of blocks of positions, if a panel is used for all positions of a block.
+
+    A panel is read again for each block, but prefetched. Inputs are not prefetched, so that reading
+    them from the last-level cache for each panel takes longer.
+    """
+    lengths = product.channels, product.terms, product.source.count, product.positions
+    if any(isinstance(each, Extent) for each in lengths) or any(each.extent != 1 for each in product.batches):
+        return 1
+    weights = product.channels * product.terms * _FLOAT_BYTES
+    inputs = min(product.source.count, product.positions * product.terms) * _FLOAT_BYTES
+    if weights <= _MAX_STREAMED_WEIGHT_BYTES or inputs <= _MAX_STREAMED_INPUT_BYTES:
+        return 1
+    return -(-inputs // _BLOCK_BYTES)
+
+
 def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar) -> WeightLayout:
     """Returns the layout of the weights.
 
@@ -168,6 +186,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar)
     operand = product.weights
     size = operand.value.type.size_bytes
     is_panel_major, shares_positions = _is_panel_major(product), _shares_positions(product)
+    blocks = _blocks(product) if is_panel_major and not shares_positions else 1
     if operand.value.constant is None and operand.channel_step == 1:
         return WeightLayout(
             pointer=pointer,
@@ -180,6 +199,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar)
             align=size,
             is_panel_major=is_panel_major,
             shares_positions=shares_positions,
+            blocks=blocks,
         )
     is_packed = operand.value.constant is not None
     kind = (Scalar.INT8 if stored is Scalar.UINT8 else stored) if is_packed else Scalar.FLOAT32
@@ -197,6 +217,7 @@ def _weights(product: WindowedProduct, tile: Tile, pointer: str, stored: Scalar)
         align=tile.lanes * kind.size_bytes,
         is_panel_major=is_panel_major,
         shares_positions=shares_positions,
+        blocks=blocks,
         scale_bytes=scale_bytes,
     )
 

@@ -12,6 +12,8 @@ from support.cpu.native import run
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.gemm import tiled_product
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -96,6 +98,28 @@ def test_aliased_inputs(target: Target) -> None:
         target,
     )
     assert [routine.scratch_bytes for routine in routines] == [48 * (4096 + 64), 12 * (4096 + 64)]
+
+
+def test_positions_in_blocks(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block goes through all panels; the last one is shorter, and one may have two images."""
+    for limit in ("_MAX_STREAMED_INPUT_BYTES", "_MAX_STREAMED_WEIGHT_BYTES", "_MAX_RESIDENT_BYTES"):
+        monkeypatch.setattr(tiled_product, limit, 0)
+    monkeypatch.setattr(tiled_product, "_BLOCK_BYTES", 6000)
+    blocks_of, found = tiled_product._blocks, []
+
+    def blocks(product: WindowedProduct) -> int:
+        found.append(blocks_of(product))
+        return found[-1]
+
+    monkeypatch.setattr(tiled_product, "_blocks", blocks)
+    cases = [
+        windows((1, 9, 30, 10), (70, 3, 3, 10), pad=1),
+        windows((3, 6, 7, 13), (70, 3, 3, 13), pad=1),
+        windows((1, 3, 4, 1024), (70, 1, 1, 1024)),
+        Cases(5).matrix_product(Scalar.FLOAT16, rows=99),
+    ]
+    check(cases, target)
+    assert all(number > 1 for number in found), found
 
 
 def narrow_windows(source: Shape, weights: Shape, *, pad: int = 0) -> Case:
