@@ -4,9 +4,11 @@ One execution at a time uses an instance.
 """
 
 import contextlib
+import ctypes
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,9 +79,8 @@ class Instance:
         self._clear_zeros()
         self._buffers: dict[Base, Any] = {Base.ARENA: self._arena, Base.CONSTANTS: constants}
         self._program = program
-        self._sync = self._arena_part(executable.zeros, SYNC_BYTES)
-        self._flags = np.zeros(executable.flags_bytes // 4, np.int32)
-        self._flags_address = self._flags.ctypes.data
+        self._flags = (ctypes.c_int32 * (executable.flags_bytes // 4))()
+        self._flags_address = ctypes.addressof(self._flags)
         #: Value of the flags after a successful run.
         self._success_flags = bytes(executable.flags_bytes)
         self._input_numbers = [
@@ -87,10 +88,19 @@ class Instance:
         ]
         calls = executable.calls if executable.persistent is None else (executable.persistent,)
         self._launches = [self._launch(program, call) for call in calls]
-        self._kernels = CommandList(device, self._launches)
         everything = range(len(executable.outputs))
         self._on_host = self._route(tuple(self._input_numbers), tuple(everything))
         self._routes: dict[tuple[tuple[int, ...], tuple[int, ...]], _Route] = {}
+
+    @cached_property
+    def _sync(self) -> "cl.Buffer":
+        """Part of the arena with the counters of a persistent kernel."""
+        return self._arena_part(self._executable.zeros, SYNC_BYTES)
+
+    @cached_property
+    def _kernels(self) -> CommandList:
+        """The kernels without transfers."""
+        return CommandList(self._device, self._launches)
 
     def _route(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> "_Route":
         """Returns the commands for executions in which these inputs and outputs lie on the host."""
@@ -154,9 +164,8 @@ class Instance:
         return bound_launch(self._device, program, call, self._buffers, status)
 
     def _persistent_launch(self, call: KernelCall, groups: int, phases: int) -> Launch:
-        kernel = self._program.new_kernel(call.kernel)
-        with self._device.state.guard("setting arguments", kernel=call.kernel):
-            kernel.set_args(self._arena, self._buffers[Base.CONSTANTS], self._sync, np.int32(phases))
+        arguments = self._arena, self._buffers[Base.CONSTANTS], self._sync, np.int32(phases)
+        kernel = self._program.bound_kernel(call.kernel, arguments)
         return Launch(kernel=kernel, name=call.kernel, groups=groups, local_size=call.local_size)
 
     def _arena_part(self, offset: int, size_bytes: int) -> "cl.Buffer":
@@ -244,7 +253,7 @@ class Instance:
         return elapsed
 
     def _check_flags(self) -> None:
-        if self._flags.tobytes() == self._success_flags:
+        if bytes(self._flags) == self._success_flags:
             return
         self._clear_zeros()
         if self._flags[0]:
@@ -253,7 +262,7 @@ class Instance:
                 "the device"
             )
         for call in self._executable.calls:
-            code = int(self._flags[call.status]) if call.status else 0
+            code = self._flags[call.status] if call.status else 0
             if code:
                 raise OpFailed(f"{call.where}: {call.messages[code - 1]}")
 
@@ -372,11 +381,10 @@ def bound_launch(
         buffers: the arena and the constants.
         status: the offset of the call's status word in the arena.
     """
-    kernel = program.new_kernel(call.kernel)
     images = {use.argument: use for use in call.images}
     kept: list[Any] = []
-    with device.state.guard("setting arguments", kernel=call.kernel):
-        arguments: list[Any] = []
+    arguments: list[Any] = []
+    with device.state.guard("creating images", kernel=call.kernel):
         for position, place in enumerate(call.locations):
             if position in images:
                 image, first = _image(device, buffers[place.base], place, images[position])
@@ -384,14 +392,17 @@ def bound_launch(
                 arguments += [image, np.int32(first)]
             else:
                 arguments.append(np.uint64(place.offset))
-        kernel.set_args(
+    kernel = program.bound_kernel(
+        call.kernel,
+        [
             buffers[Base.ARENA],
             buffers[Base.CONSTANTS],
             np.uint64(status),
             np.uint64(call.workspace or 0),
             *arguments,
             *map(np.int32, call.extents),
-        )
+        ],
+    )
     name = f"{call.kernel} of {call.where}" if call.where else call.kernel
     return Launch(
         kernel=kernel, name=name, groups=call.groups, local_size=call.local_size, images=tuple(kept)

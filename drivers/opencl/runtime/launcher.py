@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
+from neurald.drivers.opencl.runtime.native_kernel import NativeKernel
 from neurald.drivers.opencl.runtime.native_loop import KERNEL, READ, WRITE, EncodedCommand, native_loop
 from neurald.drivers.opencl.runtime.portions import PORTION_S, Portions
 
@@ -26,14 +27,14 @@ class Launch:
     """Kernel with all arguments bound. The creator must keep the buffers that are its arguments.
 
     Attributes:
-        kernel: pyopencl's kernel; one execution at a time may use it.
+        kernel: the kernel; one execution at a time may use it.
         name: for messages and profiles.
         groups: the number of work-groups; 0 launches nothing.
         local_size: work-items per group.
         images: its image arguments, which are kept alive here.
     """
 
-    kernel: cl.Kernel
+    kernel: cl.Kernel | NativeKernel
     name: str
     groups: int
     local_size: int
@@ -220,9 +221,12 @@ class CommandList:
             if isinstance(command, HostTransfer):
                 self._run(queue, index, 1, finish=False)
                 continue
+            kernel = command.kernel
             with self._device.state.guard("launching", kernel=command.name):
+                if isinstance(kernel, NativeKernel):
+                    kernel = kernel.of_pyopencl()
                 event = cl.enqueue_nd_range_kernel(
-                    queue, command.kernel, (command.groups * command.local_size,), (command.local_size,)
+                    queue, kernel, (command.groups * command.local_size,), (command.local_size,)
                 )
             events.append((command.name, event))
         return events

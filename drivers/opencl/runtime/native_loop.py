@@ -135,15 +135,20 @@ def _compile(addresses: dict[str, int]) -> tuple[Any, ...]:
     )
 
 
-def _addresses() -> dict[str, int]:
-    """Returns the addresses of OpenCL's functions in the library that pyopencl uses.
+def opencl_library() -> ctypes.CDLL:
+    """Returns the library with OpenCL's functions that pyopencl uses.
 
     Handles are not valid in another library.
     """
     import pyopencl
 
     # A look-up through the extension module also searches the libraries that it is linked to.
-    library = ctypes.CDLL(pyopencl._cl.__file__)
+    return ctypes.CDLL(pyopencl._cl.__file__)
+
+
+def _addresses() -> dict[str, int]:
+    """Returns the addresses of OpenCL's functions."""
+    library = opencl_library()
     try:
         return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
     except AttributeError as error:

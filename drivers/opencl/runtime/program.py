@@ -17,11 +17,14 @@ from neurald.drivers.opencl.codegen.program_text import KernelTexts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.program_cache import source_key
 from neurald.drivers.opencl.platform.retargeting import is_retargeted, retargeted
+from neurald.drivers.opencl.runtime.native_kernel import NativeKernel
 from neurald.hal.errors import OpFailed
 from neurald.hal.process.fork import keep_in_children
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+    from neurald.drivers.opencl.runtime.native_kernel import KernelArgument
 
 #: Size of the checksum before the code in a binary.
 _CHECKSUM_BYTES: Final = 32
@@ -156,6 +159,14 @@ class BuiltProgram:
 
         with self._device.state.guard("creation", kernel=name):
             return cl.Kernel(self._others.get(name, self._program), name)
+
+    def bound_kernel(self, name: str, arguments: Sequence[KernelArgument]) -> NativeKernel:
+        """Creates a kernel of that name with its own arguments, which the caller must keep.
+
+        Raises:
+            OpFailed: the program has no such kernel, or it has other parameters.
+        """
+        return NativeKernel(self._device, self._others.get(name, self._program), name, arguments)
 
 
 def missing_kernels(device: DeviceContext, kernels: KernelTexts) -> set[str]:
