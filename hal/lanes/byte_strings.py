@@ -58,8 +58,10 @@ def decode_byte_strings(source: memoryview, shape: tuple[int, ...], owner: str =
                 f"{len(content) - start} bytes available"
             )
         found.append(content[start:at])
-    if len(found) != count:
-        raise BadData(f"unexpected number of string elements {len(found)}{owner}, expecting {count}")
+        if len(found) > count:  # before there are many
+            raise BadData(f"unexpected number of string elements {len(found)}{owner}, expecting {count}")
+    if len(found) < count:
+        raise BadData(f"expected {count} string elements{owner}, got {len(found)}")
     strings = np.empty(count, object)
     strings[:] = found
     return strings.reshape(shape)

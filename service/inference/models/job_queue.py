@@ -104,8 +104,7 @@ class JobQueue:
         """Returns what the client of a request is told that would be late."""
         return ServiceError(
             Status.EXHAUSTED,
-            f"{len(self._jobs)} requests wait for the model, so that this one would take longer than it may; "
-            "try again later",
+            "the requests before this one probably take so long that it would be late; try again later",
         )
 
     def put_back(self, jobs: Sequence[InferenceJob]) -> None:

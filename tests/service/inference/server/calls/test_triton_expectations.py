@@ -152,7 +152,11 @@ def test_shapes_are_written_as_triton_does(serving: Serving) -> None:
     [
         (
             bytes(8),
-            "unexpected number of string elements 2 for inference input 'x' for model 'texts', expecting 4",
+            "expected 4 string elements for inference input 'x' for model 'texts', got 2",
+        ),
+        (
+            bytes(4000),
+            "unexpected number of string elements 5 for inference input 'x' for model 'texts', expecting 4",
         ),
         (
             bytes(18),
@@ -165,7 +169,7 @@ def test_shapes_are_written_as_triton_does(serving: Serving) -> None:
             "but only 2 bytes available",
         ),
     ],
-    ids=range(3),
+    ids=range(4),
 )
 def test_strings_that_are_not_whole(serving: Serving, content: bytes, message: str) -> None:
     tensor = {
