@@ -13,12 +13,12 @@ from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.python_call import python_table
+from neurald.drivers.cpu.native.sized_executables import SizedExecutables
 from neurald.drivers.cpu.native_segment import whole_steps
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
 from neurald.drivers.cpu.prepared_model import address_of, require_time
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
-from neurald.drivers.cpu.target.sized_executables import SizedExecutables
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
@@ -51,7 +51,9 @@ class CpuOpenModel:
     @cached_property
     def _sized(self) -> SizedExecutables | None:
         """Executables for other lengths; None if lengths change while the step runs."""
-        return None if self._opened.sizings else SizedExecutables(self._opened)
+        if self._opened.sizings:
+            return None
+        return SizedExecutables(self._opened, self._native.team.program.addresses)
 
     def output_shapes(self, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
         """See `OpenModel.output_shapes`."""

@@ -93,6 +93,7 @@ from typing import Final
 
 from neurald.drivers.cpu.native.python_call import python_call_text
 from neurald.drivers.cpu.native.ring_serving import ring_serving_text
+from neurald.drivers.cpu.native.sizing_program import sizing_program_text
 from neurald.drivers.cpu.target.executable import MAX_BANDED_ARGUMENTS, MAX_STREAMS, RECORD_WORDS, Opcode
 
 #: The caller of bands.
@@ -193,8 +194,8 @@ def step_program_text(machine: str = "") -> str:
     the number of records; if it was stopped, the position of the unfinished record plus `STOPPED`;
     if a loop ran too long, the position of its test plus `TIMED_OUT`.
     `neurald_work` runs a worker; it returns when the worker has to quit. The functions of
-    `python_call` run a step, too, and those of `ring_serving` run steps for clients. It has the
-    callers of functions with few arguments.
+    `python_call` run a step, too, those of `ring_serving` run steps for clients, and those of
+    `sizing_program` compute the sizes of steps. It has the callers of functions with few arguments.
 
     Args:
         machine: the architecture; that of this machine by default.
@@ -251,7 +252,7 @@ def step_program_text(machine: str = "") -> str:
     )
     callers = "\n".join(caller_text(count) for count in range(1, COMMON_ARGUMENTS + 1))
     serving = ring_serving_text(futex_number(machine), pause)
-    return program + sharing + python_call_text() + serving + callers
+    return program + sharing + python_call_text() + serving + sizing_program_text() + callers
 
 
 def caller_name(count: int) -> str:

@@ -20,8 +20,12 @@ from neurald.drivers.cpu.native.python_call import Array, Words
 from neurald.drivers.cpu.native.step_program import BANDS_CALLER, MIN_SHARED_NS, PIECE_NS, caller_name
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import (
+    MAX_COST_NS,
+    RECORD_NS,
+    RECORD_SIZES,
     RECORD_WORDS,
     STEP_WORDS,
+    UNSHARED,
     Executable,
     Instruction,
     Opcode,
@@ -37,13 +41,8 @@ from neurald.hal.sync.deadline import nanoseconds
 LOOP_TIMEOUT_NS: Final = nanoseconds(DEFAULT_LOOP_TIMEOUT_S)
 #: Minimum number of bands of a chunk, since threads repeat some work at the ends.
 _MIN_CHUNK_BANDS: Final = 4
-#: How a call of one part and chunk is shared, as a record has it.
-_UNSHARED: Final = 1 | 1 << 32
-#: Bytes that a copy moves per nanosecond, approximately, and the cost of any other record.
+#: Bytes that a copy moves per nanosecond, approximately.
 _COPIED_BYTES_PER_NS: Final = 16
-_RECORD_NS: Final = 10
-#: Cost of a record that counts as longer than any limit.
-_MAX_COST_NS: Final = 1 << 40
 #: Indices of the first record and the number of records, of pool, cancellation, deadline, loop
 #: timeout and the position of the first record to run in the words of a step.
 _RECORDS: Final = 0
@@ -206,9 +205,9 @@ class StepRecords:
                 0,
                 own[0][3],
                 banded.bands,
-                divided.word if threads > 1 else _UNSHARED,
+                divided.word if threads > 1 else UNSHARED,
                 piece_items(banded.bands, cost),
-                _RECORD_NS + min(math.ceil(cost), _MAX_COST_NS),
+                RECORD_NS + min(math.ceil(cost), MAX_COST_NS),
             )
             at += len(content)
 
@@ -222,20 +221,20 @@ class StepRecords:
             [code[name] for name in calls.functions],
             accumulate([WORD_BYTES * count for count in calls.counts], initial=arguments),
             itertools.count(self._places.statuses, STATUS_BYTES),
-            *self._sizes(),
+            *self._sizes(self.executable),
         )
 
-    def _sizes(self) -> tuple[Iterable[int], ...]:
+    def _sizes(self, executable: Executable) -> tuple[Iterable[int], ...]:
         """Returns the words of the record of each call that depend on its size, in columns."""
-        calls, threads = self.executable.calls, self._team.threads
+        calls, threads = executable.calls, self._team.threads
         items, costs = calls.work_items, calls.costs_ns
         # Instructions may change the numbers of work items.
-        are_fixed = not self.executable.instructions
+        are_fixed = not executable.instructions
         shares = (
-            repeat(_UNSHARED, len(calls))
+            repeat(UNSHARED, len(calls))
             if threads < 2
             else [
-                _UNSHARED if cost < MIN_SHARED_NS else division(each, cost, threads).word
+                UNSHARED if cost < MIN_SHARED_NS else division(each, cost, threads).word
                 for each, cost in zip(items, costs, strict=True)
             ]
         )
@@ -246,7 +245,7 @@ class StepRecords:
                 max(1, each) if are_fixed and cost <= PIECE_NS else piece_items(each, cost)
                 for each, cost in zip(items, costs, strict=True)
             ],
-            [_RECORD_NS + min(math.ceil(cost), _MAX_COST_NS) for cost in costs],
+            [RECORD_NS + min(math.ceil(cost), MAX_COST_NS) for cost in costs],
         )
 
     def fit(self, sizes: StepSizes) -> None:
@@ -255,33 +254,32 @@ class StepRecords:
         Args:
             sizes: of a step without instructions and bands.
         """
-        columns = sizes.columns
-        if columns is None:
-            columns = sizes.columns = self._columns(sizes)
         of_sizes, arguments, extents, bases = self._parts
-        of_sizes[:] = columns
+        of_sizes[:] = self._divided(sizes)
         np.add(sizes.offsets, bases, out=arguments)
         extents[:] = sizes.extents
 
-    def _columns(self, sizes: StepSizes) -> Array:
+    def _divided(self, sizes: StepSizes) -> Array:
         """Returns what `_sizes` does for other sizes, of calls whose numbers of work items do not change.
 
         The calls of a small step are not looked at one by one.
         """
-        items, costs, threads = sizes.work_items, sizes.costs_ns, self._team.threads
-        columns = np.empty((items.size, 4), np.int64)
-        columns[:, 0] = items
-        columns[:, 1] = _UNSHARED
-        np.maximum(items, 1, out=columns[:, 2])
-        columns[:, 3] = np.ceil(costs if sizes.cost_ns <= _MAX_COST_NS else np.minimum(costs, _MAX_COST_NS))
-        columns[:, 3] += _RECORD_NS
+        records, threads = sizes.records, self._team.threads
+        if records is None:
+            words = [*zip(*self._sizes(sizes.executable), strict=False)]
+            sizes.records = records = np.array(words, np.int64).reshape(-1, RECORD_SIZES)
+            sizes.is_divided = True
+        if sizes.is_divided:
+            return records
+        items, costs = records[:, 0], sizes.costs_ns
         if sizes.cost_ns > PIECE_NS:
             for number in (costs > PIECE_NS).nonzero()[0].tolist():
-                columns[number, 2] = piece_items(int(items[number]), float(costs[number]))
+                records[number, 2] = piece_items(int(items[number]), float(costs[number]))
         if threads > 1 and sizes.cost_ns >= MIN_SHARED_NS:
             for number in (costs >= MIN_SHARED_NS).nonzero()[0].tolist():
-                columns[number, 1] = division(int(items[number]), float(costs[number]), threads).word
-        return columns
+                records[number, 1] = division(int(items[number]), float(costs[number]), threads).word
+        sizes.is_divided = True
+        return records
 
     @cached_property
     def _word_array(self) -> Words:
@@ -294,7 +292,7 @@ class StepRecords:
         records = words[STEP_WORDS : self._table].reshape(-1, RECORD_WORDS)
         end = self._table + len(self.executable.calls.bases)
         return (
-            records[:, _ITEMS : _ITEMS + 4],
+            records[:, _ITEMS : _ITEMS + RECORD_SIZES],
             words[self._table : end],
             words[end:],
             np.array([bases[base] for base in self.executable.calls.bases], np.int64),
@@ -362,7 +360,7 @@ class StepRecords:
 
 
 def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]:
-    cost_ns = _RECORD_NS
+    cost_ns = RECORD_NS
     if instruction.opcode is Opcode.COPY:
         cost_ns += instruction.number // _COPIED_BYTES_PER_NS
     return (
@@ -373,5 +371,5 @@ def _control_record(instruction: Instruction, arguments: int) -> tuple[int, ...]
         instruction.number,
         instruction.target,
         0,
-        min(cost_ns, _MAX_COST_NS),
+        min(cost_ns, MAX_COST_NS),
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.python_call import PYTHON_FUNCTIONS
+from neurald.drivers.cpu.native.sizing_program import SIZING_FUNCTIONS
 from neurald.drivers.cpu.native.step_program import (
     BANDS_CALLER,
     COMMON_ARGUMENTS,
@@ -139,7 +140,8 @@ class StepProgram:
     def __init__(self, code: bytes, digest: bytes = b"") -> None:
         (code,) = link_image((code,))
         callers = (caller_name(count) for count in range(1, COMMON_ARGUMENTS + 1))
-        names = ("neurald_run", "neurald_work", BANDS_CALLER, *PYTHON_FUNCTIONS, *RING_FUNCTIONS, *callers)
+        own = ("neurald_run", "neurald_work", BANDS_CALLER)
+        names = (*own, *PYTHON_FUNCTIONS, *RING_FUNCTIONS, *SIZING_FUNCTIONS, *callers)
         loaded = LoadedCode((code,), names)
         # Workers still run the code when the process exits.
         loaded.keep_forever()

@@ -25,6 +25,13 @@ WORD_BYTES: Final = 8
 #: `neurald.drivers.cpu.native.step_program`.
 STEP_WORDS: Final = 11
 RECORD_WORDS: Final = 8
+#: Number of words at the end of the record of a call that depend on its size; how a call of one part
+#: and chunk is shared, as a record has it; and the cost of a record without the call, and of one that
+#: counts as longer than any limit.
+RECORD_SIZES: Final = 4
+UNSHARED: Final = 1 | 1 << 32
+RECORD_NS: Final = 10
+MAX_COST_NS: Final = 1 << 40
 #: Words of a record: the number of work items of a call, or of bytes of a copy; and the offset at
 #: which a copy begins in its target.
 _ITEMS: Final = 4

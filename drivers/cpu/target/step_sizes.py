@@ -17,13 +17,15 @@ class StepSizes:
 
     Args:
         inputs, outputs: the ports.
-        work_items, costs_ns, offsets, extents: see `KernelCalls` and `Executable`.
+        records: the words of the record of each call that depend on its size, of calls that are not
+            divided; None to take them from the executable.
+        costs_ns, offsets, extents: see `KernelCalls` and `Executable`.
         cost_ns: the sum of the costs.
         arena_bytes, scratch_bytes: see `Executable`.
         make: makes the executable.
 
     Attributes:
-        columns: what `StepRecords` makes of the numbers once.
+        is_divided: whether `StepRecords` has divided long calls in the records.
     """
 
     def __init__(
@@ -31,7 +33,7 @@ class StepSizes:
         *,
         inputs: tuple[Port, ...],
         outputs: tuple[Port, ...],
-        work_items: Array,
+        records: Array | None,
         costs_ns: Array,
         cost_ns: float,
         offsets: Array,
@@ -41,12 +43,12 @@ class StepSizes:
         make: "Callable[[StepSizes], Executable]",
     ) -> None:
         self.inputs, self.outputs = inputs, outputs
-        self.work_items, self.costs_ns, self.cost_ns = work_items, costs_ns, cost_ns
+        self.records, self.costs_ns, self.cost_ns = records, costs_ns, cost_ns
         self.offsets, self.extents = offsets, extents
         self.arena_bytes, self.scratch_bytes = arena_bytes, scratch_bytes
         self.input_shapes = tuple([port.dimensions for port in inputs])
         self.output_shapes = tuple([port.dimensions for port in outputs])
-        self.columns: Array | None = None
+        self.is_divided = False
         self._make = make
 
     @classmethod
@@ -56,7 +58,7 @@ class StepSizes:
         return cls(
             inputs=executable.inputs,
             outputs=executable.outputs,
-            work_items=np.array(calls.work_items, np.int64),
+            records=None,
             costs_ns=np.array(calls.costs_ns, np.float64),
             cost_ns=sum(calls.costs_ns),
             offsets=np.frombuffer(calls.offsets, np.int64),
@@ -70,10 +72,3 @@ class StepSizes:
     def executable(self) -> Executable:
         """The step in this size."""
         return self._make(self)
-
-    @property
-    def size_bytes(self) -> int:
-        """The memory of the numbers."""
-        columns = (self.work_items, self.costs_ns, self.offsets, self.extents)
-        # `columns` has as many words as four of the first.
-        return sum(each.nbytes for each in columns) + 4 * self.work_items.nbytes

@@ -7,9 +7,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
+from neurald.drivers.compiler.memory.arena_plans import SizedPlan
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.compiler.memory.open_step import OpenLocation, OpenPort, OpenStep
-from neurald.drivers.compiler.memory.sized_values import SizedPlan, SizedValues
+from neurald.drivers.compiler.memory.sized_values import SizedValues
 from neurald.drivers.opencl.runtime.executable import Executable, KernelCall
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import Array, np
@@ -133,7 +134,7 @@ class SizedLaunches:
         if numbers[self._counts].min(initial=1) < 1:
             return None
         opened, template = self._opened, self._opened.template
-        plan = self._values.planned(lengths, numbers)
+        plan = self._values.plans.planned(lengths, numbers)
         places, end = self._places(plan, numbers)
         zeros = -(-end // opened.alignment) * opened.alignment
         size_bytes = zeros + template.zeros_bytes

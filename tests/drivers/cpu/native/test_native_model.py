@@ -173,7 +173,7 @@ def test_sizes_run_side_by_side() -> None:
     assert not wrong
 
 
-@sweep("owner,method", [(StepRecords, "_columns"), (Instance, "_fit_ports")])
+@sweep("owner,method", [(StepRecords, "_divided"), (Instance, "_fit_ports")])
 def test_a_change_of_sizes_that_is_interrupted_is_made_again(
     monkeypatch: pytest.MonkeyPatch, owner: type, method: str
 ) -> None:

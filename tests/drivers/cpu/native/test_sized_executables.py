@@ -11,11 +11,13 @@ import neurald as nd
 from neurald.drivers.compiler.memory.extent_evaluation import ExtentEvaluation
 from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.device import process_settings
+from neurald.drivers.cpu.native.sized_executables import SizedExecutables
 from neurald.drivers.cpu.native.step_records import StepRecords
+from neurald.drivers.cpu.native.thread_pool import process
 from neurald.drivers.cpu.open_model import read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
-from neurald.drivers.cpu.target.sized_executables import SizedExecutables
+from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.drivers.cpu.target.target import host_target
 from neurald.hal.memory import arena_planner
 
@@ -46,8 +48,13 @@ def opened() -> OpenExecutable:
     return read_open_artifact(found.artifact()).opened
 
 
+def sized_executables() -> SizedExecutables:
+    """Returns the sizes of `opened`."""
+    return SizedExecutables(opened(), process.step_program(host_target(process_settings())).addresses)
+
+
 def test_executables_in_any_order_fit_their_arena() -> None:
-    sized, constants = SizedExecutables(opened()), opened().template.constants_bytes
+    sized, constants = sized_executables(), opened().template.constants_bytes
     lengths = [*range(2, 250), *range(5_000, 10_000, 1_009)]
     random.Random(0).shuffle(lengths)
     for length in lengths:
@@ -59,7 +66,7 @@ def test_executables_in_any_order_fit_their_arena() -> None:
         assert executable.outputs[0].size_bytes == 4 * 32 * length
         assert executable.outputs[0].dimensions == (length, 32)
         assert sized.output_shapes([(length, 16)]) == ((length, 32),)
-        alone = SizedExecutables(opened()).sizes([(length, 16)])
+        alone = sized_executables().sizes([(length, 16)])
         assert alone is not None
         assert executable.extents == alone.executable.extents
         assert executable.calls.work_items == alone.executable.calls.work_items
@@ -80,7 +87,7 @@ def test_similar_lengths_share_a_plan(lengths: range, count: int, monkeypatch: p
         return plan(self, sizes, alignment)
 
     plan = OpenExecutable.planned
-    sized = SizedExecutables(opened())
+    sized = sized_executables()
     monkeypatch.setattr(OpenExecutable, "planned", counted)
     for length in lengths:
         assert sized.sizes([(length, 16)]) is not None
@@ -89,19 +96,19 @@ def test_similar_lengths_share_a_plan(lengths: range, count: int, monkeypatch: p
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_records_of_a_size_are_those_of_its_executable(threads: int) -> None:
-    sized = SizedExecutables(opened())
+    sized = sized_executables()
     for length in (2, 7, 300, 10_000, 1_000_000):
         sizes = sized.sizes([(length, 16)])
         assert sizes is not None
         records = StepRecords.__new__(StepRecords)
-        records.executable = sizes.executable
         records._team = SimpleNamespace(threads=threads)  # type: ignore[assignment]
-        expected = [*zip(*records._sizes(), strict=False)]
-        assert [*map(tuple, records._columns(sizes).tolist())] == expected
+        expected = [*zip(*records._sizes(sizes.executable), strict=False)]
+        assert [*map(tuple, records._divided(sizes).tolist())] == expected
+        assert [*map(tuple, records._divided(StepSizes.of(sizes.executable)).tolist())] == expected
 
 
 def test_other_shapes_are_not_supported() -> None:
-    sized = SizedExecutables(opened())
+    sized = sized_executables()
     for shapes in ([(5, 17)], [(5, 16, 1)], [None], [], [(0, 16)], [(1 << 60, 16)]):
         assert sized.sizes(shapes) is None
         assert sized.output_shapes(shapes) is None

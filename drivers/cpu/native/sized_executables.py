@@ -1,25 +1,26 @@
 """Computes the sizes of an open step for shapes of its inputs.
 
-A new length must not take longer than a small model runs. So the columns of the kernels are changed
-as a whole.
+A new length must not take longer than a small model runs. So native code computes them.
 """
 
-import math
-from collections.abc import Sequence
+import array
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
 import msgspec
 
+from neurald.drivers.compiler.memory.arena_plans import ArenaPlans
 from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.compiler.memory.open_step import OpenPort
-from neurald.drivers.compiler.memory.sized_values import SizedValues
+from neurald.drivers.cpu.native.sizing_program import SizeRefusal
+from neurald.drivers.cpu.native.step_sizing import StepSizing
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import NAME, OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.hal.errors import BadData
-from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.arena_planner import MemoryPlan
 from neurald.hal.process.fork import forkable_lock
 
@@ -37,41 +38,21 @@ class SizedExecutables:
 
     Args:
         opened: the step, whose lengths do not change while it runs. It has been checked.
+        functions: addresses of native functions, see `neurald.drivers.cpu.native.sizing_program`.
     """
 
-    def __init__(self, opened: OpenExecutable) -> None:
+    def __init__(self, opened: OpenExecutable, functions: Mapping[str, int]) -> None:
         self._opened = opened
-        template = opened.template
-        places = [place for each in opened.locations for place in each]
-        #: Arguments that change, counted over all kernels, with their values and offsets in them.
-        changing = [(number, place) for number, place in enumerate(places) if place is not None]
-        self._arguments = np.array([number for number, _ in changing], np.intp)
-        self._owners = np.array([place.value for _, place in changing], np.intp)
-        self._starts = np.array([place.offset for _, place in changing], np.intp)
-        self._offsets = np.array(template.calls.argument_offsets(), np.int64)
-        self._work_items = np.array(opened.work_items, np.intp)
-        items = zip(template.calls.costs_ns, template.calls.work_items, strict=True)
-        self._unit_costs = np.array([cost_ns / max(1, count) for cost_ns, count in items], np.float64)
-        self._extents = np.array(opened.extents, np.intp)
-        self._scratch = np.array(sorted({*opened.scratch_bytes}), np.intp)
-        #: The size and dimensions of each port, one port after the other.
-        self._ports = np.array(
-            [
-                number
-                for port in (*opened.inputs, *opened.outputs)
-                for number in (port.size_bytes, *port.dimensions)
-            ],
-            np.intp,
-        )
-        self._values = SizedValues(
-            opened,
-            ALIGNMENT,
-            (*opened.work_items, *opened.scratch_bytes, *(place.offset for _, place in changing)),
-        )
+        self._sizing = StepSizing(opened, functions)
+        self._plans = ArenaPlans(opened, ALIGNMENT, self._numbers)
         #: The sizes of the shapes that were asked for last, and how many are kept.
         self._known: dict[_Shapes, StepSizes] = {}
-        self._most = 0
+        self._most = max(_ALWAYS_KEPT, min(_MAX_KEPT, _MAX_KEPT_BYTES // self._sizing.size_bytes))
         self._lock = forkable_lock()
+
+    def _numbers(self, lengths: Sequence[int]) -> Array | None:
+        words = self._sizing.evaluate(lengths)
+        return None if words is None else self._sizing.numbers(words)
 
     def sizes(self, shapes: Sequence[_Shape | None]) -> StepSizes | None:
         """Returns the sizes for given shapes of the inputs; None if the code does not support them.
@@ -90,8 +71,6 @@ class SizedExecutables:
     def _keep(self, shapes: _Shapes, sizes: StepSizes) -> None:
         """Keeps sizes for further executions, in place of those that were made first if they are many."""
         with self._lock:
-            if not self._known:
-                self._most = max(_ALWAYS_KEPT, min(_MAX_KEPT, _MAX_KEPT_BYTES // max(1, sizes.size_bytes)))
             while len(self._known) >= self._most:
                 del self._known[next(iter(self._known))]
             self._known[shapes] = sizes
@@ -106,61 +85,69 @@ class SizedExecutables:
 
     def _made(self, shapes: _Shapes) -> StepSizes | None:
         """Makes the sizes for given shapes of the inputs; see `sizes`."""
-        evaluated = None if self._opened.template.instructions else self._values.numbers(shapes)
-        if evaluated is None:
+        opened, template, sizing = self._opened, self._opened.template, self._sizing
+        lengths = None if template.instructions else opened.lengths(shapes)
+        words = None if lengths is None else sizing.evaluate(lengths)
+        if lengths is None or words is None:
             return None
-        lengths, numbers = evaluated
-        opened, template = self._opened, self._opened.template
-        planned = self._values.planned(lengths, numbers)
-        plan = planned.plan
-        places = planned.offsets[self._owners] + numbers[self._starts]
-        # All else in the kernels is that of the template, which has been checked.
-        furthest = max(places.tolist(), default=0)
-        if furthest > plan.size_bytes:
-            raise BadData(f"an argument is at offset {furthest} of an arena of {plan.size_bytes} bytes")
-        offsets = self._offsets.copy()
-        offsets[self._arguments] = places
-        work_items = numbers[self._work_items]
-        costs_ns = self._unit_costs * work_items
-        cost_ns = sum(costs_ns.tolist())
-        if not math.isfinite(cost_ns):
-            raise BadData("the kernels have costs whose sum is not finite")
-        described = iter(numbers[self._ports].tolist())
+        plan = self._planned(lengths, words)
+        parts = sizing.parts(words)
+        ports = iter(parts.ports)
 
         def port(known: Port, each: OpenPort) -> Port:
-            sized = Port(
-                offset=None if each.value < 0 else plan.offsets[each.value],
-                size_bytes=next(described),
-                dimensions=tuple(islice(described, len(each.dimensions))),
+            offset = next(ports)
+            return Port(
+                offset=None if each.value < 0 else offset,
+                size_bytes=next(ports),
+                dimensions=tuple(islice(ports, len(each.dimensions))),
                 type=known.type,
                 scale=known.scale,
                 zero_point=known.zero_point,
             )
-            sized.check(plan.size_bytes)
-            return sized
+
+        inputs = tuple(map(port, template.inputs, opened.inputs))
+        if tuple([each.dimensions for each in inputs]) != shapes:
+            return None
 
         def make(sizes: StepSizes) -> Executable:
-            return self._executable(sizes, plan, numbers)
+            return self._executable(sizes, plan, sizing.numbers(words))
 
         return StepSizes(
-            inputs=tuple(map(port, template.inputs, opened.inputs)),
+            inputs=inputs,
             outputs=tuple(map(port, template.outputs, opened.outputs)),
-            work_items=work_items,
-            costs_ns=costs_ns,
-            cost_ns=cost_ns,
-            offsets=offsets,
-            extents=numbers[self._extents],
+            records=parts.records,
+            costs_ns=parts.costs_ns,
+            cost_ns=parts.cost_ns,
+            offsets=parts.offsets,
+            extents=parts.extents,
             arena_bytes=plan.size_bytes,
-            scratch_bytes=max(numbers[self._scratch].tolist(), default=0),
+            scratch_bytes=parts.scratch_bytes,
             make=make,
         )
+
+    def _planned(self, lengths: Sequence[int], words: "array.array[int]") -> MemoryPlan:
+        """Computes the sizes in `words`, and returns the plan of the arena that they refer to.
+
+        Raises:
+            BadData: an argument or operand is outside the arena, or a cost is not finite.
+        """
+        for planned in self._plans.shared(lengths):
+            refusal = self._sizing.size(words, planned.words)
+            if refusal != SizeRefusal.NO_ROOM:
+                break
+        else:
+            planned = self._plans.plan(self._plans.value_sizes(self._sizing.numbers(words)))
+            refusal = self._sizing.size(words, planned.words)
+        if refusal:
+            raise BadData(self._sizing.refused(refusal, words, planned.plan.size_bytes))
+        return planned.plan
 
     def _executable(self, sizes: StepSizes, plan: MemoryPlan, numbers: Array) -> Executable:
         """Returns the executable in given sizes."""
         opened, template = self._opened, self._opened.template
         calls = msgspec.structs.replace(
             template.calls,
-            work_items=tuple(sizes.work_items.tolist()),
+            work_items=tuple(numbers[[*opened.work_items]].tolist()),
             costs_ns=tuple(sizes.costs_ns.tolist()),
             offsets=sizes.offsets.tobytes(),
         )
