@@ -1,11 +1,13 @@
 """Compilation: a model with an executable plan, which runs it and explains it."""
 
+import logging
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.api_arguments import items, number, shown
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, WrongType
@@ -46,6 +48,8 @@ from neurald.runtime.execution.binding.arrays import (
     contiguous,
     may_have_shape,
 )
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 def require_one_device(explicit_devices: Sequence[Device] | None, what: str, when: str = "") -> tuple[Device]:
@@ -188,6 +192,8 @@ class Compilation:
             self.plan = ExecutionPlan(self.model, SimpleBody(step=step))
             self._report = CompilationReport(steps=(report,), fallback=outcome.reason)
             self._moves = (Move(step=None, device="", reason="it is faster there", since_s=time.time()),)
+            text = "the CPU runs the model from now on: %s"
+            note_event(CountedEvent.PLAN_CHANGE, "", _LOGGER.info, text, outcome.reason)
             self._optimization = Optimization(
                 self._optimization.startup, (step,), self.recovery, self._optimization.preparer
             )

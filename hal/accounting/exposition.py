@@ -48,7 +48,7 @@ def event_metric() -> Metric:
     return Metric(
         name="neurald_events_total",
         kind="counter",
-        description="Fallbacks, cache misses, missed deadlines, refusals and hangs, with the reason",
+        description="Events of this process, such as fallbacks and missed deadlines, with the reason",
         samples=[
             Sample({"event": event.value, "reason": reason}, count)
             for (event, reason), count in sorted(event_counts().items())

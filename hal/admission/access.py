@@ -7,18 +7,24 @@ which is as good; if its mode or owner was ever changed, calls on it need the to
 """
 
 import hmac
+import logging
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.admission.session import Sessions, unknown_session
 from neurald.hal.errors import DeadObject, UnavailableDevice
+from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.rpc.transport.access_token import TOKEN_KEY, TOKEN_VARIABLE
 from neurald.hal.rpc.transport.status import SESSION_KEY, abort
 from neurald.hal.rpc.wire.device import Access
+
+_refusals: Final = RateLimitedLogger(logging.getLogger(__name__))
+_sessions: Final = RateLimitedLogger(logging.getLogger(__name__))
 
 #: How many sessions one connection may hold. The client library uses a connection for each.
 MAX_CONNECTION_SESSIONS = 8
@@ -95,10 +101,14 @@ class AccessInterceptor(grpc.ServerInterceptor):
             f"this daemon serves its own user, and clients that have a copy of its token file {self._file}: "
             f"pass the copy as token_file=, --token-file or {TOKEN_VARIABLE}"
         )
+        text = "refused a client without the token: %s"
+        note_event(CountedEvent.UNTRUSTED, "token", _refusals.warning, text, context.peer())
         abort(context, refusal, grpc.StatusCode.UNAUTHENTICATED)
 
 
 def _refuse_session(requests: Any, context: grpc.ServicerContext) -> Any:
+    text = "refused a call of a session that is not open: %s"
+    note_event(CountedEvent.REFUSAL, "session", _sessions.info, text, context.peer())
     abort(context, unknown_session(), grpc.StatusCode.UNAUTHENTICATED)
 
 

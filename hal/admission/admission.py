@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
-from neurald.hal.accounting.events import CountedEvent, count_event
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import Interpreter
 from neurald.hal.admission.admission_queue import AdmissionQueue, executions_at_once
@@ -315,8 +315,8 @@ class Admission:
         """Gives up an execution that does not end: releases its slot, and ends its session."""
         session, ticket = execution
         self.mark_hanging(thread)
-        count_event(CountedEvent.HANG)
-        logger.error("an execution has not ended within %.1f s; the driver hangs", taken_s)
+        text = "an execution has not ended within %.1f s; the driver hangs"
+        note_event(CountedEvent.HANG, "", logger.error, text, taken_s)
         if ticket is not None:  # the gate has let the next one run
             self._queue.release(ticket)
             self._end()

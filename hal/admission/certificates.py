@@ -5,14 +5,19 @@ A connection can outlive its certificate, and gRPC knows no revocations, so both
 every call, before anything of it is parsed.
 """
 
+import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.rpc.transport.certificate import Certificate, Revocations, read_certificate
 from neurald.hal.rpc.transport.status import abort
+
+_refusals: Final = RateLimitedLogger(logging.getLogger(__name__))
 
 
 class CertificateInterceptor(grpc.ServerInterceptor):
@@ -47,6 +52,9 @@ class CertificateInterceptor(grpc.ServerInterceptor):
                 else self.refusal(certificate)
             )
             if reason:
+                note_event(
+                    CountedEvent.UNTRUSTED, "certificate", _refusals.warning, "refused a call: %s", reason
+                )
                 abort(context, UnavailableDevice(reason), grpc.StatusCode.UNAUTHENTICATED)
             return behaviour(request, context, *more)
 

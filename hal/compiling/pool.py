@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.cache.store import CacheLocation
 from neurald.hal.compiling.contract import spares_imports
@@ -263,10 +264,10 @@ class CompilePool:
             raise OpFailed(f"the compiler process has ended{self._said()}; prepare the model again")
         if received.signal == signal.SIGXCPU:
             raise time_exceeded(job.compile_s)
-        logger.error("a process that compiled a model has ended: %s", _describe_exit(received))
+        name, text = _signal_name(received.signal), "a process that compiled a model has ended: %s"
+        note_event(CountedEvent.COMPILER_DEATH, name, logger.error, text, _describe_exit(received))
         if any(text in received.stderr for text in _NO_MEMORY):
             raise memory_exceeded(job.compile_bytes)
-        name = _signal_name(received.signal)
         if on_crash is not None and received.signal not in _FOREIGN_SIGNALS:
             on_crash(received.signal, name)
         raise OpFailed(f"the compiler crashed on the model: {name}")
@@ -324,7 +325,8 @@ class CompilePool:
             if self._is_closed:
                 raise OpFailed("the daemon is about to stop and compiles no more models")
             if self._server is not None and self._server.has_ended:
-                logger.error("the compiler process has ended%s", _with_output(self._server.output))
+                written, text = _with_output(self._server.output), "the compiler process has ended%s"
+                note_event(CountedEvent.COMPILER_DEATH, "server", logger.error, text, written)
                 self._server.close()
                 self._server = None
             if self._server is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeGuard
 
-from neurald.hal.accounting.events import count_failure
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import (
     BadData,
@@ -237,8 +237,13 @@ class Computation:
 
 def note_missed_deadline(error: Error) -> None:
     """Counts an execution that did not finish in time, and logs it."""
-    count_failure(error)
-    _LOGGER.info("an execution missed its deadline: %s", error)
+    note_event(
+        CountedEvent.DEADLINE,
+        type(error).__name__,
+        _LOGGER.info,
+        "an execution missed its deadline: %s",
+        error,
+    )
 
 
 def _run_in_burst(

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Iterator
 
-from neurald.hal.accounting.events import CountedEvent, count_event
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.cache.entry import Origin, describe
 from neurald.hal.cache.key import KeyParts, constants_question
 from neurald.hal.cache.store import Cache, Miss
@@ -198,8 +198,8 @@ class CachedPreparation:
             )
         # The reason must be looked up before the new entry exists, because that would match.
         reason = reason or self.cache.why_missing(self._parts)
-        count_event(CountedEvent.CACHE_MISS, _kind_of(reason))
-        logger.info("%s compiled a step, which was not in the cache: %s", self._device.name, reason)
+        text = "%s compiled a step, which was not in the cache: %s"
+        note_event(CountedEvent.CACHE_MISS, _kind_of(reason), logger.info, text, self._device.name, reason)
         failure = (
             ""
             if record is not None

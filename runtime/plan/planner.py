@@ -13,7 +13,7 @@ constants.
 import logging
 from collections.abc import Sequence
 
-from neurald.hal.accounting.events import CountedEvent, count_event
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
 from neurald.hal.model.numbering import operation_name
@@ -70,8 +70,8 @@ def make_plan(
         if unsupported:
             raise error_for(error.code, f"{error}; {cpu.name} cannot take over: {unsupported}") from error
         reason = f"{planner.failing} could not prepare the model: {error}" if planner.failing else str(error)
-        count_event(CountedEvent.FALLBACK, planner.failing)
-        _LOGGER.warning("the CPU runs the whole model: %s", reason)
+        text = "the CPU runs the whole model: %s"
+        note_event(CountedEvent.FALLBACK, planner.failing, _LOGGER.warning, text, reason)
         planner = _Planner(model, (cpu,), preparer)
         return planner.whole_plan(cpu, fallback=reason)
 

@@ -9,10 +9,12 @@ import subprocess
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.crashes.breadcrumbs import CrashPhase
 from neurald.hal.crashes.records import CrashEntry, CrashRecords, CrashSuspect
 from neurald.hal.crashes.trail import HelperDeath, read_trail, read_version
@@ -218,11 +220,14 @@ class CrashInvestigator:
         times = "once" if entry.deaths == 1 else f"{entry.deaths} times"
         doubt = "" if entry.is_certain else " or another model"
         refused = "; it is no longer given to it" if entry.is_refused else ""
-        _log(
-            driver,
+        text = (
             f"{entry.pattern.text} ({entry.pattern.digest}){doubt} killed it {times}, "
-            f"by {entry.cause} while {entry.phase}{refused}",
+            f"by {entry.cause} while {entry.phase}{refused}"
         )
+        if entry.is_refused:
+            note_event(CountedEvent.POISON, driver.name, partial(_log, driver), text)
+        else:
+            _log(driver, text)
         self._investigate(driver, entry, hangs=hangs)
 
     def _investigate(self, driver: CrashedDriver, entry: CrashEntry, *, hangs: bool) -> None:

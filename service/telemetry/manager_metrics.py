@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from neurald.hal.accounting.exposition import Metric, Sample
+from neurald.hal.accounting.exposition import Metric, Sample, event_metric
 from neurald.service.console.process_usage import ProcessUsage, UsageMeter
 from neurald.service.manager.state import DriverMetrics, DriverState, DriverStatus, ManagerStatus
 
@@ -102,7 +102,7 @@ class ManagerMetrics:
             Metric(
                 name="neurald_driver_events_total",
                 kind="counter",
-                description="Missed deadlines, refusals, cache misses and hangs of the driver's process",
+                description="Events of the driver's process, with the reason",
                 samples=[
                     Sample({"driver": each.name, "event": event, "reason": reason}, count)
                     for each in drivers
@@ -110,6 +110,7 @@ class ManagerMetrics:
                 ],
             ),
             *self._usage(drivers),
+            event_metric(),
         ]
 
     def _usage(self, drivers: Sequence[DriverStatus]) -> list[Metric]:

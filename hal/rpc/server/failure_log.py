@@ -9,7 +9,7 @@ from collections import defaultdict
 from functools import partial
 from typing import Final
 
-from neurald.hal.accounting.events import CountedEvent, count_failure
+from neurald.hal.accounting.events import CountedEvent, event_of, note_event
 from neurald.hal.errors import Error
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 
@@ -26,6 +26,7 @@ def note_failure(error: Error, what: str) -> None:
         error: the client's error.
         what: has failed, such as "a call"; one of few.
     """
-    event = count_failure(error)
+    event = event_of(error)
     if event is not None:
-        _lines[event, type(error), what].info("%s of %s: %s", event, what, error)
+        line = _lines[event, type(error), what]
+        note_event(event, type(error).__name__, line.info, "%s of %s: %s", event, what, error)

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from typing import Final, Self
 
 from neurald.hal.accounting.account import charging
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
@@ -44,6 +45,7 @@ from neurald.hal.execution.native_serving import (
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Priority
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
+from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.process.time_slices import AdaptiveSlices
 from neurald.hal.rpc.server.failure_log import note_failure
 from neurald.hal.rpc.server.native_ring import NativeRing
@@ -70,6 +72,8 @@ from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.validation.request_rules import validate_request
 
 logger = logging.getLogger(__name__)
+#: Clients can break the protocol as often as they like.
+_rings: Final = RateLimitedLogger(logger)
 
 #: Native code only runs executions that use a processor for less. With longer ones, Python takes a
 #: small part of the time, and they wait in the same queue as all others.
@@ -199,7 +203,8 @@ class RingServer:
         except _ClientGone:
             pass
         except Error as error:
-            logger.warning("a ring was ended because its client broke the protocol: %s", error)
+            text = "a ring was ended because its client broke the protocol: %s"
+            note_event(CountedEvent.BROKEN_PROTOCOL, "ring", _rings.warning, text, error)
         except Exception:
             logger.exception("a ring failed")
         finally:

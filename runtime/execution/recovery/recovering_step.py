@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from msgspec.structs import force_setattr
 
-from neurald.hal.accounting.events import CountedEvent, count_event
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, KernelTime, PreparedModel, Timing
 from neurald.hal.errors import (
     Cancelled,
@@ -192,10 +192,9 @@ class RecoveringStep:
                 self._failed(error, prepared)
                 if not self._falls_back(error, has_limit=options.deadline_s is not None):
                     raise
-                count_event(CountedEvent.FALLBACK, self._step.device.name)
-                logger.warning(
-                    "%s failed; the CPU runs its step: %s", self._step.device.name, error.with_traceback(None)
-                )
+                device = self._step.device.name
+                text, cause = "%s failed; the CPU runs its step: %s", error.with_traceback(None)
+                note_event(CountedEvent.FALLBACK, device, logger.warning, text, device, cause)
             else:
                 self._record_success()
                 return result

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from neurald.hal.accounting.events import CountedEvent, count_event
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import (
     Error,
@@ -102,8 +102,8 @@ class Recovery:
         """
         if self._whole_model is None:
             raise cause
-        count_event(CountedEvent.FALLBACK, "whole model")
-        _LOGGER.warning("the CPU runs the whole model: %s", cause.with_traceback(None))
+        text = "the CPU runs the whole model: %s"
+        note_event(CountedEvent.FALLBACK, "whole model", _LOGGER.warning, text, cause.with_traceback(None))
         if current_recorder() is None:
             result = self._whole_model.execute(request, options)
         else:

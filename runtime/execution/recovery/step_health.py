@@ -1,16 +1,20 @@
 """The failures of a step's device, which decide when it is retried."""
 
+import logging
 import math
 import time
 from collections import deque
 from typing import Final
 
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.retry import retry_policy
 from neurald.runtime.plan.report import Move, StepFailure
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 #: How many of the latest moves to the CPU device are remembered.
 _MOVES: Final = 16
@@ -58,13 +62,19 @@ class StepHealth:
         """Records that the device is too slow, which begins a pause."""
         with self._lock:
             self._begin_pause(reason, None)
+        text = "the CPU runs a step of %s for now: %s"
+        note_event(CountedEvent.SLOW_DEVICE, self._device, _LOGGER.warning, text, self._device, reason)
 
     def record_wrong(self, reason: str) -> None:
         """Records that the device computes wrong values, so that it is not used again."""
         with self._lock:
+            is_known = self._retry_at == math.inf
             self._count(reason)
             self._code = ResultCode.NO_ERROR
             self._retry_at = math.inf
+        if not is_known:
+            text = "the CPU runs a step of %s from now on: %s"
+            note_event(CountedEvent.WRONG_RESULT, self._device, _LOGGER.warning, text, self._device, reason)
 
     def _begin_pause(self, reason: str, error: Error | None) -> None:
         self._count(reason)
@@ -80,11 +90,19 @@ class StepHealth:
 
     def forget(self) -> None:
         """Forgets the failures, since the device works."""
+        if self._forgotten():
+            text = "%s runs its step again"
+            note_event(CountedEvent.RECOVERY, self._device, _LOGGER.info, text, self._device)
+
+    def _forgotten(self) -> bool:
+        """Forgets the failures; returns whether there were any."""
         with self._lock:
-            if self.failures:
+            had_failed = bool(self.failures)
+            if had_failed:
                 self._moves.append(replace(self._moves.pop(), until_s=time.time()))
             self.failures = 0
             self._retry_at = 0.0
+        return had_failed
 
     def end_pause(self) -> None:
         """Ends the pause, since the device has prepared the step again."""
@@ -94,7 +112,7 @@ class StepHealth:
     def clear(self, error: Error) -> None:
         """Forgets the failures if the CPU failed in the same way: the request is at fault."""
         if self._code is error.code:
-            self.forget()
+            self._forgotten()
 
     def count_substitution(self, reason: str) -> None:
         """Counts one execution that ran on the CPU device.

@@ -18,7 +18,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.hal.accounting.events import CountedEvent, count_event
 from neurald.hal.crashes.wrong_results import WrongResults
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState, Error
@@ -306,12 +305,7 @@ class StepVerification:
 
     def _differ(self, run: CapturedRun, difference: Difference) -> None:
         """Begins to find out what is wrong."""
-        device = self._step.device.name
         if difference.is_certain and not self.is_refuted:
-            count_event(CountedEvent.FALLBACK, device)
-            logger.warning(
-                "%s computed a step wrong; the CPU runs it from now on: %s", device, difference.text
-            )
             self._refute(f"it computed wrong values: {difference.text}")
         elif not self.is_refuted:
             self.finding = f"results differ, perhaps by rounding: {difference.text}"

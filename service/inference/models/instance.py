@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.errors import BadData, Error, ResultCode, UnavailableDevice
 from neurald.hal.lanes.packets import Answer, RunAnswer, RunFailure
 from neurald.service.inference.models.batch import Batch, written_batch
@@ -384,7 +385,8 @@ class ModelInstance:
             self._lost(jobs)
         now_s = self._loop.time()
         pause_s = self._policy.died(now_s, now_s - self._ready_s)
-        logger.warning("the worker of %s ended: %s", self._order.name, worker.exit_text)
+        name, text = self._order.name, "the worker of %s ended: %s"
+        note_event(CountedEvent.WORKER_DEATH, name, logger.warning, text, name, worker.exit_text)
         if pause_s is None:
             self._give_up(self._policy.describe_quarantine())
         else:
@@ -408,7 +410,8 @@ class ModelInstance:
     def _give_up(self, reason: str) -> None:
         self.has_given_up = True
         self.reason = reason
-        logger.error("the model %s is not served any more: %s", self._order.name, reason)
+        name, text = self._order.name, "the model %s is not served any more: %s"
+        note_event(CountedEvent.MODEL_GIVEN_UP, name, logger.error, text, name, reason)
         self._changed()
 
 

@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from neurald.hal.accounting.events import CountedEvent, note_event
+from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.models.arrivals import Arrivals
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
@@ -76,6 +79,9 @@ class ServedVersion:
         self._labels = labels
         self._model = model
         self._loop = asyncio.get_running_loop()
+        #: Clients can cause these as often as they like.
+        self._refusals = RateLimitedLogger(logging.getLogger(__name__))
+        self._late = RateLimitedLogger(logging.getLogger(__name__))
         self._queue = JobQueue(
             batch_rows=settings.max_batch_size if settings.batches else 1,
             preferred=settings.preferred_sizes,
@@ -293,8 +299,8 @@ class ServedVersion:
             self._queue.put(
                 job, now_s, lanes=self._all_lanes, running=sum(each.awaited for each in self._instances)
             )
-        except ServiceError:
-            self.statistics.note_refused()
+        except ServiceError as error:
+            self._note_refused(error)
             raise
         if job.deadline_s is not None:
             job.expiry = self._loop.call_at(job.deadline_s, self._expire, job)
@@ -335,8 +341,15 @@ class ServedVersion:
             arriving=0 if request is not None else len(self.arrivals),
         ):
             return None
+        refusal = self._queue.late_refusal()
+        self._note_refused(refusal)
+        return refusal
+
+    def _note_refused(self, error: ServiceError) -> None:
+        """Counts and logs a request that was refused because too many waited."""
         self.statistics.note_refused()
-        return self._queue.late_refusal()
+        text, kind = "the model %s has refused a request: %s", error.status.name
+        note_event(CountedEvent.REFUSAL, kind, self._refusals.info, text, self.name, error)
 
     def begin_at_once(
         self, request: InferenceRequest, encode: Encode, timeout_s: float | None, end: JobEnd
@@ -485,6 +498,8 @@ class ServedVersion:
     def _expire(self, job: InferenceJob) -> None:
         if job.attempts and job.has_queue_limit:
             return
+        text = "a request to the model %s has not ended in time"
+        note_event(CountedEvent.DEADLINE, Status.LATE.name, self._late.info, text, self.name)
         if job.attempts or job.has_transport_deadline:
             job.fail(late_error())
         else:

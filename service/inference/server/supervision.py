@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.errors import BadState
 from neurald.hal.model.types import counted
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
@@ -120,7 +121,8 @@ class SupervisedFrontEnd:
                 return
             if self._watching is None:
                 return
-            logger.error("the execution service ended with status %d, and is started again", status)
+            text = "the execution service ended with status %d, and is started again"
+            note_event(CountedEvent.RESTART, "execution service", logger.error, text, status)
             pause_s = self._policy.died(loop.time(), loop.time() - began_s)
             await asyncio.sleep(_PAUSE_IN_QUARANTINE_S if pause_s is None else pause_s)
 

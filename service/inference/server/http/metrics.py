@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from neurald.hal.accounting.exposition import Metric, Sample, exposition
+from neurald.hal.accounting.exposition import Metric, Sample, event_metric, exposition
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 
@@ -56,7 +56,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = 
 
 
 def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget) -> str:
-    """Returns the metrics of models and of the service."""
+    """Returns the metrics of models and of the service, and the events of its front end."""
     metrics = [
         Metric(
             name=name,
@@ -77,4 +77,5 @@ def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget) -> st
             samples=[Sample({}, budget.used_bytes)],
         )
     )
+    metrics.append(event_metric())
     return exposition(metrics)
