@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, axis
-from neurald.drivers.compiler.ir.extent import estimate, is_multiple
+from neurald.drivers.compiler.ir.extent import is_multiple
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -22,10 +22,6 @@ from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.epilogue.epilogue import stored4_text
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import is_multiple_of_4
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-
-#: Types whose elements are too small to be stored one by one, if there are many.
-_NARROW = (Scalar.INT8, Scalar.UINT8, Scalar.FLOAT16)
-_MAX_NARROW_LENGTH, _MIN_NARROW_ELEMENTS = 16, 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +60,7 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
     best = max(plans, key=lambda plan: len(plan.loads))
     if best.loads:
         return _source(kernel, best, images), render(kernel)
-    if images is None and _stores_narrow_vectors(kernel):
-        return _source(kernel, plans[1], images), render(kernel)
     return ()
-
-
-def _stores_narrow_vectors(kernel: Kernel) -> bool:
-    """Returns True if it pays to store four elements at once, although they are loaded one by one.
-
-    Images with few channels that are padded are an example.
-    """
-    length = kernel.shape[-1] if kernel.shape else 0
-    is_narrow = kernel.output.type in _NARROW and 0 < estimate(length) <= _MAX_NARROW_LENGTH
-    is_narrow = is_narrow and is_multiple(length, 4)
-    return is_narrow and estimate(kernel.output.count) >= _MIN_NARROW_ELEMENTS
 
 
 def _plan(kernel: Kernel, leading: int, images: frozenset[Value] | None) -> _VectorPlan:

@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseC
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.kernels import depthwise, elementwise4, row_wise, window4
+from neurald.drivers.opencl.kernels import depthwise, elementwise4, narrow_rows, row_wise, window4
 from neurald.drivers.opencl.kernels.attention import attention
 from neurald.drivers.opencl.kernels.gemm import (
     cpu_tile,
@@ -78,7 +78,7 @@ def _candidates(
     kernel: Kernel, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool, is_large: bool
 ) -> Iterator[Source]:
     if kernel.contraction is None:
-        yield from elementwise4.candidates(kernel, facts)
+        yield from elementwise4.candidates(kernel, facts) or narrow_rows.candidates(kernel, facts)
         yield from row_wise.candidates(kernel, facts)
         yield from window4.candidates(kernel, facts)
         return

@@ -50,8 +50,8 @@ _WARPGROUP, _ROWS = 128, 64
 STEP_BYTES, PART_BYTES = 128, 32
 #: Columns of a block of a packed matrix.
 BLOCK = 64
-#: Vectors of the output that a work-item computes before it stores them.
-_UNROLLED = 8
+#: The most vectors of the output that a work-item computes before it stores them.
+_MAX_UNROLLED = 16
 #: Bytes behind the steps in local memory, for counters.
 _COUNTER_BYTES = 64
 #: Local memory and registers of a compute unit, and bytes that it reads in a cycle from the L2
@@ -122,6 +122,12 @@ class _Tiling:
         """Steps that are copied ahead."""
         return self.stages - (2 if self.overlaps else 1)
 
+    @property
+    def unrolled(self) -> int:
+        """Vectors of the output that a work-item computes before it stores them."""
+        vectors = self.rows * self.columns // (4 * self.items)
+        return next(each for each in range(_MAX_UNROLLED, 0, -1) if vectors % each == 0)
+
     def tiles(self, product: GemmView) -> int:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
@@ -180,9 +186,15 @@ def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
     multiplied = elements * STEP_BYTES / 8192
     # One group alone, and as much as several of them have to do.
     alone = steps * max(multiplied, tiling.step_bytes / 48, 900 / tiling.ahead)
-    alone += 1500 + elements / (4 * tiling.items * _UNROLLED) * 700
+    alone += 1500 + elements / (32 * tiling.items) * 700
     together = steps * max(multiplied, tiling.step_bytes / UNIT_BYTES) + elements / 12
     return waves * max(alone, resident * together)
+
+
+def _trimmed(tiling: _Tiling, steps: int) -> _Tiling:
+    """Returns a tiling without stages that a product of so few steps does not use."""
+    overlaps = tiling.overlaps and steps > 1
+    return replace(tiling, stages=min(tiling.stages, steps + 1 + overlaps), overlaps=overlaps)
 
 
 def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) -> Source:
@@ -194,6 +206,11 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
     size = product.left.type.size_bytes
     blocks, steps = -(-product.columns // BLOCK), -(-product.depth * size // STEP_BYTES)
+    label = (
+        f"warpgroups, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages"
+        f"{', steps overlap' if tiling.overlaps else ''}"
+    )
+    tiling = _trimmed(tiling, steps)
     block_pitch = steps * BLOCK * STEP_BYTES // size
     base = product.right_base
     if is_packed:
@@ -217,7 +234,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "COUNT": tiling.columns // 2,
         "BLOCKS": tiling.blocks,
         "SLAB_PITCH": tiling.slab_pitch,
-        "UNROLLED": _UNROLLED,
+        "UNROLLED": tiling.unrolled,
         **stored,
         "BLOCK_BYTES": BLOCK * STEP_BYTES,
         "RIGHT": memory_type(right.type),
@@ -257,8 +274,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         scratch_bytes=tiling.scratch_bytes,
         has_barriers=True,
         is_retargeted=True,
-        label=f"warpgroups, tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages"
-        f"{', steps overlap' if tiling.overlaps else ''}",
+        label=label,
         operations=kernel.operations,
     )
 

@@ -1,7 +1,6 @@
 """Kernels of four elements per work-item equal those of single elements exactly."""
 
 from collections.abc import Callable
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -165,26 +164,3 @@ def test_unsupported_kernels() -> None:
     turned = builder.input(8, 8)
     (transposed,) = kernels(builder.finish(builder.compute((8, 8), lambda i, j: load(turned, (j, i)))))
     assert elementwise4.candidates(transposed, with_images()) == ()
-
-
-@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.FLOAT16])
-def test_padded_channels_are_stored_together(kind: Scalar) -> None:
-    """They are loaded one by one: rows of three have no vectors."""
-    assert FACTS is not None
-    builder = GraphBuilder()
-    source = builder.input(2, 40, 52, 3, type=kind)
-
-    def body(*at: Expression) -> Expression:
-        guard = inside((at[1] - 1, at[2] - 2, at[3]), (40, 52, 3))
-        return load(source, (at[0], at[1] - 1, at[2] - 2, at[3]), guard, 7)
-
-    (kernel,) = kernels(builder.finish(builder.compute((2, 42, 56, 8), body)))
-    gpu = replace(with_images(None), kind=DeviceKind.GPU)
-    with patch.object(elementwise4, "_MIN_NARROW_ELEMENTS", 2 * 42 * 56 * 8 + 1):
-        assert elementwise4.candidates(kernel, gpu) == ()
-    with patch.object(elementwise4, "_MIN_NARROW_ELEMENTS", 2 * 42 * 56 * 8):
-        vectors, plain = elementwise4.candidates(kernel, gpu)
-    array = random_array(np.random.default_rng(0), source.shape, kind)
-    results = [Bench(FACTS.handle).run(each, {source: array})[0] for each in (vectors, plain)]
-    np.testing.assert_array_equal(results[0], results[1])
-    assert vectors.groups * 4 == plain.groups

@@ -85,17 +85,20 @@ def test_every_tiling_gives_the_same_result(form: str, kind: Scalar, tiling: int
 
 
 @pytest.mark.parametrize("tiling", one_in(3, range(_TILINGS)))
-def test_many_steps(tiling: int) -> None:
-    """So many that each place in local memory is used several times."""
+@pytest.mark.parametrize("is_one", [False, True])
+def test_many_steps_and_one(is_one: bool, tiling: int) -> None:
+    """So many that each place in local memory is used several times; one needs few of these."""
     assert FACTS is not None
-    graph = _graph(130, 200, 1000 if has_instruction() else 680)
+    graph = _graph(130, 200, 64 if is_one else 1000 if has_instruction() else 680)
     (left,), generator = graph.inputs, np.random.default_rng(tiling)
     given = generator.standard_normal(left.shape).astype(np.float16)
     (expected,) = evaluate(graph, [given])
     (kernel,) = fuse(graph).kernels
-    case = Case(kernels=(kernel,), arrays={left: given}, expected=expected, label="many steps")
+    case = Case(kernels=(kernel,), arrays={left: given}, expected=expected, label="steps")
     found = sources_of(case)
-    assert len(found) == _TILINGS
+    assert len(found) == len({each.label for each in found}) == _TILINGS
+    step_bytes = max(each.scratch_bytes for each in found)
+    assert (step_bytes < 140_000) is is_one
     emulated = (lambda text: text) if has_instruction() else without_warpgroups
     with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):
         result, _ = Bench(FACTS.handle).run(found[tiling], case.arrays)
