@@ -38,6 +38,9 @@ _MAX_PROCESSES = 8
 #: Bytes of functions in a program that justify a process: building them takes longer than starting
 #: the process and opening the device.
 _MIN_WORK_BYTES = 60_000
+#: The least bytes of functions in each part of a step, if it has several. Parts are built at the same
+#: time, so that starting processes counts once.
+_MIN_PART_BYTES = 30_000
 #: Device memory reserved for the context of each process.
 _CONTEXT_BYTES = 1 << 30
 #: Time limits for building a program and for measuring kernels; a process that exceeds them is
@@ -141,7 +144,9 @@ class BuildHelper:
 
 
 @contextmanager
-def build_in_helper(device: DeviceContext, text: str) -> Iterator[Callable[[], BuiltProgram]]:
+def build_in_helper(
+    device: DeviceContext, text: str, min_bytes: int | None = None
+) -> Iterator[Callable[[], BuiltProgram]]:
     """Builds a program in another process during the `with` block.
 
     The yielded function waits for the result, and builds the program here if the process failed.
@@ -149,8 +154,11 @@ def build_in_helper(device: DeviceContext, text: str) -> Iterator[Callable[[], B
     Args:
         device: the device to build for.
         text: the text of the program.
+        min_bytes: the bytes of functions from which on a process is started; None for those that
+            take longer than that to build.
     """
-    is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= _MIN_WORK_BYTES
+    least = _MIN_WORK_BYTES if min_bytes is None else min_bytes
+    is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= least
     process = _start_worker(device.facts) if is_worthwhile else None
     if process is None:
         yield lambda: BuiltProgram.from_source(device, text)
@@ -192,14 +200,15 @@ def build_kernels(device: DeviceContext, kernels: KernelTexts) -> BuiltProgram:
         if name in missing:
             names.setdefault(source, []).append(name)
     work = work_bytes(source.text for source in names)
-    part_bytes = max(_MIN_WORK_BYTES, -(-work // process_count(device.facts)))
+    part_bytes = max(_MIN_PART_BYTES, work // process_count(device.facts))
     parts = [
         {name for source in part for name in names[source]} for part in shards_of(list(names), part_bytes)
     ]
     if len(parts) > 1:
         with ExitStack() as stack:
             texts = [kernels.together(part) for part in parts]
-            others = [stack.enter_context(build_in_helper(device, text)) for text in texts[1:]]
+            # Also the small ones, which would be built here one after another.
+            others = [stack.enter_context(build_in_helper(device, text, 0)) for text in texts[1:]]
             BuiltProgram.from_source(device, texts[0]).share(kernels, parts[0])
             for part, finish in zip(parts[1:], others, strict=True):
                 finish().share(kernels, part)

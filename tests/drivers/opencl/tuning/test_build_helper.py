@@ -31,6 +31,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
 
     monkeypatch.setattr(build_helper, "WorkerProcess", start)
     monkeypatch.setattr(build_helper, "_MIN_WORK_BYTES", 1)
+    monkeypatch.setattr(build_helper, "_MIN_PART_BYTES", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     return found
 
@@ -107,6 +108,8 @@ def test_kernels_of_a_step_are_built_in_parts(
     opencl: DeviceContext, processes: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only those that are missing, one part of them here."""
+    # Parts are built in processes although one would not pay for a program of their size.
+    monkeypatch.setattr(build_helper, "_MIN_WORK_BYTES", 1 << 30)
     device = as_gpu(opencl)
     uses = tuple((slowed(number), (Base.ARENA,) * len(good().arguments)) for number in range(4))
     kernels = KernelTexts(uses=uses, has_fp64=False)
@@ -119,7 +122,7 @@ def test_kernels_of_a_step_are_built_in_parts(
 
     monkeypatch.setattr(BuiltProgram, "from_source", recorded)
     program = build_kernels(device, kernels)
-    assert len(processes) == len(built) == 1
+    assert len(processes) == len(built) == 1, "two cores build two parts"
     names = [kernel_name(*use) for use in uses]
     for name in names:
         assert program.kernel(name).function_name == name
