@@ -65,6 +65,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/first_tier/kernels/units.py": "tests/drivers/cpu/first_tier/test_library.py",
     "hal/accounting/exposition.py": "tests/hal/accounting/test_events.py",
     "hal/execution/first_tier.py": "tests/runtime/execution/background/test_optimization.py",
+    "drivers/compiler/frontend/constant_operations.py": "tests/drivers/compiler/frontend/test_graph_builder.py",
     "drivers/compiler/frontend/counted_slices.py": "tests/drivers/compiler/frontend/test_control_flow.py",
     "drivers/compiler/frontend/data_lengths.py": "tests/drivers/cpu/test_growing_model.py",
     "drivers/compiler/frontend/growing_layouts.py": "tests/drivers/cpu/test_growing_model.py",

@@ -20,7 +20,7 @@ Each graph that control flow runs is inlined where it runs, with operands of its
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from neurald.drivers.compiler.frontend.flat_graph import (
     NotStructured,
     ShapeChanges,
 )
-from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
 from neurald.drivers.compiler.frontend.growing_layouts import grow_outermost
 from neurald.drivers.compiler.frontend.list_appends import append_in_place
 from neurald.drivers.compiler.frontend.loop_lengths import LoopLengths
@@ -67,6 +66,9 @@ from neurald.hal.operations.machinery.call import Call, UnknownValue
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import merge
 
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
+
 #: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which are
 #: known then. Each turn adds kernels to compile.
 _MAX_TURNS, _MAX_OPERATIONS = 4, 128
@@ -85,7 +87,7 @@ class _NotUnrolled(NotStructured):
 def structure_control_flow(
     model: Model,
     input_shapes: Mapping[int, Shape] | None = None,
-    evaluate: EvaluateGraph | None = None,
+    evaluate: "EvaluateGraph | None" = None,
     positions: Sequence[int] | None = None,
     scope: ExtentScope | None = None,
 ) -> StructuredModel:
@@ -123,7 +125,7 @@ class _Structurer:
         self,
         model: Model,
         input_shapes: Mapping[int, Shape],
-        evaluate: EvaluateGraph | None,
+        evaluate: "EvaluateGraph | None",
         scope: ExtentScope | None,
     ) -> None:
         self._flat = FlatGraph(model, input_shapes, evaluate, scope)

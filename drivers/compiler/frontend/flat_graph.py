@@ -6,12 +6,12 @@ their graph is inlined.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph, constant_results
+from neurald.drivers.compiler.frontend.constant_operations import fold_constant_operation
 from neurald.drivers.compiler.frontend.open_lengths import as_objects
 from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
@@ -48,6 +48,10 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import declared_shape, merge
+
+if TYPE_CHECKING:
+    # The first tier does not import what lowers operations.
+    from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
 
 #: Operations whose results follow from the shape of their input.
 _SHAPE_QUERIES = (OperationType.TFLITE_SHAPE, OperationType.RANK, OperationType.TFLITE_RANK)
@@ -131,7 +135,7 @@ class FlatGraph:
         self,
         model: Model,
         input_shapes: Mapping[int, Shape],
-        evaluate: EvaluateGraph | None,
+        evaluate: "EvaluateGraph | None",
         scope: ExtentScope | None,
     ) -> None:
         self.model = model
@@ -325,6 +329,10 @@ class FlatGraph:
             lengths = tuple(1 if isinstance(each, Extent) else each for each in shape)
             any_values = np.broadcast_to(np.zeros((), np.int8), lengths)
             return DEFINITIONS[call.binding.type].reference(call.with_values({index: any_values}))
+        if self.evaluate is None:
+            return fold_constant_operation(call, self.known)
+        from neurald.drivers.compiler.frontend.graph_builder import constant_results
+
         return constant_results(call, self.operands, self.shapes, self.known, self.given, self.evaluate)
 
     def call(self, operation: Operation) -> Call:

@@ -10,6 +10,7 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
 from neurald.drivers.compiler.frontend.bounded_shapes import BoundedShapes
+from neurald.drivers.compiler.frontend.constant_operations import fold_constant_operation, is_foldable
 from neurald.drivers.compiler.frontend.open_dimensions import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.frontend.open_lengths import lengths_of
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
@@ -27,14 +28,13 @@ from neurald.drivers.compiler.ir.string_references import StringConstants, is_st
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS, LOWERINGS
 from neurald.drivers.compiler.lowering.machinery.complex_parts import lower_parts, moves_complex
-from neurald.hal.accounting.account import charge, reserve
+from neurald.hal.accounting.account import charge
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, byte_size
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
-from neurald.hal.operations.machinery.working_memory import reference_working_bytes
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import at_operation, declared_shape, infer_shapes
 
@@ -297,41 +297,6 @@ def _output_shapes(call: Call) -> tuple[Shape, ...]:
         ) from None
 
 
-def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
-    """Returns the reference's results for an operation on constants; None for other operations."""
-    binding = call.binding
-    if not _is_foldable(call, known):
-        return None
-    definition = DEFINITIONS[binding.type]
-    try:
-        shapes = definition.output_shapes(call)
-        if any(isinstance(length, Extent) for shape in shapes for length in shape):
-            return None
-        kinds = [operand.type for name in binding.outputs for operand in call.operands(name)]
-        sizes = [byte_size(kind, shape) for kind, shape in zip(kinds, shapes, strict=True)]
-        what = f"the results of {binding.type.name} on constants"
-        charge(sum(sizes), what)
-        inputs = [known[index] for indexes in binding.inputs.values() for index in indexes if index in known]
-        with reserve(reference_working_bytes(inputs, shapes), what):
-            return [
-                np.ascontiguousarray(result, kind.dtype).reshape(shape)
-                for result, kind, shape in zip(definition.reference(call), kinds, shapes, strict=True)
-            ]
-    except UnknownValue:
-        return None
-
-
-def _is_foldable(call: Call, known: Mapping[int, Array]) -> bool:
-    """Returns True if an operation is deterministic and all of its inputs are known numbers."""
-    binding = call.binding
-    return not DEFINITIONS[binding.type].is_random and all(
-        index in known and known[index].dtype != object
-        for name, indexes in binding.inputs.items()
-        if call.has(name)
-        for index in indexes
-    )
-
-
 def _has_reals(call: Call) -> bool:
     """Returns True if an input or output represents real numbers."""
     names = (*(name for name in call.binding.inputs if call.has(name)), *call.binding.outputs)
@@ -355,7 +320,7 @@ def constant_results(
     Operations on real numbers are computed by their lowering, if `evaluate` is given. See
     `_computed_by_lowering` for the arguments.
     """
-    if evaluate is not None and _is_foldable(call, known) and _has_reals(call):
+    if evaluate is not None and is_foldable(call, known) and _has_reals(call):
         results = _computed_by_lowering(call, operands, shapes, known, given, evaluate)
         if results is not None:
             return results

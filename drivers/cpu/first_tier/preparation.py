@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Container, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -9,6 +10,7 @@ from msgspec import Struct
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
 from neurald.drivers.cpu.first_tier.binding.binder import Binder
+from neurald.drivers.cpu.first_tier.bound_call import NotBound
 from neurald.drivers.cpu.first_tier.layout import tiles_of
 from neurald.drivers.cpu.first_tier.library import Code
 from neurald.drivers.cpu.native.native_model import NativeModel
@@ -17,6 +19,8 @@ from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime
+from neurald.hal.errors import BadData
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, Model, Subgraph
 from neurald.hal.operations.machinery.call import Array
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+_CONTROL_FLOW: Final = frozenset((OperationType.IF, OperationType.WHILE))
 #: Lifetimes of operands that are computed, or given.
 _VARIABLES: Final = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
 
@@ -49,15 +54,45 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPrepare
 
     # Graphs that control flow refers to.
     others = [_Bound(model, graph, target, code, team) for graph in model.referenced]
-    if not any(each.has_kernels for each in (whole, *others)):
-        return ReferenceModel(model)
-    return ReferenceModel(model, [each.steps() for each in (whole, *others)])
+    has_kernels = any(each.has_kernels for each in (whole, *others))
+    steps = [each.steps() for each in (whole, *others)] if has_kernels else None
+    if not any(each.type in _CONTROL_FLOW for each in model.main.operations):
+        return ReferenceModel(model, steps)
+    from neurald.drivers.cpu.first_tier.loop_model import LoopModel
+
+    return LoopModel(model, steps, partial(_structured, model, target, code, team))
 
 
 def _on_references(model: Model) -> "ReferenceModel":
     from neurald.hal.execution.reference_model import ReferenceModel
 
     return ReferenceModel(model)
+
+
+def _structured(model: Model, target: Target, code: Code, team: Team) -> NativeModel | None:
+    """Returns the step of a model with control flow; None if not everything has kernels."""
+    from neurald.drivers.compiler.frontend.control_flow import structure_control_flow
+    from neurald.drivers.cpu.first_tier.program import bound_program
+
+    try:
+        structured = structure_control_flow(model)
+        flat, main = structured.model, structured.model.main
+        binder = Binder(flat, main, tiles_of(target), is_known=True)
+        program = bound_program(structured, binder)
+    except (BadData, NotBound) as error:
+        _LOG.debug("control flow runs on references: %s", error)
+        return None
+    part = BoundPart(
+        model=flat,
+        graph=binder.graph,
+        inputs=main.inputs,
+        outputs=main.outputs,
+        calls=program.calls,
+        known=binder.known,
+        program=program,
+    )
+    executable, constants = assemble(part, target.name)
+    return NativeModel(executable, code, constants, team)
 
 
 class _Bound:

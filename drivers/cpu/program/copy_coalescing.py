@@ -9,12 +9,14 @@ behind it, so that even the shorter list stays what it is.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.program.linear_program import LinearInstruction
 from neurald.drivers.cpu.target.executable import Opcode
+from neurald.hal.records import replace
 
 
 class SharedVariables(Struct, frozen=True, kw_only=True):
@@ -42,6 +44,30 @@ def coalesce_copies(
         outputs: variables that are needed at the end, each in its own memory.
     """
     return _Coalescing(program, inputs, outputs).result()
+
+
+def without_own_copies(
+    program: Sequence[LinearInstruction], owners: Mapping[Value, Value]
+) -> tuple[tuple[LinearInstruction, ...], list[int]]:
+    """Returns the program without copies between variables that share memory.
+
+    Also returns how many of its instructions are before each position of the given program.
+    """
+
+    def is_kept(instruction: LinearInstruction) -> bool:
+        if instruction.opcode is not Opcode.COPY or instruction.base is not None:
+            return True
+        (target,), (source,) = instruction.writes, instruction.reads
+        return owners.get(target, target) is not owners.get(source, source)
+
+    kept = [is_kept(each) for each in program]
+    moved = [0, *accumulate(kept)]
+    instructions = tuple(
+        replace(each, target=moved[each.target]) if each.target else each
+        for each, stays in zip(program, kept, strict=True)
+        if stays
+    )
+    return instructions, moved
 
 
 class _Coalescing:

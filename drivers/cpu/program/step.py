@@ -25,7 +25,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.string_references import StringConstants
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.program.block_model import BlockModel, BlockModels
-from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies
+from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies, without_own_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization
 from neurald.drivers.cpu.program.sizing import ElementOf, SizedCall, SizedCopy, Sizing
 from neurald.drivers.cpu.target.executable import (
@@ -228,7 +228,7 @@ class StepBuilder:
             outputs=tuple(shared.owners[each] for each in outputs),
             starts=self._starts,
         )
-        program, moved = _without_own_copies(linear.instructions, shared.owners)
+        program, moved = without_own_copies(linear.instructions, shared.owners)
         uses = [
             [*self._calls[each.number].routine.arguments]
             if each.opcode is Opcode.CALL
@@ -426,27 +426,3 @@ def _repeated(program: Sequence[LinearInstruction]) -> frozenset[int]:
         for each in program[jump.target : end]
         if each.opcode is Opcode.CALL
     )
-
-
-def _without_own_copies(
-    program: Sequence[LinearInstruction], owners: Mapping[Value, Value]
-) -> tuple[tuple[LinearInstruction, ...], list[int]]:
-    """Returns the program without copies between variables that share memory.
-
-    Also returns how many of its instructions are before each position of the given program.
-    """
-
-    def is_kept(instruction: LinearInstruction) -> bool:
-        if instruction.opcode is not Opcode.COPY or instruction.base is not None:
-            return True
-        (target,), (source,) = instruction.writes, instruction.reads
-        return owners.get(target, target) is not owners.get(source, source)
-
-    kept = [is_kept(each) for each in program]
-    moved = [0, *accumulate(kept)]
-    instructions = tuple(
-        replace(each, target=moved[each.target]) if each.target else each
-        for each, stays in zip(program, kept, strict=True)
-        if stays
-    )
-    return instructions, moved

@@ -1,6 +1,6 @@
 """Binds the operations of a graph to the kernels of the first tier."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import Final, TypeAlias
 
@@ -11,9 +11,9 @@ from neurald.drivers.cpu.first_tier.layout import Tiles
 from neurald.hal.model.lazy_table import LazyTable
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.model.types import Lifetime, Model, Operation, Subgraph
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import bind_operations
 
 _Bind: TypeAlias = Callable[[BindingScope, Call], list[BoundCall]]
@@ -171,6 +171,7 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_SLICE,
         T.STRIDED_SLICE,
         T.TFLITE_STRIDED_SLICE,
+        T.TFLITE_DYNAMIC_UPDATE_SLICE,
         T.SPLIT,
         T.TFLITE_SPLIT,
         T.TFLITE_SPLIT_V,
@@ -214,6 +215,11 @@ _BINDINGS: Final = LazyTable("neurald.drivers.cpu.first_tier.binding", FAMILIES,
 #: Operations that models have between constants and their readers.
 _FOLDED: Final = frozenset((*FAMILIES["movement"], *FAMILIES["elements"], OperationType.DENSIFY))
 
+#: Operations whose operands may have no elements.
+_EMPTIABLE: Final = frozenset(
+    (T.SLICE, T.TFLITE_SLICE, T.CONCATENATION, T.TFLITE_CONCATENATION, T.RESHAPE, T.TFLITE_RESHAPE)
+)
+
 
 class Binder:
     """Binds the operations of a graph.
@@ -222,6 +228,7 @@ class Binder:
         model: the model.
         graph: one of its graphs.
         tiles: of the target.
+        is_known: True if the lengths of all dimensions are known, so that those of 0 are empty.
 
     Attributes:
         graph: with the dimensions that are known before it runs.
@@ -229,23 +236,32 @@ class Binder:
         known: values that these compute, by operand.
     """
 
-    def __init__(self, model: Model, graph: Subgraph, tiles: Tiles) -> None:
+    def __init__(self, model: Model, graph: Subgraph, tiles: Tiles, *, is_known: bool = False) -> None:
         self._bindings = bind_operations(graph)
-        found = Folding(model, graph, self._bindings, _FOLDED)
+        self._is_known = is_known
+        found = Folding(model, graph, self._bindings, _FOLDED, is_known=is_known)
         self.graph, self.folded, self.known = found.graph(graph), found.folded, found.known
         self._contradicted = found.contradicted
         self._scope = BindingScope(self.graph, found.value, tiles)
 
-    def bound(self) -> list[list[BoundCall] | None]:
+    def bound(self, positions: Collection[int] | None = None) -> list[list[BoundCall] | None]:
         """Returns the kernels of each operation; None for one that has none.
 
         Operations that were computed need none.
+
+        Args:
+            positions: of the operations that run; None for all.
         """
-        folded = set(self.folded)
+        folded, count = set(self.folded), len(self.graph.operations)
+        wanted = range(count) if positions is None else set(positions)
         return [
-            [] if position in folded else self._operation(position)
-            for position in range(len(self.graph.operations))
+            [] if position in folded else self._operation(position) if position in wanted else None
+            for position in range(count)
         ]
+
+    def value(self, index: int) -> Array | None:
+        """Returns the value of an operand that is known."""
+        return self._scope.value(index)
 
     def _operation(self, position: int) -> list[BoundCall] | None:
         operation, operands = self.graph.operations[position], self.graph.operands
@@ -253,11 +269,18 @@ class Binder:
         if position in self._contradicted:
             # References report it.
             return None
-        if bind is None or any(
-            not operands[index].is_fully_specified
+        unknown = [
+            index
             for index in (*operation.inputs, *operation.outputs)
-            if operands[index].type.is_tensor and operands[index].lifetime is not Lifetime.NO_VALUE
-        ):
+            if operands[index].type.is_tensor
+            and operands[index].lifetime is not Lifetime.NO_VALUE
+            and not operands[index].is_fully_specified
+        ]
+        if unknown and not (self._is_known and self._takes_nothing(operation)):
+            return None
+        if unknown and all(0 in (operands[index].dimensions or ()) for index in operation.outputs):
+            return []
+        if bind is None:
             return None
         call = Call(
             self._bindings[position],
@@ -272,3 +295,8 @@ class Binder:
         except Exception:
             # References report what is wrong with it, if anything.
             return None
+
+    def _takes_nothing(self, operation: Operation) -> bool:
+        """Returns True if an operation only moves elements, and may have none to move."""
+        dimensions = [self.graph.operands[index].dimensions for index in operation.inputs]
+        return operation.type in _EMPTIABLE and all(each is not None for each in dimensions)

@@ -33,6 +33,7 @@ class Folding:
         graph: one of its graphs.
         bindings: of the graph's operations.
         kinds: operations that are computed whatever they compute; of others, integers are.
+        is_known: True if the lengths of all dimensions are known, so that those of 0 are empty.
 
     Attributes:
         operands: of the graph, with the dimensions that are known.
@@ -43,8 +44,15 @@ class Folding:
     """
 
     def __init__(
-        self, model: Model, graph: Subgraph, bindings: Sequence[Binding], kinds: frozenset[T]
+        self,
+        model: Model,
+        graph: Subgraph,
+        bindings: Sequence[Binding],
+        kinds: frozenset[T],
+        *,
+        is_known: bool = False,
     ) -> None:
+        self._is_known = is_known
         self.operands: list[Operand] = list(graph.operands)
         self.known: dict[int, Array] = {}
         self.folded: list[int] = []
@@ -76,10 +84,13 @@ class Folding:
 
     def _shape(self, index: int) -> Shape | None:
         operand = self.operands[index]
-        return operand.dimensions if operand.is_fully_specified else None
+        return operand.dimensions if self._is_specified(operand) else None
+
+    def _is_specified(self, operand: Operand) -> bool:
+        return operand.is_fully_specified or (self._is_known and operand.dimensions is not None)
 
     def _are_specified(self, indexes: Sequence[int]) -> bool:
-        return all(self.operands[index].is_fully_specified for index in indexes)
+        return all(self._is_specified(self.operands[index]) for index in indexes)
 
     def _has_learned(self, operation: Operation) -> bool:
         """Returns True if more is known of an operation's inputs than the model has."""

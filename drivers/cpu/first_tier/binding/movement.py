@@ -28,6 +28,7 @@ _MAX_ELEMENTS: Final = 1 << 24
 #: Added to all numbers, to see whether the operation computes with them.
 _DISTANCE: Final = 1 << 25
 _MAX_INT32: Final = (1 << 31) - 1
+_SLICES: Final = frozenset((OperationType.SLICE, OperationType.TFLITE_SLICE))
 #: Estimated time of a run, and elements that it moves per nanosecond.
 _RUN_NS: Final = 2.0
 _ELEMENTS_PER_NS: Final = 4
@@ -82,6 +83,48 @@ def moving_call(
     )
 
 
+def part_moving_call(
+    output: int,
+    given: int,
+    operand: Operand,
+    whole: Shape,
+    part: Shape,
+    start: int,
+    *,
+    is_written: bool,
+    message: str,
+) -> BoundCall:
+    """Returns the call that copies a part, whose place is only known when it runs.
+
+    Args:
+        output, given: where to, and from where.
+        operand: of the elements.
+        whole, part: the shapes of the operand that the part belongs to, and of the part.
+        start: the operand with the index of the part along each axis.
+        is_written: True if the part belongs to the output, False if it belongs to the input.
+        message: the error if the part exceeds the operand; "" moves it inside instead.
+
+    Raises:
+        NotBound: there is no kernel.
+    """
+    if not part or not math.prod(part):
+        raise NotBound("the part has no elements")
+    strides, own = strides_of(whole), strides_of(part)
+    to, source = (strides, own) if is_written else (own, strides)
+    moved = moving_call(output, given, operand.type.dtype.itemsize, part, to, source)
+    axes = [
+        (length - taken, stride if is_written else 0, 0 if is_written else stride)
+        for length, taken, stride in zip(whole, part, strides, strict=True)
+    ]
+    return replace(
+        moved,
+        function=moved.function.replace("first_move", "first_move_part"),
+        arguments=(*moved.arguments, start, BoundConstant.of(np.array(axes, np.int64))),
+        words=(*moved.words, len(axes), int(bool(message))),
+        messages=(message,) if message else (),
+    )
+
+
 def _expect_equal_types(operands: Sequence[Operand]) -> None:
     first = operands[0]
     if first.type is OperandType.TENSOR_STRING or any(
@@ -110,6 +153,8 @@ def bind_view(scope: BindingScope, call: Call) -> list[BoundCall]:
     outputs = [number for numbers in call.binding.outputs.values() for number in numbers]
     kind = call.operand("input").type
     _expect_equal_types([call.operand("input"), *(scope.operands[number] for number in outputs)])
+    if call.binding.type in _SLICES and scope.value(call.index("begin")) is None:
+        return [_slice_from(scope, call)]
     # Its elements are never read.
     given = np.empty(call.shape("input"), kind.dtype)
     known = Call(
@@ -130,6 +175,25 @@ def bind_view(scope: BindingScope, call: Call) -> list[BoundCall]:
             )
         )
     return calls
+
+
+def _slice_from(scope: BindingScope, call: Call) -> BoundCall:
+    """Returns the call for a slice that begins at unknown indexes."""
+    begin, shape, taken = call.operand("begin"), call.shape("input"), output_shape(call)
+    sizes = scope.constant(call, "size").tolist()
+    if begin.type is not OperandType.TENSOR_INT32 or sizes != list(taken):
+        raise NotBound("the types have no kernel")
+    last = [length - size for length, size in zip(shape, taken, strict=True)]
+    return part_moving_call(
+        call.index("output"),
+        call.index("input"),
+        call.operand("input"),
+        shape,
+        taken,
+        call.index("begin"),
+        is_written=False,
+        message=f"{call.name('begin')}: indexes from 0 to {last} are expected",
+    )
 
 
 def _place_in(whole: Array, view: Array) -> tuple[int, tuple[int, ...]]:
@@ -235,6 +299,28 @@ def _padding(scope: BindingScope, call: Call) -> Any:
     if call.binding.type is OperationType.TFLITE_PADV2:
         return scope.constant(call, "value").reshape(-1)[0].item()
     return call.operand("output").zero_point
+
+
+def bind_update(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds DYNAMIC_UPDATE_SLICE: copies the input, and replaces a part of it."""
+    operand, part, start = (call.operand(name) for name in ("input", "update", "start"))
+    _expect_equal_types([operand, part, call.operand("output")])
+    if start.type is not OperandType.TENSOR_INT32:
+        raise NotBound("the type has no kernel")
+    output, shape = call.index("output"), call.shape("input")
+    return [
+        copying_call(output, call.index("input"), math.prod(shape) * operand.type.dtype.itemsize),
+        part_moving_call(
+            output,
+            call.index("update"),
+            operand,
+            shape,
+            call.shape("update"),
+            call.index("start"),
+            is_written=True,
+            message="",
+        ),
+    ]
 
 
 def bind_tile(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -512,6 +598,7 @@ BINDINGS: Final[Mapping[OperationType, _Bind]] = {
     ),
     **_named(bind_concatenation, "CONCATENATION", "TFLITE_CONCATENATION", "PACK", "TFLITE_PACK"),
     **_named(bind_pad, "PAD", "PAD_V2", "TFLITE_PAD", "TFLITE_PADV2"),
+    **_named(bind_update, "TFLITE_DYNAMIC_UPDATE_SLICE"),
     **_named(bind_tile, "TILE", "TFLITE_TILE", "TFLITE_BROADCAST_TO"),
     **_named(
         bind_blocks,

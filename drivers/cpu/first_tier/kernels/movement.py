@@ -2,7 +2,7 @@
 
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
-from neurald.drivers.cpu.first_tier.kernels.nest import write_movement
+from neurald.drivers.cpu.first_tier.kernels.nest import words_of_nest, write_movement
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
 from neurald.drivers.cpu.kernels.common.addressing import multiple
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
@@ -15,6 +15,7 @@ def movement_units(target: Target) -> list[Unit]:
     return [
         _copy(target),
         *(_move(target, size) for size in (1, 2, 4, 8)),
+        *(_move_part(target, size) for size in (1, 2, 4, 8)),
         *(_runs(target, size) for size in (1, 2, 4, 8)),
         *(_gather(target, size, index) for size in (1, 4) for index in ("i32", "i64")),
         *(_gather_nd(target, size, index) for size in (1, 4) for index in ("i32", "i64")),
@@ -37,6 +38,36 @@ def _move(target: Target, size: int) -> Unit:
     """Writes a movement of elements of a size by strides; see `write_movement`."""
     kernel = KernelWriter(target, f"first_move_{size}", ("out", "input"))
     write_movement(kernel, f"i{8 * size}")
+    return kernel.unit()
+
+
+def _move_part(target: Target, size: int) -> Unit:
+    """Writes a movement by strides from or to a part of an operand whose place is in memory.
+
+    `%index` has the index of the part along each axis. `%axes` has, for each axis, the largest
+    index, and the strides of the output and of the input; the one that is no part has strides of 0.
+    After the words of the movement: the number of axes, and whether another index is an error;
+    otherwise the nearest one counts.
+    """
+    kernel = KernelWriter(target, f"first_move_part_{size}", ("out", "input", "index", "axes"))
+    code, single, words = kernel.code, kernel.single, words_of_nest(2) + 2
+    is_checked = single.compare("ne", "i64", kernel.word(words + 1), "0")
+    with code.loop("0", kernel.word(words), [("i64", "0"), ("i64", "0")]) as axis:
+        at = multiple(code, axis.index, 3)
+        last, *strides = (
+            kernel.element(single, "i64", "%axes", kernel.sum(at, str(number))) for number in range(3)
+        )
+        given = kernel.element(single, "i32", "%index", axis.index)
+        number = single.cast("sext", "i32", given, "i64")
+        nearest = kernel.least(single.call("llvm.smax", "i64", number, "0"), last)
+        is_outside = single.compare("ne", "i64", number, nearest)
+        with code.when(single.binary("and", "i1", is_outside, is_checked)):
+            code.effect(f"store i32 1, ptr %status, align {WORD_BYTES}")
+        axis.results = [
+            kernel.sum(before, kernel.product(nearest, stride))
+            for before, stride in zip(axis.carried, strides, strict=True)
+        ]
+    write_movement(kernel, f"i{8 * size}", axis.results)
     return kernel.unit()
 
 

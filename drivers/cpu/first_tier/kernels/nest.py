@@ -80,7 +80,7 @@ def write_elements(
                 kernel.each_element(v, "0", length, write)
 
 
-def write_movement(kernel: KernelWriter, element: str) -> None:
+def write_movement(kernel: KernelWriter, element: str, moved: Sequence[str] = ("0", "0")) -> None:
     """Writes a nest that copies elements between an output and an input with any strides.
 
     The words have the strides of the output first, and at the end the offsets of its first element
@@ -89,8 +89,10 @@ def write_movement(kernel: KernelWriter, element: str) -> None:
     Args:
         kernel: the function. A work item has the two inner loops.
         element: the type of elements.
+        moved: added to the offsets of the output and of the input.
     """
     code, words = kernel.code, words_of_nest(2)
+    firsts = [kernel.sum(kernel.word(words + number), moved[number]) for number in range(2)]
     middle, inner = kernel.word(NEST - 1), kernel.word(NEST)
     v = Vector(code, kernel.target, kernel.target.lanes(int(element[1:]) // 8))
     steps = [kernel.word(NEST * (2 + number)) for number in range(2)]
@@ -103,7 +105,7 @@ def write_movement(kernel: KernelWriter, element: str) -> None:
         with code.loop("0", middle) as line:
             target, source = (
                 kernel.sum(
-                    kernel.sum(kernel.word(words + number), starts[number]),
+                    kernel.sum(firsts[number], starts[number]),
                     kernel.product(line.index, kernel.word(NEST * (2 + number) - 1)),
                 )
                 for number in range(2)

@@ -96,14 +96,17 @@ def test_graphs_of_loops_have_kernels() -> None:
     given, made = ([main.value(shape=shape) for shape in shapes] for _ in range(2))
     inputs = [main.model(condition), main.model(loop), *given]
     main.builder.add_operation(nd.OperationType.WHILE, inputs, made)
-    model = main.finish(given, made)
+    # Beside an operation without a kernel, the loop runs on references.
+    sign = main.value()
+    main.builder.add_operation(nd.OperationType.TFLITE_SIGN, [made[1]], [sign])
+    model = main.finish(given, [*made, sign])
     found = prepared(model)
     assert isinstance(found, ReferenceModel)
     _, *steps = found.steps
     assert [len(each) for each in steps] == [1, 1]
     assert all(isinstance(each, NativeSegment) for (each,) in steps)
     arrays = [np.zeros(1, np.float32), np.array([1.5, -2], np.float32), np.array([2, 3], np.float32)]
-    last, power, _ = results(found, model, arrays)
+    last, power, *_ = results(found, model, arrays)
     np.testing.assert_array_equal(last, [5])
     np.testing.assert_array_equal(power, arrays[1] * arrays[2] ** 5)
 
