@@ -28,7 +28,10 @@ def run(
     ],
     image: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Use this photo as input, and show the best classes."),
+        typer.Option(
+            metavar="FILE",
+            help="Use this photo as input, and show the best classes, boxes, keypoints or masks.",
+        ),
     ] = None,
     audio: Annotated[
         Path | None,

@@ -15,6 +15,8 @@ from neurald.service.tensors.files import open_regular
 
 #: Samples per second that most models of speech and sounds expect.
 DEFAULT_RATE: Final = 16_000
+#: No sound of which anything could be recognised is shorter.
+_SHORTEST_S: Final = 0.1
 _MAX_RATE: Final = 768_000
 #: Most bytes of one sample.
 _MAX_WIDTH: Final = 4
@@ -64,6 +66,8 @@ def audio_input(model: Model, path: Path, rate: int = DEFAULT_RATE) -> tuple[Arr
     length, remark = operand.dimensions[position] or len(samples), ""
     if len(samples) > length:
         remark = f"the model takes {length / rate:.2f} s; the first of {len(samples) / rate:.2f} s of sound are used"
+        if length < _SHORTEST_S * rate:
+            remark += ". Perhaps it expects features that are computed from sound; give these with --inputs"
     samples = np.pad(samples[:length], (0, max(0, length - len(samples))))
     shape = [length if place == position else 1 for place in range(len(operand.dimensions))]
     if is_quantized(operand):

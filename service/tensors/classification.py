@@ -103,7 +103,8 @@ def class_scores(model: Model, position: int, output: Array) -> ClassScores:
         return ClassScores(values=values)
     odds = np.exp(values - values.max())
     return ClassScores(
-        values=odds / odds.sum(), remark="the model outputs logits; softmax converted them to probabilities"
+        values=odds / odds.sum(),
+        remark="the scores are taken for logits, which softmax has converted to probabilities",
     )
 
 

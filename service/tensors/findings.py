@@ -32,6 +32,26 @@ _JOINTS = (
     "left ankle",
     "right ankle",
 )
+#: The joints of hands, in MediaPipe's order.
+_HAND = (
+    "wrist",
+    *(f"thumb {part}" for part in ("base", "first joint", "second joint", "tip")),
+    *(
+        f"{finger} finger {part}"
+        for finger in ("index", "middle", "ring", "little")
+        for part in ("base", "first joint", "second joint", "tip")
+    ),
+)
+#: Numbers of points of MediaPipe's models of faces, without and with irises.
+_FACE_POINTS = (468, 478)
+#: Rows of the table of keypoints.
+_MAX_POINTS = 40
+#: Columns of a detector's only output: batch, class, score, and the corners of a box.
+_ROW = 7
+_SUPPRESSIONS = (
+    OperationType.TFLITE_NON_MAX_SUPPRESSION_V4,
+    OperationType.TFLITE_NON_MAX_SUPPRESSION_V5,
+)
 #: Labels of the class that stands for no character.
 _BLANKS = ("<blank>", "[blank]", "<pad>", "[PAD]", "<ctc>", "_", "ε")
 #: Labels that stand for a space.
@@ -45,6 +65,9 @@ def find_detections(
 ) -> list[dict[str, Any]] | None:
     """Returns the best detections of a model that ends with DETECTION_POSTPROCESS.
 
+    So does a model whose only output has rows of image, class, score, and the box's left, top,
+    right and bottom in pixels, if it suppresses overlapping boxes.
+
     Args:
         model: the model.
         outputs: of a run.
@@ -57,7 +80,7 @@ def find_detections(
     """
     last = [each for each in model.main.operations if each.type is OperationType.TFLITE_DETECTION_POSTPROCESS]
     if len(last) != 1 or not set(last[0].outputs) <= set(model.outputs):
-        return None
+        return _detections_in_rows(model, outputs, labels, count)
     values = [outputs[list(model.outputs).index(index)] for index in last[0].outputs]
     if len(values) != _DETECTOR_OUTPUTS or values[0].ndim != 3 or values[0].shape[-1] != 4:
         return None
@@ -76,15 +99,75 @@ def find_detections(
     ]
 
 
+def _detections_in_rows(
+    model: Model, outputs: Sequence[Array], labels: Sequence[str] | None, count: int
+) -> list[dict[str, Any]] | None:
+    size = _image_size(model)
+    if (
+        size is None
+        or len(outputs) != 1
+        or outputs[0].ndim != 2
+        or outputs[0].shape[1] != _ROW
+        or not any(each.type in _SUPPRESSIONS for each in model.main.operations)
+    ):
+        return None
+    height, width = size
+    rows = outputs[0][np.argsort(-outputs[0][:, 2], kind="stable")[:count]]
+    return [
+        {
+            "score": float(score),
+            "class": int(number),
+            "label": _label(labels, int(number)),
+            "top": float(top) / height,
+            "left": float(left) / width,
+            "bottom": float(bottom) / height,
+            "right": float(right) / width,
+        }
+        for _, number, score, left, top, right, bottom in rows
+    ]
+
+
+def _image_size(model: Model) -> tuple[int, int] | None:
+    """Returns height and width of the image that is the model's only input; None for others."""
+    shapes = [each.dimensions for each in model.input_operands]
+    if len(shapes) != 1 or shapes[0] is None or len(shapes[0]) != 4 or 0 in shapes[0][1:3]:
+        return None
+    return shapes[0][1], shapes[0][2]
+
+
+def _find_landmarks(model: Model, outputs: Sequence[Array]) -> list[dict[str, Any]] | None:
+    """Returns the points of a hand or a face, which the first output has as x, y, z in pixels."""
+    size = _image_size(model)
+    if size is None or len(outputs) < 2 or outputs[0].size % 3:
+        return None
+    # Further outputs say whether it is a hand or a face, and which hand.
+    points, others = outputs[0].size // 3, [each for each in outputs[1:] if each.size != outputs[0].size]
+    if any(each.size != 1 for each in others) or not others:
+        return None
+    if points == len(_HAND):
+        names: Sequence[str] = _HAND
+    elif points in _FACE_POINTS:
+        names = [f"point {number}" for number in range(points)]
+    else:
+        return None
+    rows = real_values(outputs[0], model.main.operands[model.outputs[0]]).reshape(-1, 3)
+    return [
+        {"name": name, "score": None, "y": float(y) / size[0], "x": float(x) / size[1]}
+        for name, (x, y, _) in zip(names, rows, strict=True)
+    ]
+
+
 def find_keypoints(model: Model, outputs: Sequence[Array]) -> list[dict[str, Any]] | None:
     """Returns the keypoints of a model whose only output is a list of 17 rows: y, x, score.
 
+    Those of MediaPipe's models of hands and faces are found as well.
+
     Returns:
-        For each its `name`, `score`, and place as shares of the image, `y` and `x`. None for other
-        models.
+        For each its `name`, its `score`, which is None if points have none, and its place as shares
+        of the image, `y` and `x`. None for other models.
     """
     if len(outputs) != 1 or outputs[0].size != 3 * len(_JOINTS) or outputs[0].shape[-2:] != (len(_JOINTS), 3):
-        return None
+        return _find_landmarks(model, outputs)
     rows = real_values(outputs[0], model.main.operands[model.outputs[0]]).reshape(-1, 3)
     return [
         {"name": name, "score": float(score), "y": float(y), "x": float(x)}
@@ -168,13 +251,27 @@ def finding_table(document: dict[str, Any]) -> tuple[list[str], list[list[str]]]
             for each in document["detections"]
         ]
     if "keypoints" in document:
-        return ["keypoint", "score", "y", "x"], [
-            [each["name"], f"{100 * each['score']:.2f} %", f"{each['y']:.3f}", f"{each['x']:.3f}"]
-            for each in document["keypoints"]
-        ]
+        return _keypoint_table(document["keypoints"])
     if "segments" in document:
         return ["share", "class", "label"], [
             [f"{100 * each['share']:.2f} %", str(each["class"]), each["label"] or ""]
             for each in document["segments"]
         ]
     return None
+
+
+def _keypoint_table(points: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    have_scores = any(each["score"] is not None for each in points)
+    rows = [
+        [
+            each["name"],
+            *([f"{100 * each['score']:.2f} %"] if have_scores else []),
+            f"{each['y']:.3f}",
+            f"{each['x']:.3f}",
+        ]
+        for each in points[:_MAX_POINTS]
+    ]
+    titles = ["keypoint", *(["score"] if have_scores else []), "y", "x"]
+    if len(points) > _MAX_POINTS:
+        rows.append([f"{len(points) - _MAX_POINTS} more, see --json", *[""] * (len(titles) - 1)])
+    return titles, rows

@@ -19,6 +19,8 @@ DEFAULT_STD = 127.5
 _FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 #: Maximum number of pixels, which is also Pillow's limit. A model with a larger input is damaged.
 _MAX_PIXELS = 1 << 27
+#: A smaller input without channels is not an image.
+_MIN_SIDE = 9
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 _BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 
@@ -32,7 +34,8 @@ def image_input(model: Model, path: Path, mean: float | None = None, std: float 
     operand's scale and zero point.
 
     Returns:
-        An array of shape [1, height, width, channels], with 3 channels (RGB) or 1 (grey).
+        An array of shape [1, height, width, channels], with 3 channels (RGB) or 1 (grey); of shape
+        [1, height, width] if the model takes this.
 
     Raises:
         BadData: the model has no such input, or the file is not a photo, is damaged or is too
@@ -40,11 +43,13 @@ def image_input(model: Model, path: Path, mean: float | None = None, std: float 
         OSError: the file cannot be read.
     """
     operand = _image_operand(model)
-    _, height, width, channels = operand.dimensions or ()
+    height, width, channels = _sizes(operand)
     if height * width > _MAX_PIXELS:
         raise BadData(f"the model's input of {height} x {width} pixels is too large for an image")
     dtype = operand.type.dtype
     pixels = read_image(path, height, width, channels)
+    if len(operand.dimensions or ()) == 3:
+        pixels = pixels[..., 0]
     if operand.type in _BYTES and mean is None and std is None:
         lowest: int = np.iinfo(dtype.name).min
         return np.asarray(pixels.astype(np.int16) + lowest, dtype)
@@ -69,16 +74,21 @@ def _image_operand(model: Model) -> Operand:
     if (
         operand.type not in (*_FLOATS, *_BYTES)
         or shape is None
-        or len(shape) != 4
+        or not ((len(shape) == 4 and shape[3] in (1, 3)) or (len(shape) == 3 and min(shape[1:]) >= _MIN_SIDE))
         or shape[0] > 1
-        or shape[3] not in (1, 3)
     ):
         found = describe_type(operand.type.dtype, shape)
         raise BadData(
             f"the model's input is {found}; an image needs an input of shape [1, height, width, 3 or 1] "
-            "and of type float32, float16, uint8 or int8"
+            "or [1, height, width], and of type float32, float16, uint8 or int8"
         )
     return operand
+
+
+def _sizes(operand: Operand) -> tuple[int, int, int]:
+    """Returns height, width and channels of the operand of an image."""
+    _, height, width, *channels = operand.dimensions or ()
+    return height, width, channels[0] if channels else 1
 
 
 def read_image(path: Path, height: int, width: int, channels: int) -> Array:

@@ -65,7 +65,8 @@ def test_inputs_of_models(tmp_path: Path) -> None:
     array, remark = audio_input(taking(kind, (40,)), path)
     assert (array.shape, remark) == (
         (40,),
-        "the model takes 0.00 s; the first of 0.01 s of sound are used",
+        "the model takes 0.00 s; the first of 0.01 s of sound are used. Perhaps it expects features that are "
+        "computed from sound; give these with --inputs",
     )
     assert audio_input(taking(kind, (0, 0)), path)[0].shape == (1, 100)
     for model in (

@@ -7,6 +7,8 @@ import pytest
 from support.tflite.builder import TfliteModel
 from support.tflite.resources import constant
 
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
 from neurald.runtime.tflite import load_tflite
 from neurald.service.tensors.findings import (
     find_detections,
@@ -29,6 +31,19 @@ def passing(*shapes: tuple[int, ...]) -> TfliteModel:
         graph.operator("ADD", (source, zero), (result,), "AddOptions")
     graph.inputs, graph.outputs = inputs, outputs
     return file
+
+
+def image_model(*shapes: tuple[int, ...], operations: tuple[Operation, ...] = ()) -> Model:
+    """Returns a model of an image of 20 rows and 10 columns, whose outputs have these shapes."""
+    operands = tuple(
+        Operand(type=OperandType.TENSOR_FLOAT32, dimensions=shape, lifetime=lifetime)
+        for shape, lifetime in [
+            ((1, 20, 10, 3), Lifetime.SUBGRAPH_INPUT),
+            *((shape, Lifetime.SUBGRAPH_OUTPUT) for shape in shapes),
+        ]
+    )
+    outputs = tuple(range(1, len(operands)))
+    return Model(main=Subgraph(operands=operands, operations=operations, inputs=(0,), outputs=outputs))
 
 
 def detector() -> TfliteModel:
@@ -92,6 +107,37 @@ def test_keypoints() -> None:
     assert table is not None
     assert table[1][0] == ["nose", "2.00 %", "0.000", "0.010"]
     assert find_keypoints(model, [values[:, :, :5]]) is None
+
+
+def test_points_of_hands_and_faces() -> None:
+    for points, name in ((21, "index finger tip"), (468, "point 8")):
+        model = image_model((1, 3 * points), (1, 1))
+        values = np.arange(3 * points, dtype=np.float32).reshape(1, -1)
+        found = find_keypoints(model, [values, np.ones((1, 1), np.float32)])
+        assert found is not None
+        assert len(found) == points
+        assert found[8] == {"name": name, "score": None, "y": 25 / 20, "x": 24 / 10}
+        table = finding_table({"keypoints": found})
+        assert table is not None
+        assert table[0] == ["keypoint", "y", "x"]
+        assert table[1][8] == [name, "1.250", "2.400"]
+        assert len(table[1]) == min(points, 41)
+        assert find_keypoints(model, [values, values]) is None
+        assert find_keypoints(model, [values[:, 3:], values[:, :1]]) is None
+
+
+def test_detections_in_rows() -> None:
+    suppression = Operation(type=OperationType.TFLITE_NON_MAX_SUPPRESSION_V4, inputs=(), outputs=())
+    model = image_model((2, 7), operations=(suppression,))
+    rows = np.array([[0, 1, 0.25, 1, 2, 3, 4], [0, 5, 0.5, 5, 10, 10, 20]], np.float32)
+    found = find_detections(model, [rows], ["cat", "dog"], 5)
+    assert found is not None
+    assert [(each["class"], each["label"], each["score"]) for each in found] == [
+        (5, None, 0.5),
+        (1, "dog", 0.25),
+    ]
+    assert [found[0][side] for side in ("top", "left", "bottom", "right")] == [0.5, 0.5, 1.0, 1.0]
+    assert find_detections(image_model((2, 7)), [rows], None, 5) is None
 
 
 def test_segments() -> None:

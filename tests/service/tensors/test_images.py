@@ -222,3 +222,11 @@ def test_a_truncated_photo_is_refused(tmp_path: Path, photo: Path) -> None:
     (tmp_path / "half.png").write_bytes(photo.read_bytes()[:-60])
     with pytest.raises(BadData, match=r"half\.png is damaged"):
         read_image(tmp_path / "half.png", 4, 4, 3)
+
+
+def test_an_input_without_channels_gets_a_grey_image(photo: Path) -> None:
+    with_channels = image_input(model((1, 28, 28, 1)), photo)
+    array = image_input(model((1, 28, 28)), photo)
+    np.testing.assert_array_equal(array, with_channels[..., 0])
+    with pytest.raises(BadData, match=r"or \[1, height, width\]"):
+        image_input(model((1, 28, 3)), photo)
