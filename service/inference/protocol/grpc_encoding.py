@@ -49,6 +49,8 @@ _MAX_FIELDS: Final = 1 << 14
 _MAX_PARTS: Final = 1 << 18
 #: Messages up to this size are decoded without counting their parts first.
 _SMALL_BYTES: Final = 1 << 12
+#: Parameters from here on have no sign.
+_SIGNED_END: Final = 1 << 63
 
 
 def decode_request(data: bytes, regions: RegionTable) -> InferenceRequest:
@@ -313,7 +315,10 @@ def set_parameter(target: Any, value: Parameter) -> None:
     if isinstance(value, bool):
         target.bool_param = value
     elif isinstance(value, int):
-        target.int64_param = value
+        if value < _SIGNED_END:
+            target.int64_param = value
+        else:
+            target.uint64_param = value
     elif isinstance(value, float):
         target.double_param = value
     else:

@@ -138,7 +138,7 @@ def test_answers_are_what_protobuf_would_write() -> None:
         version="1",
         id="7",
         outputs=(tensor, small),
-        parameters={"a": True, "b": 1, "c": 1.5, "d": "e"},
+        parameters={"a": True, "b": 1, "c": 1.5, "d": "e", "f": 2**64 - 1, "g": -(2**63)},
     )
     data = encode_answer(answer)
     found = ModelInferResponse.FromString(data)
@@ -146,6 +146,8 @@ def test_answers_are_what_protobuf_would_write() -> None:
     assert [list(each.shape) for each in found.outputs] == [[50], [1]]
     assert found.parameters["a"].bool_param
     assert found.parameters["d"].string_param == "e"
+    assert found.parameters["f"].uint64_param == 2**64 - 1
+    assert found.parameters["g"].int64_param == -(2**63)
     streamed = ModelStreamInferResponse.FromString(encode_stream_answer(data))
     assert streamed.infer_response.parameters.pop("triton_final_response").bool_param
     assert streamed.infer_response == found
