@@ -185,6 +185,15 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    http_max_input_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BYTES",
+            min=1,
+            help="As Triton calls --service-limit message_bytes=BYTES.",
+            show_default=False,
+        ),
+    ] = None,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -227,6 +236,9 @@ def serve(
     from neurald.service.manager.manager import Manager
     from neurald.service.manager.service_configuration import ServiceTable, parsed_limits, parsed_trace
 
+    limits = list(service_limit or ())
+    if http_max_input_size is not None:
+        limits.append(f"message_bytes={http_max_input_size}")
     flags = Flags(
         drivers=tuple(driver or ()),
         idle_s=idle,
@@ -247,7 +259,7 @@ def serve(
             http_restricted_api=tuple(http_restricted_api) if http_restricted_api else None,
             grpc_restricted_protocol=tuple(grpc_restricted_protocol) if grpc_restricted_protocol else None,
             insecure=insecure,
-            limits=parsed_limits(service_limit or ()),
+            limits=parsed_limits(limits),
             trace=parsed_trace(trace_config or ()),
         ),
     )

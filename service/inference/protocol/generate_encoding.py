@@ -14,7 +14,7 @@ import msgspec
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.json_encoding import bytes_of_elements, listed_elements
+from neurald.service.inference.protocol.json_encoding import bytes_of_elements, json_elements
 from neurald.service.inference.protocol.tensors import (
     RESERVED_PREFIX,
     Bytes,
@@ -85,8 +85,7 @@ def encode_generate_answer(answer: InferenceAnswer) -> bytes:
         document[_ID] = answer.id
     document |= answer.parameters
     for output in answer.outputs:
-        elements = listed_elements(output)
-        document[output.name] = elements[0] if len(elements) == 1 else elements
+        document[output.name] = json_elements(output, unwraps=True)
     return _ENCODER.encode(document)
 
 

@@ -1,6 +1,8 @@
 """Requests and answers over HTTP: JSON, optionally followed by the bytes of tensors."""
 
+import json
 import math
+import re
 from typing import Any, Final
 
 import msgspec
@@ -65,6 +67,11 @@ _ENCODER: Final = msgspec.json.Encoder()
 _PART_BYTES: Final = 1 << 18
 #: How deep the lists of a tensor's elements may be nested.
 _MAX_NESTING: Final = 100
+#: Numbers that JSON has not, and strings, in which they do not count. The last string may not end.
+_SPECIAL_NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\Z)|-?Infinity\b|NaN\b', re.DOTALL)
+#: Longer JSON may not have them, since it would keep other threads waiting.
+_MAX_SPECIAL_BYTES: Final = 4 << 20
+_SPECIAL_VALUES: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 #: The most dimensions of NumPy's arrays, in every version of it.
 _MAX_RANK: Final = 32
 #: The parameters that say how a tensor is sent, and are not passed on.
@@ -119,7 +126,15 @@ def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
         )
     header, binary = (view, view[:0]) if header_bytes is None else (view[:header_bytes], view[header_bytes:])
     try:
-        request = _REQUEST.decode(header)
+        try:
+            request = _REQUEST.decode(header)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            special = _with_special_numbers_as_text(header)
+            if special is None:
+                raise
+            request = _REQUEST.decode(special)
     except RecursionError:
         raise _too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -128,6 +143,17 @@ def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
         raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs or outputs")
     elements = tuple(map(_parsed_elements, request.inputs))
     return ParsedRequest(request, elements, None if header_bytes is None else binary)
+
+
+def _with_special_numbers_as_text(header: memoryview) -> bytes | None:
+    """Returns JSON in which infinite numbers, and those that are none, are text; None if it has none."""
+    if header.nbytes > _MAX_SPECIAL_BYTES:
+        return None
+    content = bytes(header)
+    changed = _SPECIAL_NUMBERS.sub(
+        lambda match: match[0] if match[0].startswith(b'"') else b'"%b"' % match[0], content
+    )
+    return None if changed == content else changed
 
 
 def _parsed_elements(given: _Input) -> memoryview | ServiceError | None:
@@ -253,7 +279,12 @@ def _elements(given: _Input, shape: tuple[int, ...]) -> memoryview:
             elements: list[Any] = _FLAT[kind].decode(given.data)
         except msgspec.ValidationError:
             elements = msgspec.json.decode(given.data)
-            if kind == "O" or _depth(elements) > _MAX_RANK:
+            if kind == "f" and b'"' in bytes(given.data):
+                elements = [
+                    _SPECIAL_VALUES.get(each, each) if isinstance(each, str) else each
+                    for each in _flattened(elements)
+                ]
+            elif kind == "O" or _depth(elements) > _MAX_RANK:
                 elements = _flattened(elements)
     except RecursionError:
         raise _too_deep() from None
@@ -424,7 +455,7 @@ def encode_answer(answer: InferenceAnswer) -> tuple[bytes, int | None]:
             described["parameters"] = {_BINARY_SIZE: output.data.nbytes}
             binary.append(output.data)
         else:
-            described["data"] = listed_elements(output)
+            described["data"] = json_elements(output)
         outputs.append(described)
     document: dict[str, Any] = {"model_name": answer.model, "model_version": answer.version}
     if answer.id:
@@ -438,21 +469,31 @@ def encode_answer(answer: InferenceAnswer) -> tuple[bytes, int | None]:
     return b"".join((header, *binary)), len(header)
 
 
-def listed_elements(output: OutputTensor) -> list[Any]:
-    """Returns the elements of an output in one list.
+def json_elements(output: OutputTensor, *, unwraps: bool = False) -> Any:
+    """Returns the elements of an output in one list, for the encoder.
+
+    Args:
+        output: the output.
+        unwraps: whether a single element is returned without a list.
 
     Raises:
         ServiceError: a string is not text.
     """
+    elements: list[Any]
+    is_finite = True
     if output.datatype != "BYTES":
-        found: list[Any] = np.frombuffer(output.data, dtype_of(output.datatype)).tolist()
-        return found
-    strings: list[Any]
-    try:
-        strings = decode_byte_strings(output.data, output.shape).reshape(-1).tolist()
-        return [each.decode() for each in strings]
-    except (UnicodeDecodeError, BadData):
-        raise ServiceError(
-            Status.INVALID,
-            f"output {quoted(output.name)} has strings that are not text; ask for it with binary_data",
-        ) from None
+        array = np.frombuffer(output.data, dtype_of(output.datatype))
+        elements = array.tolist()
+        is_finite = array.dtype.kind != "f" or bool(np.isfinite(array).all())
+    else:
+        try:
+            strings: list[Any] = decode_byte_strings(output.data, output.shape).reshape(-1).tolist()
+            elements = [each.decode() for each in strings]
+        except (UnicodeDecodeError, BadData):
+            raise ServiceError(
+                Status.INVALID,
+                f"output {quoted(output.name)} has strings that are not text; ask for it with binary_data",
+            ) from None
+    value = elements[0] if unwraps and len(elements) == 1 else elements
+    # The encoder would write null for others.
+    return value if is_finite else msgspec.Raw(json.dumps(value).encode())

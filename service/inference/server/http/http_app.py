@@ -83,8 +83,8 @@ _MEMORY: Final = "shared-memory"
 _JSON: Final = [(b"content-type", b"application/json")]
 _TEXT: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 _EVENTS: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
-#: How an operator lets clients send more.
-_RAISE_LIMIT: Final = "The operator of this service can raise it with --service-limit message_bytes=NUMBER."
+#: How an operator lets clients send more, in Triton's words.
+_RAISE_LIMIT: Final = "Use --http-max-input-size to increase the limit."
 
 
 class HttpApp:
@@ -458,7 +458,7 @@ class _Body:
             announced = self.headers.get(b"content-length")
         if announced is not None and (size := _number(announced)) > most:
             await self.discard()
-            raise self._too_large(size, limit_bytes)
+            raise self._too_large(size, limit_bytes, has_tensors=envelope > 0)
         parts: list[bytes] = []
         size = 0
         while not self.is_complete:
@@ -474,7 +474,7 @@ class _Body:
             if size > most:
                 self.is_complete = not event.get("more_body", False)
                 await self.discard()
-                raise self._too_large(size, limit_bytes)
+                raise self._too_large(size, limit_bytes, has_tensors=envelope > 0)
             if self._chunks() > _MAX_CHUNKS + 1:  # the last one is empty
                 self.is_complete = not event.get("more_body", False)
                 await self.discard()
@@ -498,8 +498,8 @@ class _Body:
             )
         return result
 
-    def _too_large(self, size: int, limit_bytes: int) -> ServiceError:
-        """Returns the error for a body of at least so many bytes."""
+    def _too_large(self, size: int, limit_bytes: int, *, has_tensors: bool) -> ServiceError:
+        """Returns the error for a body of at least so many bytes, which is JSON and perhaps tensors."""
         length = self.headers.get(_HEADER_LENGTH)
         if length is not None and not length.strip(b"0"):
             reason = (
@@ -507,7 +507,7 @@ class _Body:
                 f"{limit_bytes} bytes"
             )
         else:
-            what = "request JSON size" if length is None else "request size"
+            what = "request size" if has_tensors else "request JSON size"
             reason = f"{what} of {size} bytes exceeds the maximum allowed input size of {limit_bytes} bytes"
         return ServiceError(Status.TOO_LARGE, f"{reason}. {_RAISE_LIMIT}")
 

@@ -186,7 +186,14 @@ def test_lengths_that_do_not_fit_are_refused(serving: Serving) -> None:
     assert ask(serving, "POST", path, body + bytes(16), headers)[0] == 200
     assert ask(serving, "POST", path, body + bytes(15), headers)[0] == 400
     assert ask(serving, "POST", path, body + bytes(17), headers)[0] == 400
-    assert ask(serving, "POST", path, bytes(2 * LIMIT))[0] == 400
+    status, document = ask(serving, "POST", path, bytes(2 * LIMIT))
+    assert status == 400
+    assert document["error"].endswith("Use --http-max-input-size to increase the limit.")
+    # What is behind the JSON counts as well where tensors may follow it, and only there.
+    header = {"Inference-Header-Content-Length": "10"}
+    for call, noun in (("infer", "request size"), ("generate", "request JSON size")):
+        status, document = ask(serving, "POST", f"/v2/models/pair/{call}", bytes(2 * LIMIT), header)
+        assert (status, f"{noun} of" in document["error"]) == (400, True), document
 
 
 def test_clients_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:

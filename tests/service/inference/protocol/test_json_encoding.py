@@ -1,0 +1,85 @@
+"""Numbers that JSON does not have, in requests and answers; all else is tested over HTTP."""
+
+import json
+
+import numpy as np
+import pytest
+
+from neurald.service.inference.protocol import json_encoding
+from neurald.service.inference.protocol.errors import ServiceError
+from neurald.service.inference.protocol.generate_encoding import encode_generate_answer
+from neurald.service.inference.protocol.json_encoding import decode_request, encode_answer
+from neurald.service.inference.protocol.regions import NoRegions
+from neurald.service.inference.protocol.tensors import Bytes, InferenceAnswer, InputTensor, OutputTensor
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 1.5], np.float32)
+
+
+def decoded(data: str, datatype: str = "FP32", count: int = 4, binary: bytes | None = None) -> InputTensor:
+    text = f'{{"id": "NaN Infinity \\" \\\\", "inputs": [{{"name": "x", "datatype": "{datatype}", '
+    body = (text + f'"shape": [{count}], "data": {data}}}]}}').encode()
+    request = decode_request(
+        "m", "", body + (binary or b""), None if binary is None else len(body), NoRegions()
+    )
+    assert request.id == 'NaN Infinity " \\'
+    return request.inputs[0]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "[NaN, Infinity, -Infinity, 1.5]",
+        '["NaN", "Infinity", "-Infinity", 1.5]',
+        "[[NaN,Infinity],[-Infinity,1.5]]",
+    ],
+)
+@pytest.mark.parametrize("binary", [None, b""])
+def test_special_numbers_are_understood(data: str, binary: bytes | None) -> None:
+    source = decoded(data, binary=binary).source
+    assert isinstance(source, Bytes)
+    found = bytearray(source.size)
+    source.copy_into(memoryview(found))
+    assert np.array_equal(np.frombuffer(found, np.float32), SPECIAL, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "datatype", "count"),
+    [
+        ("[NaN]", "INT32", 1),
+        ("[Infinity]", "BOOL", 1),
+        ('["nan"]', "FP32", 1),
+        ('[{"NaN": 1}]', "FP32", 1),
+        ('"NaN"', "FP32", 1),
+        ("[NaN, 1]", "FP32", 3),
+        ("[--Infinity]", "FP32", 1),
+        ("[NaNs]", "FP32", 1),
+        ('[NaN, "' + '\\"' * 1000, "FP32", 1),
+    ],
+)
+def test_others_are_refused(data: str, datatype: str, count: int) -> None:
+    with pytest.raises(ServiceError, match=r"data|JSON"):
+        decoded(data, datatype, count)
+
+
+def test_texts_keep_the_words() -> None:
+    source = decoded('["NaN", "a\\"Infinity"]', "BYTES", 2).source
+    assert source.size == 2 * 4 + 3 + 10
+
+
+def test_much_json_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_encoding, "_MAX_SPECIAL_BYTES", 10)
+    with pytest.raises(ServiceError, match="malformed"):
+        decoded("[NaN]", count=1)
+
+
+def test_answers_have_them() -> None:
+    data = memoryview(SPECIAL.tobytes())
+    output = OutputTensor(name="y", datatype="FP32", shape=(4,), data=data)
+    one = OutputTensor(name="z", datatype="FP32", shape=(1,), data=data[4:8])
+    answer = InferenceAnswer(model="m", version="1", id="", outputs=(output, one), parameters={})
+    body, _ = encode_answer(answer)
+    assert b'"data":[NaN, Infinity, -Infinity, 1.5]' in body
+    first, second = json.loads(body)["outputs"]
+    assert np.array_equal(first["data"], SPECIAL, equal_nan=True)
+    assert second["data"] == [np.inf]
+    assert json.loads(encode_generate_answer(answer))["z"] == np.inf
