@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -17,7 +17,6 @@ from google.protobuf.message import Message
 from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.errors import (
-    BadData,
     BadState,
     Cancelled,
     DeadObject,
@@ -39,14 +38,15 @@ from neurald.hal.rpc.client.background_calls import (
     PendingCalls,
     run_background_calls,
 )
+from neurald.hal.rpc.client.carried_answer import CarriedAnswer
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.kept_stream import KeptStream
 from neurald.hal.rpc.client.ring_pool import RingPool
 from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
-from neurald.hal.rpc.transport.data_chunks import PackedChunk, Packer, Unpacker
-from neurald.hal.rpc.transport.data_message import decode, encode
+from neurald.hal.rpc.transport.data_chunks import Packer, part_bytes
+from neurald.hal.rpc.transport.data_message import encode_in_parts
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
     CLIENT_OPTIONS,
@@ -308,83 +308,71 @@ class Connection:
             OpFailed: the daemon's answer is not valid.
             Error: the daemon's error.
         """
-        first = device_pb2.ExecuteWithDataRequest(request=request, bytes_per_s=self.bytes_per_s)
-        chunks = Packer(self.bytes_per_s).chunks(contents)
-        unpacker = Unpacker(results)
-        reply: device_pb2.ExecuteReply | None = None
-        try:
-            with self._failures("Execute"):
-                for data in self._exchange(first, chunks, contents, results, deadline_s, cancellation):
-                    if data is None:  # the daemon ended the call without a message
-                        break
-                    self._traffic.received_bytes(len(data))
-                    part = self._unpack(data, unpacker)
-                    reply = part.reply if reply is None else reply
-        except grpc.FutureCancelledError:
-            raise Cancelled("the execution was cancelled while it was under way") from None
-        if reply is None or (not unpacker.is_complete and _is_sufficient(reply)):
-            raise OpFailed(f"invalid reply from the daemon at {self._address}: results are missing")
-        return reply
-
-    def _unpack(self, data: bytes, unpacker: Unpacker) -> device_pb2.ExecuteWithDataReply:
-        """Writes the chunks of a message to the results; returns the rest of the message."""
-        try:
-            message = decode(device_pb2.ExecuteWithDataReply, data)
-            for chunk in message.chunks:
-                unpacker.add(chunk)
-            return message.head
-        except (BadData, ResourceExhaustedPersistent) as error:
-            raise OpFailed(f"invalid reply from the daemon at {self._address}: {error}") from None
-
-    def _exchange(
-        self,
-        first: device_pb2.ExecuteWithDataRequest,
-        chunks: Iterator[PackedChunk],
-        contents: Sequence[Memory],
-        results: Sequence[Memory],
-        deadline_s: float | None,
-        cancellation: Cancellation | None,
-    ) -> Iterator[bytes | None]:
-        """Sends a request with its data, and yields the replies."""
+        takes_parts = self.description.takes_parts
+        part = part_bytes(self.bytes_per_s) if takes_parts else CHUNK_BYTES
+        first = device_pb2.ExecuteWithDataRequest(
+            request=request, bytes_per_s=self.bytes_per_s, part_bytes=part if takes_parts else None
+        )
+        is_short = all(sum(pool.size for pool in pools) <= part for pools in (contents, results))
+        # Device buffers may hold what a second execution would change again.
+        may_repeat = len(request.request.pools) == len(contents) + len(results)
         timeout_s = _timeout(deadline_s)
-        is_short = all(sum(pool.size for pool in pools) <= CHUNK_BYTES for pools in (contents, results))
-        self._require_sendable(first)
-        if is_short:
-            data = encode(first, chunks)
-            self._traffic.sent_bytes(len(data))
-            metadata = (*self._metadata, ONE_REPLY)
-            # Device buffers may hold what a second execution would change again.
-            may_repeat = len(first.request.request.pools) == len(contents) + len(results)
-            if may_repeat and cancellation is None and timeout_s is None:
-                reply = self._through_kept_call(data)
-                if reply is not None:
-                    yield reply
-                    return
-            yield self._invoke(
-                "ExecuteWithData", self._execute_at_once, data, timeout_s, metadata, cancellation
-            )
-            return
 
         def messages() -> Iterator[bytes]:
-            data = encode(first, ())
-            self._traffic.sent_bytes(len(data))
-            yield data
-            nothing = device_pb2.ExecuteWithDataRequest()
-            for chunk in chunks:
-                data = encode(nothing, (chunk,))
+            chunks = Packer(self.bytes_per_s).chunks(contents, part)
+            for data in encode_in_parts(first, chunks, part):
                 self._traffic.sent_bytes(len(data))
                 yield data
 
-        yield from self._replies(
-            "ExecuteWithData", self._execute_in_parts, messages(), timeout_s, self._metadata, cancellation
-        )
+        try:
+            with self._failures("Execute"):
+                self._require_sendable(first)
+                if (
+                    may_repeat
+                    and (is_short or takes_parts)
+                    and cancellation is None
+                    and timeout_s is None
+                    and self._through_kept_call(
+                        messages(), (answer := CarriedAnswer(results, self._traffic, self.host)).take
+                    )
+                ):
+                    return answer.reply
+                answer = CarriedAnswer(results, self._traffic, self.host)
+                for data in self._through_own_call(
+                    messages(), timeout_s, cancellation, has_one_reply=is_short
+                ):
+                    answer.take(data)
+        except grpc.FutureCancelledError:
+            raise Cancelled("the execution was cancelled while it was under way") from None
+        return answer.reply
 
-    def _through_kept_call(self, data: bytes) -> bytes | None:
+    def _through_own_call(
+        self,
+        messages: Iterator[bytes],
+        timeout_s: float | None,
+        cancellation: Cancellation | None,
+        *,
+        has_one_reply: bool,
+    ) -> Iterator[bytes]:
+        """Executes a request by a call of its own, and yields the replies."""
+        method, metadata = "ExecuteWithData", self._metadata
+        if not has_one_reply:
+            yield from self._replies(
+                method, self._execute_in_parts, messages, timeout_s, metadata, cancellation
+            )
+            return
+        (data,) = messages
+        stub, metadata = self._execute_at_once, (*metadata, ONE_REPLY)
+        reply = self._invoke(method, stub, data, timeout_s, metadata, cancellation)
+        if reply is not None:  # otherwise the daemon ended the call without a message
+            yield reply
+
+    def _through_kept_call(self, messages: Iterator[bytes], take: Callable[[bytes], bool]) -> bool:
         """Executes a request through the call that stays open; see `KeptStream.exchange`.
 
         Traces replace this method, since such a request has no times of its own.
         """
-        return self._kept.exchange(data)
+        return self._kept.exchange(messages, take)
 
     def _invoke(
         self,
@@ -603,10 +591,6 @@ class Connection:
             # The error refers to this frame, so the frame must not refer to it: callers' frames
             # hold memory.
             del error
-
-
-def _is_sufficient(reply: device_pb2.ExecuteReply) -> bool:
-    return all(shape.sufficient for shape in reply.output_shapes)
 
 
 def _channel(address: Address, tls: TlsContent | None) -> grpc.Channel:

@@ -2,12 +2,13 @@
 
 A message of an open call costs both sides much less than a call of its own. Each reply follows its
 request, so one thread uses it at a time; the requests of others go by calls of their own, and so do
-those that the daemon may not begin twice, since a call that was cut off has to be made again.
+those that the daemon may not begin twice, since a call that was cut off has to be made again. A
+request has one message or several, which are made when they are sent, and so has its reply.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -25,14 +26,14 @@ class KeptStream:
     """The call of one connection that stays open. Thread-safe.
 
     Args:
-        start: begins the call, with the requests that it sends; returns the replies.
+        start: begins the call, with the messages that it sends; returns those of the replies.
     """
 
     def __init__(self, start: Callable[[Iterator[bytes]], Any]) -> None:
         self._start = start
         self._lock = forkable_lock()
         self._call: Any = None
-        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        self._requests: SimpleQueue[Iterable[bytes] | None] = SimpleQueue()
         self._refused_until = 0.0
         self._is_closed = False
         self._was_inherited = False
@@ -42,25 +43,24 @@ class KeptStream:
         """Leaves the call to the parent; in a child, anything done with it would wait for ever."""
         self._was_inherited = True
 
-    def exchange(self, request: bytes) -> bytes | None:
-        """Sends a request, and returns the reply.
+    def exchange(self, request: Iterable[bytes], take: Callable[[bytes], bool]) -> bool:
+        """Sends a request, and takes the reply.
 
         Args:
-            request: which the daemon may begin more than once.
+            request: the messages of one that the daemon may begin more than once.
+            take: takes a message of the reply; returns whether it was the last one.
 
         Returns:
-            None if the request must go by a call of its own.
+            False if the request must go by a call of its own.
 
         Raises:
             RpcError: the daemon's error, or the connection was lost.
         """
         if self._was_inherited or not self._lock.acquire(blocking=False):
-            return None
+            return False
         try:
             call = self._opened()
-            if call is None:
-                return None
-            return self._reply(call, request)
+            return call is not None and self._is_answered(call, request, take)
         finally:
             self._lock.release()
             if self._is_closed:
@@ -73,15 +73,18 @@ class KeptStream:
             self._drop()
         if self._call is None:
             self._requests = SimpleQueue()
-            self._call = self._start(iter(self._requests.get, None))
+            self._call = self._start(_messages(self._requests))
         return self._call
 
-    def _reply(self, call: Any, request: bytes) -> bytes | None:
+    def _is_answered(self, call: Any, request: Iterable[bytes], take: Callable[[bytes], bool]) -> bool:
         is_complete = False
         try:
             self._requests.put(request)
-            reply: bytes | None = next(call, None)
-            is_complete = reply is not None
+            while not is_complete:
+                reply: bytes | None = next(call, None)
+                if reply is None:
+                    return False
+                is_complete = take(reply)
         except grpc.RpcError as error:
             status = call.code()
             if status is grpc.StatusCode.UNIMPLEMENTED:  # a daemon of an older version
@@ -91,9 +94,9 @@ class KeptStream:
             else:
                 # The error is the call itself, which must not keep the frames that it has passed.
                 raise error.with_traceback(None) from None
-            return None
+            return False
         else:
-            return reply
+            return True
         finally:
             if not is_complete:  # also if a signal's handler has raised an exception
                 self._drop()
@@ -112,3 +115,9 @@ class KeptStream:
                 self._drop()
             finally:
                 self._lock.release()
+
+
+def _messages(requests: SimpleQueue[Iterable[bytes] | None]) -> Iterator[bytes]:
+    """Yields the messages of requests, until there is None."""
+    for request in iter(requests.get, None):
+        yield from request

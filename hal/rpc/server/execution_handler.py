@@ -21,8 +21,8 @@ from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import Request
 from neurald.hal.records import replace
 from neurald.hal.rpc.server.call_trace import phase
-from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker
-from neurald.hal.rpc.transport.data_message import DataMessage, encode
+from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, clamped_part_bytes
+from neurald.hal.rpc.transport.data_message import DataMessage, encode_in_parts
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 from neurald.hal.rpc.wire.device import execute_options_from_wire
 from neurald.hal.rpc.wire.model import outcome_to_wire, request_from_wire, result_to_wire
@@ -92,27 +92,27 @@ class ExecutionHandler:
                     unpacker.add(chunk)
                 part = None if unpacker.is_complete else next(parts, None)
         unpacker.require_complete()
-        return RunWithData(run, results, first.head.bytes_per_s)
+        return RunWithData(run, results, first.head.bytes_per_s, first.head.part_bytes)
 
-    def run_with_data(self, session: Session, received: "RunWithData") -> Iterator[bytes]:
-        """Runs a request that was received; yields the reply, with results that fit, and the others.
+    def run_with_data(
+        self, session: Session, received: "RunWithData", *, is_whole: bool = False
+    ) -> Iterator[bytes]:
+        """Runs a request that was received; yields the reply with as many results as fit, and others.
 
         Args:
             session: of the client.
             received: by `receive_with_data`.
+            is_whole: whether one message has all that fits into the largest one.
         """
         with received.run.admitted(self._admission, session) as result:
             message = device_pb2.ExecuteWithDataReply(reply=result_to_wire(result, ()))
         results = received.results if result.is_sufficient else ()
-        chunks = Packer(received.bytes_per_s).chunks(results)
+        part_bytes = CHUNK_BYTES
+        if received.part_bytes and not is_whole:
+            part_bytes = clamped_part_bytes(received.part_bytes)
+        chunks = Packer(received.bytes_per_s).chunks(results, part_bytes)
         with self._admission.track():
-            if sum(memory.size for memory in results) <= CHUNK_BYTES:
-                yield encode(message, chunks)
-                return
-            yield encode(message, ())
-            nothing = device_pb2.ExecuteWithDataReply()
-            for chunk in chunks:
-                yield encode(nothing, (chunk,))
+            yield from encode_in_parts(message, chunks, part_bytes)
 
     def _validated(
         self,
@@ -209,11 +209,13 @@ class RunWithData:
         run: the request.
         results: the memories whose content the client gets.
         bytes_per_s: the speed of the link; 0 if the client has not measured it.
+        part_bytes: how much content the client takes in a message; 0 if it does not say.
     """
 
     run: "_ValidRun"
     results: Sequence[Memory]
     bytes_per_s: float
+    part_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

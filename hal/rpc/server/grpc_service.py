@@ -4,10 +4,11 @@ An `Error` is reported with its code and text; any other exception is logged wit
 reported without any detail.
 """
 
+import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
@@ -250,8 +251,8 @@ class GrpcService:
             with self._kept.open(session, context) as kept:
                 for part in parts:
                     with kept.serving():
-                        reply = self._execute_one(session, part, cancellation)
-                    yield reply
+                        last = yield from self._execute_one(session, part, parts, context, cancellation)
+                    yield last
                     kept.has_replied()
                     if kept.is_over:
                         return
@@ -261,24 +262,50 @@ class GrpcService:
             return
         abort(context, failure)
 
-    def _execute_one(self, session: Session, part: bytes, cancellation: Cancellation) -> bytes:
-        """Executes a request that one message carries, with results that fit in one."""
-        _require_size(part)
-        with session.call(), self._admission.serving(session):
-            step(is_interpreted=True, beside_s=len(part) * _BYTE_S)
-            message = _with_data(part)
+    def _execute_one(
+        self,
+        session: Session,
+        first: bytes,
+        parts: Iterator[bytes],
+        context: grpc.ServicerContext,
+        cancellation: Cancellation,
+    ) -> Generator[bytes, None, bytes]:
+        """Executes a request, which may have more parts; yields all replies but the last, which it returns."""
+        _require_size(first)
+        with session.call(), self._admission.serving(session) as place:
+            step(is_interpreted=True, beside_s=len(first) * _BYTE_S)
+            message = _with_data(first)
             pools = message.head.request.request.pools
             if any(pool.WhichOneof("kind") == "buffer" for pool in pools):
                 raise BadData("a call that is kept open takes no device buffers")
-            received = self._handler.executions.receive_with_data(session, message, iter(()), cancellation)
-            return self._only_reply(session, received)
+            takes_parts = bool(message.head.part_bytes)
+            others = self._other_parts(session, parts if takes_parts else iter(()), context, place)
+            with contextlib.closing(others):
+                received = self._handler.executions.receive_with_data(session, message, others, cancellation)
+            if not takes_parts:
+                return self._only_reply(session, received)
+            replies = self._handler.executions.run_with_data(session, received)
+            first_replies = tuple(itertools.islice(replies, 2))
+            if len(first_replies) == 1:
+                step(is_interpreted=True, beside_s=len(first_replies[0]) * _BYTE_S)
+                return first_replies[0]
+            with self._streams.open(session, context) as stream:
+                all_replies = itertools.chain(first_replies, replies)
+                return (yield from _all_but_last(_paced(all_replies, stream, len)))
+
+    def _other_parts(
+        self, session: Session, parts: Iterator[bytes], context: grpc.ServicerContext, place: ServingPlace
+    ) -> Generator[DataMessage[device_pb2.ExecuteWithDataRequest], None, None]:
+        """Yields further messages of a request; the call is a stream from the first of them on."""
+        with self._streams.open(session, context) as stream:
+            yield from map(_with_data, _arriving(parts, stream, place))
 
     def _only_reply(self, session: Session, received: RunWithData) -> bytes:
         """Runs a request whose results must fit in one message, and returns that."""
         size = sum(memory.size for memory in received.results)
         if size > CHUNK_BYTES:
             raise BadData(f"{size} bytes of results do not fit in one reply of {CHUNK_BYTES} bytes")
-        (reply,) = self._handler.executions.run_with_data(session, received)
+        (reply,) = self._handler.executions.run_with_data(session, received, is_whole=True)
         step(is_interpreted=True, beside_s=len(reply) * _BYTE_S)
         return reply
 
@@ -474,6 +501,15 @@ def _paced(messages: Iterable[_T], stream: Stream, size_of: Callable[[_T], int])
         size = size_of(message)
         stream.moves(size)
         step(is_interpreted=True, beside_s=size * _BYTE_S)
+
+
+def _all_but_last(messages: Iterator[_T]) -> Generator[_T, None, _T]:
+    """Yields all messages but the last one, which it returns; there is one at least."""
+    last = next(messages)
+    for message in messages:
+        yield last
+        last = message
+    return last
 
 
 def _with_data(data: bytes) -> DataMessage[device_pb2.ExecuteWithDataRequest]:

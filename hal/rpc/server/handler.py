@@ -78,6 +78,7 @@ class DeviceHandler:
         """Returns the properties of the device."""
         description = description_to_wire(self._device)
         description.carries_data = True
+        description.takes_parts = True
         return description
 
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:

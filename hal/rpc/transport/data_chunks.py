@@ -32,6 +32,24 @@ _DECOMPRESSION_FACTOR: Final = 3.0
 _PAUSE: Final = 8
 #: Compressed data is at most this much larger than its content; see `deflateBound`.
 _MAX_GROWTH: Final = 1 << 12
+#: A part of a message takes the link so long. Until the first part has been sent, and after the last
+#: one has arrived, the link is idle; each part costs both sides about a tenth of that.
+_PART_S: Final = 5e-4
+_MIN_PART_BYTES: Final = 1 << 16
+
+
+def part_bytes(bytes_per_s: float) -> int:
+    """Returns how many bytes of content a message has at most, so that the link is seldom idle.
+
+    Args:
+        bytes_per_s: the speed of the link; 0 if it is not known.
+    """
+    return clamped_part_bytes(int(bytes_per_s * _PART_S) if bytes_per_s > 0 else CHUNK_BYTES)
+
+
+def clamped_part_bytes(size: int) -> int:
+    """Returns a size of parts that a peer asks for, or the nearest one that is allowed."""
+    return min(max(size, _MIN_PART_BYTES), CHUNK_BYTES)
 
 
 class Packer:
@@ -39,18 +57,17 @@ class Packer:
 
     Args:
         bytes_per_s: the speed of the link; 0 if it is not known, and nothing is compressed.
-        clock: returns seconds, as `time.perf_counter` does.
     """
 
     def __init__(self, bytes_per_s: float) -> None:
         self._bytes_per_s = bytes_per_s if 0 < bytes_per_s <= _MAX_RATE else 0.0
         self._unsampled = 0
 
-    def chunks(self, memories: Iterable[Memory]) -> Iterator["PackedChunk"]:
-        """Yields the content of memories, one after the other."""
+    def chunks(self, memories: Iterable[Memory], max_bytes: int = CHUNK_BYTES) -> Iterator["PackedChunk"]:
+        """Yields the content of memories, one after the other, so many bytes at once at most."""
         for memory in memories:
-            for offset in range(0, memory.size, CHUNK_BYTES):
-                yield self.pack(memory.view(offset, min(CHUNK_BYTES, memory.size - offset)))
+            for offset in range(0, memory.size, max_bytes):
+                yield self.pack(memory.view(offset, min(max_bytes, memory.size - offset)))
 
     def pack(self, content: memoryview) -> "PackedChunk":
         """Returns a chunk of at most 1 MiB."""

@@ -5,7 +5,7 @@ of it. Here only the other fields go through protobuf; the chunks are written to
 they are, and read where they have arrived.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -30,6 +30,8 @@ _CHUNKS: Final = (
 )
 #: How many chunks a message may have. A sender needs one for each memory and each MiB.
 _MAX_CHUNKS: Final = 1 << 14
+#: Larger other fields count as content, so that no message becomes larger than peers accept.
+_MAX_UNCOUNTED_BYTES: Final = 1 << 17
 
 
 class DataMessage(NamedTuple, Generic[_M]):
@@ -57,6 +59,33 @@ def encode(head: Message, chunks: Iterable[PackedChunk]) -> bytes:
         end = _varint(_UNPACKED_BYTES) + _varint(unpacked_bytes) if unpacked_bytes else b""
         parts += (_varint(_CHUNKS), _varint(len(start) + len(content) + len(end)), start, content, end)
     return b"".join(parts)
+
+
+def encode_in_parts(head: _M, chunks: Iterable[PackedChunk], part_bytes: int) -> Iterator[bytes]:
+    """Yields a message with chunks, and more messages of its type with those that do not fit.
+
+    Args:
+        head: the message, without chunks.
+        chunks: of at most so many bytes each; they are taken when they are needed.
+        part_bytes: how many bytes of content a message has at most.
+    """
+    head_bytes = head.ByteSize()
+    part: list[PackedChunk] = []
+    size = head_bytes if head_bytes > _MAX_UNCOUNTED_BYTES else 0
+    is_sent = False
+    for chunk in chunks:
+        chunk_bytes = chunk.unpacked_bytes or len(chunk.content)
+        if size and size + chunk_bytes > part_bytes:
+            yield encode(head, part)
+            head, part, size = type(head)(), [], 0
+        part.append(chunk)
+        size += chunk_bytes
+        is_sent = size >= part_bytes
+        if is_sent:  # without waiting until the next chunk is packed
+            yield encode(head, part)
+            head, part, size = type(head)(), [], 0
+    if not is_sent:
+        yield encode(head, part)
 
 
 def split(kind: type[Message], data: bytes, *, is_strict: bool = False) -> tuple[bytes, list[PackedChunk]]:

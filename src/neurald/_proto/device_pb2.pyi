@@ -39,7 +39,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files", "declared_extensions", "carries_data")
+    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files", "declared_extensions", "carries_data", "takes_parts")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class DescribeReply(_message.Message):
     DATA_CACHE_FILES_FIELD_NUMBER: _ClassVar[int]
     DECLARED_EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
     CARRIES_DATA_FIELD_NUMBER: _ClassVar[int]
+    TAKES_PARTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: _types_pb2.DeviceType
     version: str
@@ -58,7 +59,8 @@ class DescribeReply(_message.Message):
     data_cache_files: int
     declared_extensions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Extension]
     carries_data: bool
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ..., declared_extensions: _Optional[_Iterable[_Union[_types_pb2.Extension, _Mapping]]] = ..., carries_data: bool = ...) -> None: ...
+    takes_parts: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ..., declared_extensions: _Optional[_Iterable[_Union[_types_pb2.Extension, _Mapping]]] = ..., carries_data: bool = ..., takes_parts: bool = ...) -> None: ...
 
 class GetCapabilitiesRequest(_message.Message):
     __slots__ = ()
@@ -309,14 +311,16 @@ class ExecuteReply(_message.Message):
     def __init__(self, output_shapes: _Optional[_Iterable[_Union[_types_pb2.OutputShape, _Mapping]]] = ..., timing: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ..., results: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ExecuteWithDataRequest(_message.Message):
-    __slots__ = ("request", "chunks", "bytes_per_s")
+    __slots__ = ("request", "chunks", "bytes_per_s", "part_bytes")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
     BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    PART_BYTES_FIELD_NUMBER: _ClassVar[int]
     request: ExecuteRequest
     chunks: _containers.RepeatedCompositeFieldContainer[DataChunk]
     bytes_per_s: float
-    def __init__(self, request: _Optional[_Union[ExecuteRequest, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ..., bytes_per_s: _Optional[float] = ...) -> None: ...
+    part_bytes: int
+    def __init__(self, request: _Optional[_Union[ExecuteRequest, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ..., bytes_per_s: _Optional[float] = ..., part_bytes: _Optional[int] = ...) -> None: ...
 
 class ExecuteWithDataReply(_message.Message):
     __slots__ = ("reply", "chunks")

@@ -260,8 +260,9 @@ class DeviceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExecuteEach(self, request_iterator, context):
-        """Executes one request after another, without device buffers. Each fits in one message, and so do its
-        results. The client keeps the call open; an error ends it, and so may the daemon between two requests.
+        """Executes one request after another, without device buffers. The messages of each are those of
+        ExecuteWithData; a request without `part_bytes` has one message in each direction. The client keeps the
+        call open; an error ends it, and so may the daemon between two requests.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

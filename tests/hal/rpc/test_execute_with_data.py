@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import grpc
@@ -31,6 +31,7 @@ from neurald.hal.rpc.client.prepared_model import RemotePreparedModel, _whole_in
 from neurald.hal.rpc.server.execution_handler import ExecutionHandler
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport.data_chunks import part_bytes
 from neurald.hal.rpc.transport.status import ONE_REPLY
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -57,15 +58,17 @@ def run(model: RemotePreparedModel, count: int, options: ExecuteOptions = RUN) -
 
 
 @pytest.mark.parametrize("count", [1, 1000, MIB - 16, MIB, MIB + 1, 5 * MIB + 3])
-@pytest.mark.parametrize("rate", [0.0, 1e5])
-def test_sizes(remote: RemoteDevice, count: int, rate: float) -> None:
+@pytest.mark.parametrize("rate", [0.0, 1e5, 5e8, 1e12])
+@pytest.mark.parametrize("takes_parts", [True, False], ids=["", "an older daemon"])
+def test_sizes(remote: RemoteDevice, count: int, rate: float, takes_parts: bool) -> None:
     model = prepared(remote, count)
     model.connection.bytes_per_s = rate
+    model.connection.description.takes_parts = takes_parts
     calls = remote.traffic.messages_sent
-    for _ in range(3):
-        run(model, count)
-    chunks = -(-count * 4 // (1 << 20))
-    assert remote.traffic.messages_sent - calls == 3 * (1 if chunks == 1 else 1 + chunks)
+    for limits in (RUN, RUN, ExecuteOptions(deadline_s=time.monotonic() + 60)):
+        run(model, count, limits)
+    part = part_bytes(rate) if takes_parts else 1 << 20
+    assert remote.traffic.messages_sent - calls == 3 * -(-count * 4 // part)
     assert remote.status().memories <= 1
 
 
@@ -262,7 +265,7 @@ def test_results_that_do_not_fit_in_one_reply(remote: RemoteDevice) -> None:
     model = prepared(remote, 4)
     for results in (1 << 20, (1 << 20) + 1):
         request = message(model, chunk(16), results=results)
-        assert exchange(model, request) == 1 + (results > 1 << 20) * 2
+        assert exchange(model, request) == 1 + (results > 1 << 20)
         if results == 1 << 20:
             assert exchange(model, request, metadata=(ONE_REPLY,)) == 1
         else:
@@ -294,7 +297,7 @@ def test_a_daemon_that_tells_nonsense(
         monkeypatch.setattr(
             ExecutionHandler,
             "run_with_data",
-            lambda *_, each=each: (message.SerializeToString() for message in each),
+            lambda *_, each=each, **__: (message.SerializeToString() for message in each),
         )
         with pytest.raises(Error) as caught:
             model.execute(request(values, values), ExecuteOptions(deadline_s=time.monotonic() + 5))
@@ -331,10 +334,13 @@ def test_one_call_stays_open(server: DeviceServer, remote: RemoteDevice) -> None
         for model, count in zip(models, (4, 1000), strict=True):
             run(model, count)
     (kept,) = kept_calls(server).values()
-    # Requests with limits, and large ones, go by calls of their own.
+    run(prepared(remote, 2 * MIB), 2 * MIB)
+    # Requests with limits go by calls of their own, and so do large ones to older daemons.
     run(models[0], 4, ExecuteOptions(deadline_s=time.monotonic() + 60))
     run(models[0], 4, ExecuteOptions(cancellation=Cancellation()))
+    models[0].connection.description.takes_parts = False
     run(prepared(remote, 2 * MIB), 2 * MIB)
+    run(models[0], 4)
     assert list(kept_calls(server).values()) == [kept]
     remote.close()
     wait_until(lambda: not kept_calls(server))
@@ -448,6 +454,89 @@ def test_what_a_kept_call_refuses(
         with pytest.raises(grpc.RpcError) as caught:
             next(without_session)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    run(model, 4)
+
+
+def kept_call(model: RemotePreparedModel, channel: grpc.Channel, messages: Iterable[Any]) -> Any:
+    execute: Any = channel.stream_stream(f"/{SERVICE}/ExecuteEach")
+    encoded = (each.SerializeToString() for each in messages)
+    return execute(encoded, metadata=model.connection._metadata, timeout=30)
+
+
+def in_parts(model: RemotePreparedModel, size: int, part_bytes: int) -> list[Any]:
+    """Returns the messages of a request that arrives in chunks of 16 bytes or more."""
+    first = message(model, size=size, results=size)
+    first.part_bytes = part_bytes
+    step = max(16, size // 8)
+    chunks = [chunk(min(step, size - offset)) for offset in range(0, size, step)]
+    return [first, *(device_pb2.ExecuteWithDataRequest(chunks=[each]) for each in chunks)]
+
+
+def test_parts_of_requests_and_replies(server: DeviceServer, remote: RemoteDevice) -> None:
+    model = prepared(remote, 4)
+    sizes = [(16, 1), (1 << 18, 1), (1 << 18, 1 << 17), (3 << 20, 1 << 31)]
+    parts = [1, 4, 2, 3]
+    with grpc.insecure_channel(server.address.target) as channel:
+        requests = [each for size, part in sizes for each in in_parts(model, size, part)]
+        replies = [
+            device_pb2.ExecuteWithDataReply.FromString(each) for each in kept_call(model, channel, requests)
+        ]
+    assert [each.HasField("reply") for each in replies] == [
+        number == 0 for count in parts for number in range(count)
+    ]
+    sent = [sum(len(each.content) for each in reply.chunks) for reply in replies]
+    assert sum(sent) == sum(size for size, _ in sizes)
+    assert max(sent) <= 1 << 20
+    wait_until(lambda: server.handler.admission.calls == 0)
+
+
+def test_what_kept_calls_with_parts_refuse(server: DeviceServer, remote: RemoteDevice) -> None:
+    model = prepared(remote, 4)
+    first, *chunks = in_parts(model, 1 << 16, 1 << 16)
+    bad = [
+        [first],  # it ends too early
+        [first, *chunks[:-1]],
+        [first, *chunks[:-1], first],
+        [first, *chunks[:-1], device_pb2.ExecuteWithDataRequest(chunks=[chunk((1 << 16) + 1)])],
+        [message(model), *in_parts(model, 16, 1)[1:]],  # without announcing it
+        [message(model, chunk(16), size=16, results=2 << 20)],
+    ]
+    with grpc.insecure_channel(server.address.target) as channel:
+        for messages in bad:
+            with pytest.raises(grpc.RpcError) as caught:
+                list(kept_call(model, channel, iter(messages)))
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        too_large = [first, device_pb2.ExecuteWithDataRequest(chunks=[chunk(2 << 20)])]
+        with pytest.raises(grpc.RpcError) as caught:
+            list(kept_call(model, channel, iter(too_large)))
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    wait_until(lambda: server.handler.admission.calls == 0)
+    run(model, 4)
+
+
+@pytest.mark.parametrize("how", ["sends", "takes"])
+def test_a_client_that_stalls_within_a_kept_request_is_cut_off(
+    server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(server.streams, "_patience_s", 0.5)
+    model = prepared(remote, 4)
+    hold = threading.Event()
+    size = 32 << 20
+
+    def slowly() -> Iterator[Any]:
+        messages = in_parts(model, size, 1 << 16)
+        messages[1:] = [device_pb2.ExecuteWithDataRequest(chunks=[chunk(1 << 20)]) for _ in range(size >> 20)]
+        yield from messages[: 3 if how == "sends" else None]
+        hold.wait(30)
+
+    with grpc.insecure_channel(server.address.target) as channel:
+        replies = kept_call(model, channel, slowly())
+        if how == "takes":  # gRPC buffers some of the replies, whatever their reader does
+            next(replies)
+        wait_until(lambda: server.handler.admission.calls == 0)
+        with pytest.raises(grpc.RpcError):
+            list(replies)
+        hold.set()
     run(model, 4)
 
 

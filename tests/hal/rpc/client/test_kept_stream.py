@@ -1,7 +1,7 @@
 """The call that stays open: when it is used, and what is made of its end."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -9,6 +9,7 @@ import grpc
 import pytest
 from support.waiting import wait_until
 
+from neurald.hal.errors import OpFailed
 from neurald.hal.rpc.client import kept_stream
 from neurald.hal.rpc.client.kept_stream import KeptStream
 
@@ -56,6 +57,16 @@ class Daemon:
         self.answers: dict[bytes, Any] = {}
         self.stream = KeptStream(self._start)
 
+    def exchange(self, *request: bytes) -> bytes | None:
+        """Sends a request; returns the message of its reply, or None."""
+        taken: list[bytes] = []
+
+        def take(message: bytes) -> bool:
+            taken.append(message)
+            return True
+
+        return taken[0] if self.stream.exchange(iter(request), take) else None
+
     def _start(self, requests: Iterator[bytes]) -> Call:
         self.calls.append(Call(requests, lambda data: self.answers.get(data, data[::-1])))
         return self.calls[-1]
@@ -67,12 +78,12 @@ def daemon() -> Daemon:
 
 
 def test_one_call_serves_all_requests(daemon: Daemon) -> None:
-    assert [daemon.stream.exchange(each) for each in (b"ab", b"cd")] == [b"ba", b"dc"]
+    assert [daemon.exchange(each) for each in (b"ab", b"cd")] == [b"ba", b"dc"]
     assert len(daemon.calls) == 1
     daemon.stream.close()
     assert daemon.calls[0].was_cancelled
     assert next(daemon.calls[0].requests, None) is None, "the thread that sends does not end"
-    assert daemon.stream.exchange(b"ab") is None
+    assert daemon.exchange(b"ab") is None
 
 
 @pytest.mark.parametrize(
@@ -83,68 +94,68 @@ def test_one_that_was_cut_off_is_opened_again_later(
 ) -> None:
     monkeypatch.setattr(kept_stream, "_REFUSED_S", 3600.0)
     daemon.answers[b"cut"] = end
-    assert daemon.stream.exchange(b"cut") is None
+    assert daemon.exchange(b"cut") is None
     assert daemon.calls[0].was_cancelled
     if end is None:  # between two requests
-        assert daemon.stream.exchange(b"ab") == b"ba"
+        assert daemon.exchange(b"ab") == b"ba"
         return
-    assert daemon.stream.exchange(b"ab") is None
+    assert daemon.exchange(b"ab") is None
     assert len(daemon.calls) == 1
     daemon.stream._refused_until = 0.0
-    assert daemon.stream.exchange(b"ab") == b"ba"
+    assert daemon.exchange(b"ab") == b"ba"
     assert len(daemon.calls) == 2
 
 
 def test_one_that_has_ended_meanwhile_is_opened_again(daemon: Daemon) -> None:
-    assert daemon.stream.exchange(b"ab") == b"ba"
+    assert daemon.exchange(b"ab") == b"ba"
     daemon.calls[0].cancel()
-    assert daemon.stream.exchange(b"cd") == b"dc"
+    assert daemon.exchange(b"cd") == b"dc"
     assert len(daemon.calls) == 2
 
 
 def test_older_daemons_are_asked_once(daemon: Daemon) -> None:
     daemon.answers[b"ab"] = grpc.StatusCode.UNIMPLEMENTED
-    assert [daemon.stream.exchange(b"ab") for _ in range(3)] == [None] * 3
+    assert [daemon.exchange(b"ab") for _ in range(3)] == [None] * 3
     assert len(daemon.calls) == 1
 
 
 def test_errors_reach_the_caller(daemon: Daemon) -> None:
     daemon.answers[b"wrong"] = grpc.StatusCode.INVALID_ARGUMENT
     with pytest.raises(grpc.RpcError) as caught:
-        daemon.stream.exchange(b"wrong")
+        daemon.exchange(b"wrong")
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert daemon.stream.exchange(b"ab") == b"ba"
+    assert daemon.exchange(b"ab") == b"ba"
 
 
 def test_a_reply_that_nobody_waited_for_is_given_to_no_other_request(daemon: Daemon) -> None:
     daemon.answers[b"ab"] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        daemon.stream.exchange(b"ab")
+        daemon.exchange(b"ab")
     assert daemon.calls[0].was_cancelled
-    assert daemon.stream.exchange(b"cd") == b"dc"
+    assert daemon.exchange(b"cd") == b"dc"
 
 
 def test_an_interruption_while_a_request_is_sent_ends_the_call(daemon: Daemon) -> None:
     """Otherwise its reply would be given to the next request."""
 
-    class Interrupted(SimpleQueue[bytes | None]):
-        def put(self, item: bytes | None, block: bool = True, timeout: float | None = None) -> None:
+    class Interrupted(SimpleQueue[Iterable[bytes] | None]):
+        def put(self, item: Iterable[bytes] | None, block: bool = True, timeout: float | None = None) -> None:
             super().put(item, block, timeout)
             if item is not None:
                 raise KeyboardInterrupt
 
-    assert daemon.stream.exchange(b"ab") == b"ba"
+    assert daemon.exchange(b"ab") == b"ba"
     daemon.stream._requests = Interrupted()
     with pytest.raises(KeyboardInterrupt):
-        daemon.stream.exchange(b"cd")
+        daemon.exchange(b"cd")
     assert daemon.calls[0].was_cancelled
-    assert daemon.stream.exchange(b"ef") == b"fe"
+    assert daemon.exchange(b"ef") == b"fe"
 
 
 def test_a_child_leaves_the_call_to_its_parent(daemon: Daemon) -> None:
-    assert daemon.stream.exchange(b"ab") == b"ba"
+    assert daemon.exchange(b"ab") == b"ba"
     daemon.stream.forked()
-    assert daemon.stream.exchange(b"ab") is None
+    assert daemon.exchange(b"ab") is None
     daemon.stream.close()
     assert not daemon.calls[0].was_cancelled
     assert len(daemon.calls) == 1
@@ -164,13 +175,53 @@ def test_one_request_at_a_time(daemon: Daemon) -> None:
 
     daemon.answers = Slow()
     replies: list[bytes | None] = []
-    thread = threading.Thread(target=lambda: replies.append(daemon.stream.exchange(b"slow")))
+    thread = threading.Thread(target=lambda: replies.append(daemon.exchange(b"slow")))
     thread.start()
     assert entered.wait(30)
-    assert daemon.stream.exchange(b"ab") is None
+    assert daemon.exchange(b"ab") is None
     daemon.stream.close()  # it ends with the connection, or with the reply
     assert not daemon.calls[0].was_cancelled
     leave.set()
     thread.join()
     assert replies == [b"late"]
     wait_until(lambda: daemon.calls[0].was_cancelled)
+
+
+def test_requests_and_replies_of_several_messages(daemon: Daemon) -> None:
+    """The fake answers each message, so the reply has as many as the request."""
+    for request in ([b"ab", b"cd", b"ef"], [b"gh"]):
+        taken: list[bytes] = []
+
+        def take(message: bytes, taken: list[bytes] = taken, request: list[bytes] = request) -> bool:
+            taken.append(message)
+            return len(taken) == len(request)
+
+        assert daemon.stream.exchange(iter(request), take)
+        assert taken == [each[::-1] for each in request]
+    assert len(daemon.calls) == 1
+
+
+@pytest.mark.parametrize("end", [None, grpc.StatusCode.CANCELLED], ids=str)
+def test_a_reply_that_is_cut_off_between_messages_is_no_answer(
+    daemon: Daemon, end: grpc.StatusCode | None
+) -> None:
+    daemon.answers[b"cd"] = end
+    taken: list[bytes] = []
+
+    def take(message: bytes) -> bool:
+        taken.append(message)
+        return False
+
+    assert not daemon.stream.exchange(iter([b"ab", b"cd", b"ef"]), take)
+    assert taken == [b"ba"]
+    assert daemon.calls[0].was_cancelled
+
+
+def test_a_message_that_is_not_valid_ends_the_call(daemon: Daemon) -> None:
+    def take(_: bytes) -> bool:
+        raise OpFailed("it is not valid")
+
+    with pytest.raises(OpFailed):
+        daemon.stream.exchange(iter([b"ab"]), take)
+    assert daemon.calls[0].was_cancelled
+    assert daemon.exchange(b"cd") == b"dc"
