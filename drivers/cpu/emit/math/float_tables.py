@@ -4,23 +4,28 @@ from collections.abc import Sequence
 
 from neurald.drivers.cpu.emit.vector import Vector
 
-#: The instruction that permutes a register of this many bytes.
-_PERMUTATIONS = {64: "@llvm.x86.avx512.permvar.sf.512", 32: "@llvm.x86.avx2.permps"}
+#: The instruction that permutes a register of this many bytes, and the number of floats among which it
+#: chooses. AVX2 also permutes 8, which takes some processors twice as long.
+_PERMUTATIONS = {
+    64: ("@llvm.x86.avx512.permvar.sf.512", 16),
+    32: ("@llvm.x86.avx.vpermilvar.ps.256", 4),
+}
 _FLOAT_BYTES = 4
 
 
 def table_length(v: Vector, element: str) -> int:
     """Returns the number of entries of a table; 0 if vectors of this type cannot look up any."""
-    length = v.target.lanes(_FLOAT_BYTES)
-    is_supported = element == "float" and v.target.vector_bytes in _PERMUTATIONS
-    return length if is_supported and v.lanes % length == 0 else 0
+    if element != "float" or v.target.vector_bytes not in _PERMUTATIONS:
+        return 0
+    _, length = _PERMUTATIONS[v.target.vector_bytes]
+    return 0 if v.lanes % v.target.lanes(_FLOAT_BYTES) else length
 
 
 def looked_up(v: Vector, table: Sequence[float], index: str) -> str:
     """Looks up numbers in a table of `table_length` entries by the low bits of i32 indices."""
-    length = len(table)
-    values = Vector(v.code, v.target, length).numbers("float", table)
-    name = _PERMUTATIONS[v.target.vector_bytes]
+    length = v.target.lanes(_FLOAT_BYTES)
+    name, entries = _PERMUTATIONS[v.target.vector_bytes]
+    values = Vector(v.code, v.target, length).numbers("float", tuple(table) * (length // entries))
     register, indices = f"<{length} x float>", f"<{length} x i32>"
     v.code.declarations.add(f"declare {register} {name}({register}, {indices})")
     parts = [

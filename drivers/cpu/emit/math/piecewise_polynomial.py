@@ -48,22 +48,24 @@ def pieces(function: Callable[[float], float], end: float, count: int, terms: in
     centres = [_centre(function, part * step) if part else 0.0 for part in range(count)]
     starts = [float(np.float32(function(centre))) for centre in centres]
     slope = float(np.rint(function(step) / step))
-    # Interpolates at Chebyshev points, which are dense at the ends of a part. The range is slightly
-    # wider than the part, since rounding may assign a number to a neighbour.
-    points = 0.501 * step * np.cos(np.pi * (np.arange(terms) + 0.5) / terms)
-    powers, wanted = [], []
+    # Fits Chebyshev points, which are dense at the ends of a part and none of which is its centre. The
+    # range is slightly wider than the part, since rounding may assign a number to a neighbour.
+    angles = np.pi * (np.arange(2 * terms) + 0.5) / (2 * terms)
+    points = 0.501 * step * np.cos(angles)
+    coefficients = []
     for part, (centre, start) in enumerate(zip(centres, starts, strict=True)):
         beside = points + (part * step - centre)
-        powers.append(np.vander(beside, increasing=True))
         less = 0 if part else slope
-        wanted.append([(function(centre + each) - start) / each - less for each in beside])
-    coefficients = np.linalg.solve(np.array(powers), np.array(wanted)[..., None])[..., 0]
+        wanted = [(function(centre + each) - start) / each - less for each in beside]
+        coefficients.append(np.linalg.lstsq(np.vander(beside, terms, increasing=True), wanted)[0])
     return PiecewisePolynomial(
         parts_per_one=1 / step,
         centres=tuple(centres),
         starts=tuple(starts),
         slope=slope,
-        coefficients=tuple(tuple(float(each) for each in column) for column in coefficients.T),
+        coefficients=tuple(
+            tuple(float(each) for each in column) for column in zip(*coefficients, strict=True)
+        ),
     )
 
 
@@ -86,9 +88,14 @@ def piecewise(f: Floats, of: PiecewisePolynomial, a: str) -> str:
     found = f.fma(a, f.number(of.parts_per_one), magic)
     index = f.to_bits(found)
     rest = f.subtract(a, looked_up(v, of.centres, index))
-    *others, total = (looked_up(v, column, index) for column in of.coefficients)
-    for each in reversed(others):
-        total = f.fma(total, rest, each)
+    lowest, *terms = (looked_up(v, column, index) for column in of.coefficients)
+    # Pairs of terms, then pairs of these: in order, each term would wait for the one before. The lowest
+    # one comes last, so that the rounding errors of the others are small.
+    power = rest
+    while len(terms) > 1:
+        pairs = [f.fma(high, power, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
+        terms, power = pairs + terms[2 * len(pairs) :], f.multiply(power, power)
+    total = f.fma(terms[0], rest, lowest)
     first = f.multiply(a, f.number(of.slope)) if of.slope != 1 else a
     is_first = v.compare("oeq", f.element, found, magic)
     return f.fma(total, rest, f.select(is_first, first, looked_up(v, of.starts, index)))

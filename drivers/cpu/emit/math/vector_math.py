@@ -29,7 +29,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 #: Least limit of `weight`: e^x is a normal number.
 MIN_WEIGHT_EXPONENT = -87.0
 #: Number of terms of the polynomials for the error function, by the number of parts.
-_ERF_TERMS = {16: 6, 8: 8}
+_ERF_TERMS = {16: 6, 4: 9}
 #: (e^r - 1) / r for |r| < 0.348, with an error of 0.8 ULP of e^r.
 _WEIGHT = (0.999999702, 0.499991417, 0.166676462, 0.0418991633, 0.00829008687)
 
