@@ -84,7 +84,7 @@ _TYPES = {
     DeviceKind.ACCELERATOR: DeviceType.ACCELERATOR,
 }
 #: Modules that pyopencl imports only when the first model is prepared.
-_NEEDED_AT_FIRST = ("pyopencl.characterize", "pyopencl.invoker")
+_NEEDED_AT_FIRST = ("pyopencl.characterize",)
 #: Kernels compute indices in 32 bits.
 _MAX_ELEMENTS = 2**31 - 1
 

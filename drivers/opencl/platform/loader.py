@@ -15,7 +15,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,6 @@ from neurald.hal.process.fork import forkable_lock
 _LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")
 #: Names further libraries, but not every loader honours it.
 _FILES_VARIABLE = "OCL_ICD_FILENAMES"
-#: Number of kernels whose functions are kept, of some 10 KB each.
-_MAX_INVOKERS = 1024
 _SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 _LIBRARY = re.compile(
     r"lib(nvidia-opencl|pocl|intelocl|igdrcl|amdocl64|RusticlOpenCL|mali|PVROCL)\.so(\.[\d.]+)?"
@@ -57,22 +54,7 @@ def load() -> Any:
     # Some runtimes log every build, and pyopencl warns about each; errors contain the important
     # part of the log.
     warnings.filterwarnings("ignore", category=pyopencl.CompilerWarning)
-    _keep_invokers()
     return pyopencl
-
-
-def _keep_invokers() -> None:
-    """Has pyopencl generate the functions that set arguments once for each kernel, not each object.
-
-    They only depend on the name and the arguments of a kernel, but without its disk cache pyopencl
-    generates and compiles their Python text whenever a kernel object is created.
-    """
-    from pyopencl import invoker
-
-    name = "_generate_enqueue_and_set_args_module"
-    generate = getattr(invoker, name, None)
-    if generate is not None and not hasattr(generate, "cache_info"):
-        setattr(invoker, name, lru_cache(_MAX_INVOKERS)(generate))
 
 
 @contextlib.contextmanager

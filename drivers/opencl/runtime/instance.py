@@ -165,7 +165,7 @@ class Instance:
 
     def _persistent_launch(self, call: KernelCall, groups: int, phases: int) -> Launch:
         arguments = self._arena, self._buffers[Base.CONSTANTS], self._sync, np.int32(phases)
-        kernel = self._program.bound_kernel(call.kernel, arguments)
+        kernel = self._program.kernel(call.kernel, arguments)
         return Launch(kernel=kernel, name=call.kernel, groups=groups, local_size=call.local_size)
 
     def _arena_part(self, offset: int, size_bytes: int) -> "cl.Buffer":
@@ -392,7 +392,7 @@ def bound_launch(
                 arguments += [image, np.int32(first)]
             else:
                 arguments.append(np.uint64(place.offset))
-    kernel = program.bound_kernel(
+    kernel = program.kernel(
         call.kernel,
         [
             buffers[Base.ARENA],

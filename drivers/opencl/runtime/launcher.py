@@ -34,7 +34,7 @@ class Launch:
         images: its image arguments, which are kept alive here.
     """
 
-    kernel: cl.Kernel | NativeKernel
+    kernel: NativeKernel
     name: str
     groups: int
     local_size: int
@@ -214,20 +214,12 @@ class CommandList:
 
     def _enqueue_with_events(self, queue: cl.CommandQueue) -> list[tuple[str, cl.Event]]:
         """Enqueues all commands; returns the name and the event of each kernel."""
-        import pyopencl as cl
-
         events: list[tuple[str, cl.Event]] = []
         for index, command in enumerate(self._commands):
             if isinstance(command, HostTransfer):
                 self._run(queue, index, 1, finish=False)
                 continue
-            kernel = command.kernel
-            with self._device.state.guard("launching", kernel=command.name):
-                if isinstance(kernel, NativeKernel):
-                    kernel = kernel.of_pyopencl()
-                event = cl.enqueue_nd_range_kernel(
-                    queue, kernel, (command.groups * command.local_size,), (command.local_size,)
-                )
+            event = command.kernel.enqueue(queue, command.groups * command.local_size, command.local_size)
             events.append((command.name, event))
         return events
 

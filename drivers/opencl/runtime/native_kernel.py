@@ -11,7 +11,7 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
@@ -35,7 +35,7 @@ class NativeKernel:
         int_ptr: its handle.
     """
 
-    __slots__ = ("__weakref__", "int_ptr")
+    __slots__ = ("__weakref__", "_name", "_state", "int_ptr")
 
     def __init__(
         self, device: DeviceContext, program: cl.Program, name: str, arguments: Sequence[KernelArgument]
@@ -51,39 +51,71 @@ class NativeKernel:
         Raises:
             Error: there is no such kernel, or the arguments are not those of its parameters.
         """
-        create, release, set_argument = _functions()
+        functions = _functions()
+        self._name, self._state = name, device.state
         code = ctypes.c_int32(SUCCESS)
         device.state.check()
-        self.int_ptr: int = create(program.int_ptr, name.encode(), ctypes.byref(code)) or 0
+        self.int_ptr: int = functions.create(program.int_ptr, name.encode(), ctypes.byref(code)) or 0
         if code.value != SUCCESS:
             raise device.state.error(code.value, "creation", kernel=name)
-        weakref.finalize(self, release, self.int_ptr).atexit = False
+        weakref.finalize(self, functions.release, self.int_ptr).atexit = False
         numbers = [each.int_ptr if hasattr(each, "int_ptr") else int(each) for each in arguments]
         cells = (ctypes.c_uint64 * len(numbers))(*numbers)
         first = ctypes.addressof(cells)
         for position, each in enumerate(arguments):
             size_bytes = each.nbytes if isinstance(each, np.generic) else _CELL_BYTES
             # Numbers are in the first bytes of their cells on little-endian machines only.
-            failed = set_argument(self.int_ptr, position, size_bytes, first + _CELL_BYTES * position)
+            failed = functions.set_argument(
+                self.int_ptr, position, size_bytes, first + _CELL_BYTES * position
+            )
             if failed:
                 raise device.state.error(failed, f"setting argument {position}", kernel=name)
 
-    def of_pyopencl(self) -> cl.Kernel:
-        """Returns pyopencl's object for the same kernel."""
+    def enqueue(self, queue: cl.CommandQueue, items: int, local_size: int) -> cl.Event:
+        """Launches the kernel; returns the event of this launch.
+
+        Args:
+            queue: of the device.
+            items: the number of work-items.
+            local_size: work-items per group.
+
+        Raises:
+            Error: the device failed.
+        """
         import pyopencl as cl
 
-        return cl.Kernel.from_int_ptr(self.int_ptr, retain=True)
+        event = ctypes.c_void_p()
+        sizes = (ctypes.c_size_t * 2)(items, local_size)
+        first = ctypes.addressof(sizes)
+        second = first + ctypes.sizeof(ctypes.c_size_t)
+        failed = _functions().enqueue(
+            queue.int_ptr, self.int_ptr, 1, None, first, second, 0, None, ctypes.byref(event)
+        )
+        if failed:
+            raise self._state.error(failed, "launching", kernel=self._name)
+        return cl.Event.from_int_ptr(event.value or 0, retain=False)
+
+
+class _Functions(NamedTuple):
+    """OpenCL's functions that create and release a kernel, set an argument, and launch one."""
+
+    create: Any
+    release: Any
+    set_argument: Any
+    enqueue: Any
 
 
 @cache
-def _functions() -> tuple[Any, Any, Any]:
-    """Returns OpenCL's functions that create and release a kernel, and set an argument."""
+def _functions() -> _Functions:
     library = opencl_library()
+    pointer, number, size = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t
     create = library.clCreateKernel
-    create.restype, create.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    create.restype, create.argtypes = pointer, [pointer, ctypes.c_char_p, pointer]
     release = library.clReleaseKernel
-    release.restype, release.argtypes = ctypes.c_int32, [ctypes.c_void_p]
+    release.restype, release.argtypes = ctypes.c_int32, [pointer]
     set_argument = library.clSetKernelArg
-    set_argument.restype = ctypes.c_int32
-    set_argument.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p]
-    return create, release, set_argument
+    set_argument.restype, set_argument.argtypes = ctypes.c_int32, [pointer, number, size, pointer]
+    enqueue = library.clEnqueueNDRangeKernel
+    enqueue.restype = ctypes.c_int32
+    enqueue.argtypes = [pointer, pointer, number, *[pointer] * 3, number, pointer, pointer]
+    return _Functions(create, release, set_argument, enqueue)

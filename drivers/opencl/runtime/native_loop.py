@@ -65,6 +65,8 @@ _COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 #: Bytes per copy instruction.
 _COPIED_BYTES = 64
 _FUNCTIONS = ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clFlush", "clFinish")
+#: What kernels need besides, see `native_kernel`.
+_KERNEL_FUNCTIONS = ("clCreateKernel", "clReleaseKernel", "clSetKernelArg")
 
 #: Held during a fork, because LLVM's own locks would stay locked in the child.
 _lock = threading.Lock()
@@ -139,22 +141,26 @@ def opencl_library() -> ctypes.CDLL:
     """Returns the library with OpenCL's functions that pyopencl uses.
 
     Handles are not valid in another library.
+
+    Raises:
+        UnavailableDevice: pyopencl's OpenCL library does not export its functions.
     """
     import pyopencl
 
     # A look-up through the extension module also searches the libraries that it is linked to.
-    return ctypes.CDLL(pyopencl._cl.__file__)
+    library = ctypes.CDLL(pyopencl._cl.__file__)
+    missing = [name for name in (*_FUNCTIONS, *_KERNEL_FUNCTIONS) if not hasattr(library, name)]
+    if missing:
+        raise UnavailableDevice(
+            f"this build of pyopencl does not export {missing[0]} of OpenCL: install pyopencl with pip"
+        )
+    return library
 
 
 def _addresses() -> dict[str, int]:
-    """Returns the addresses of OpenCL's functions."""
+    """Returns the addresses of the functions that the loop calls."""
     library = opencl_library()
-    try:
-        return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
-    except AttributeError as error:
-        raise UnavailableDevice(
-            f"this build of pyopencl does not export OpenCL's functions ({error}): install pyopencl with pip"
-        ) from None
+    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
 
 
 def _loop_module(addresses: dict[str, int]) -> ir.Module:

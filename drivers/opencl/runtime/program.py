@@ -1,8 +1,7 @@
 """Programs of OpenCL C, built from source or loaded from a binary, and their kernels.
 
 A binary is complete only after each kernel was launched, because some runtimes compile a kernel at
-its first launch. A program creates each kernel once and keeps it: pyopencl's `program.kernel`
-creates a new one on every access.
+its first launch.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ class BuiltProgram:
     """Built program and its kernels.
 
     Text that was built before for the same device is not built again: `from_source` reuses whole
-    programs, and `of_kernels` single kernels. A kernel has one set of arguments, so callers that
-    need different ones use `new_kernel`.
+    programs, and `of_kernels` single kernels.
     """
 
     def __init__(
@@ -51,7 +49,6 @@ class BuiltProgram:
         self._device = device
         self._program = program
         self._others = dict(others or {})
-        self._kernels: dict[str, cl.Kernel] = {}
         keep_in_children(self)
 
     @classmethod
@@ -139,28 +136,7 @@ class BuiltProgram:
         content = msgspec.msgpack.encode(parts)
         return _checksum(self._device, content) + content
 
-    def kernel(self, name: str) -> cl.Kernel:
-        """Returns the kernel of that name, always the same object.
-
-        Raises:
-            OpFailed: the program has no such kernel.
-        """
-        if name not in self._kernels:
-            self._kernels[name] = self.new_kernel(name)
-        return self._kernels[name]
-
-    def new_kernel(self, name: str) -> cl.Kernel:
-        """Creates a kernel of that name with its own arguments.
-
-        Raises:
-            OpFailed: the program has no such kernel.
-        """
-        import pyopencl as cl
-
-        with self._device.state.guard("creation", kernel=name):
-            return cl.Kernel(self._others.get(name, self._program), name)
-
-    def bound_kernel(self, name: str, arguments: Sequence[KernelArgument]) -> NativeKernel:
+    def kernel(self, name: str, arguments: Sequence[KernelArgument]) -> NativeKernel:
         """Creates a kernel of that name with its own arguments, which the caller must keep.
 
         Raises:

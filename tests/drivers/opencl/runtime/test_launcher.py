@@ -36,8 +36,7 @@ class Fixture:
         self.write.address = self.read.address = self.values.ctypes.data
 
     def launch(self, name: str, local_size: int = 4, groups: int | None = None) -> Launch:
-        kernel = self.program.new_kernel(name)
-        kernel.set_arg(0, self.buffer)
+        kernel = self.program.kernel(name, (self.buffer,))
         groups = COUNT // local_size if groups is None else groups
         return Launch(kernel=kernel, name=name, groups=groups, local_size=local_size)
 

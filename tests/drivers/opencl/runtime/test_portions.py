@@ -54,8 +54,7 @@ class Adding:
         self.queue = opencl.queue()
         buffer = cl.Buffer(opencl.context, cl.mem_flags.READ_WRITE, self.values.nbytes)
         program = BuiltProgram.from_source(opencl, SOURCE)
-        kernel = program.new_kernel("add")
-        kernel.set_arg(0, buffer)
+        kernel = program.kernel("add", (buffer,))
         self.write, self.read = (
             HostTransfer(buffer, self.values.nbytes, to_device=to_device) for to_device in (True, False)
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,8 +34,7 @@ def results(opencl: DeviceContext, program: BuiltProgram) -> list[float]:
     buffer = cl.Buffer(opencl.context, cl.mem_flags.READ_WRITE, values.nbytes)
     launches = []
     for name in ("twice", "add"):
-        program.kernel(name).set_arg(0, buffer)
-        launches.append(Launch(kernel=program.kernel(name), name=name, groups=2, local_size=2))
+        launches.append(Launch(kernel=program.kernel(name, (buffer,)), name=name, groups=2, local_size=2))
     region = [BufferRange(buffer=buffer, size_bytes=values.nbytes)]
     queue = opencl.queue()
     with Staging(opencl, queue, region, region) as staging:
@@ -51,26 +49,6 @@ def test_a_program_is_built_saved_and_loaded(opencl: DeviceContext) -> None:
     program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
     assert results(opencl, program) == [3, 5, 7, 9]
     assert results(opencl, BuiltProgram.from_binary(opencl, program.binary)) == [3, 5, 7, 9]
-
-
-def test_kernels_are_created_once(opencl: DeviceContext) -> None:
-    program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
-    kernel = program.kernel("twice")
-    assert program.kernel("twice") is kernel
-    assert program.new_kernel("twice").int_ptr != kernel.int_ptr
-    with pytest.raises(OpFailed, match="thrice"):
-        program.kernel("thrice")
-
-
-def test_functions_that_set_arguments_are_generated_once(opencl: DeviceContext) -> None:
-    from pyopencl import invoker
-
-    program = BuiltProgram.from_source(opencl, SOURCE, ["-DAMOUNT=3"])
-    generate: Any = invoker._generate_enqueue_and_set_args_module
-    program.new_kernel("twice")
-    generated = generate.cache_info().misses
-    program.new_kernel("twice")
-    assert generate.cache_info().misses == generated
 
 
 def test_build_errors(opencl: DeviceContext) -> None:
@@ -138,7 +116,7 @@ def test_a_source_is_built_once_for_each_set_of_options(opencl: DeviceContext, b
     first = BuiltProgram.from_source(device, SOURCE, ["-DAMOUNT=3"])
     again = BuiltProgram.from_source(device, SOURCE, ["-DAMOUNT=3"])
     assert len(builds) == 1
-    assert again.kernel("twice").int_ptr != first.kernel("twice").int_ptr
+    assert again.kernel("twice", ()).int_ptr != first.kernel("twice", ()).int_ptr
     BuiltProgram.from_source(device, SOURCE, ["-DAMOUNT=4"])
     BuiltProgram.from_source(device, SOURCE + "\n", ["-DAMOUNT=4"])
     BuiltProgram.from_source(DeviceContext(opencl.facts), SOURCE, ["-DAMOUNT=4"])
