@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from neurald.hal.api_arguments import shown
 from neurald.hal.device import Device
 from neurald.hal.model.types import DeviceType
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.local import open_device
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.environment import Environment
-from neurald.runtime.litert.model_source import Content, ModelSource
+from neurald.runtime.litert.model_source import Content, ModelSource, required_content
 from neurald.runtime.litert.options import CpuKernelMode, CpuOptions, HardwareAccelerator, Options
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
@@ -55,7 +56,7 @@ class CompiledModel:
     @classmethod
     def from_file(
         cls,
-        model_path: str | os.PathLike[str],
+        model_path: str | bytes | os.PathLike[str],
         hardware_accel: HardwareAccelerator | None = None,
         environment: Environment | None = None,
         options: Options | None = None,
@@ -66,7 +67,7 @@ class CompiledModel:
             RuntimeError: the file cannot be opened or compiled.
             ValueError: `hardware_accel` and `options` are both given, or the environment is closed.
         """
-        return cls._opened(os.fspath(model_path), "file", hardware_accel, environment, options)
+        return cls._opened(os.fsdecode(model_path), "file", hardware_accel, environment, options)
 
     @classmethod
     def from_buffer(
@@ -77,7 +78,7 @@ class CompiledModel:
         options: Options | None = None,
     ) -> "CompiledModel":
         """Compiles the bytes of a file; see `from_file`."""
-        return cls._opened(model_data, "buffer", hardware_accel, environment, options)
+        return cls._opened(required_content(model_data), "buffer", hardware_accel, environment, options)
 
     @classmethod
     def _opened(
@@ -385,6 +386,8 @@ class CompiledModel:
         return self._signatures
 
     def _known(self, key: str) -> str | None:
+        if not isinstance(key, str):
+            raise TypeError(f"the key of a signature is {shown(key)}; a str is expected")
         if key == "":
             return next(iter(self._open_signatures))
         if key == _DEFAULT and key not in self._open_signatures and _PLACEHOLDER in self._open_signatures:

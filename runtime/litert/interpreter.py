@@ -11,7 +11,7 @@ import numpy as np
 from neurald.runtime.devices.local import open_device
 from neurald.runtime.litert import metrics
 from neurald.runtime.litert.element_types import element_type
-from neurald.runtime.litert.model_source import Content, ModelSource
+from neurald.runtime.litert.model_source import Content, ModelSource, required_content
 from neurald.runtime.litert.native_interpreter import NativeInterpreter, signature_tables
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.signature_runner import SignatureRunner
@@ -117,7 +117,8 @@ class Interpreter:
         self._driver = "reference" if is_reference else "cpu"
         self._compresses = experimental_compress_quantization_zero_points
         # As bytes, a path is a path, too.
-        self._source = ModelSource(model_content or os.fsdecode(model_path or ""), self._custom_operators)
+        content = required_content(model_content) if model_content else os.fsdecode(model_path or "")
+        self._source = ModelSource(content, self._custom_operators)
         self._runners = RunnerTable(
             self._source,
             self._devices,

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from neurald.hal.api_arguments import shown
 from neurald.hal.errors import BadData
 from neurald.runtime.tflite.entry import load_entry
 from neurald.runtime.tflite.file.content import file_content
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from neurald.runtime.tflite.graph.custom_operators import CustomOperators
 
 Content: TypeAlias = bytes | bytearray | memoryview
+
+
+def required_content(content: Content) -> Content:
+    """Returns the bytes of a file after checking that they are bytes, and not a path.
+
+    Raises:
+        TypeError: they are something else.
+    """
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise TypeError(f"the content of a model is {shown(content)}; bytes are expected")
+    return content
 
 
 class ModelSource:
@@ -36,7 +48,9 @@ class ModelSource:
         except BadData as error:
             if isinstance(content, bytes | bytearray | memoryview):
                 raise ValueError("The model is not a valid Flatbuffer buffer") from error
-            raise ValueError(f"Could not open '{os.fspath(content)}'. {error}") from error
+            path = os.fspath(content)
+            # The error begins with the path.
+            raise ValueError(f"Could not open '{path}'. {str(error).removeprefix(f'{path}: ')}") from error
         try:
             self._file = TfliteFile(self._memory.view())
             self._subgraphs = tuple(self._file.subgraph(index) for index in range(self._file.subgraph_count))

@@ -350,7 +350,10 @@ class SubgraphRunner:
                 it.
         """
         tensor = self._tensor(tensor_number(index, "SetTensor"))
-        array = np.asarray(value, order="C")
+        try:
+            array = np.asarray(value, order="C")
+        except ValueError:
+            raise ValueError("Failed to convert value into readable tensor.") from None
         element = self._element(index)
         found = name_of(array.dtype)
         if found != element.name and not (element.name.startswith(("INT4", "INT2")) and found == "INT8"):

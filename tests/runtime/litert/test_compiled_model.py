@@ -1,4 +1,6 @@
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,6 +147,21 @@ def test_accelerators_that_are_not_there() -> None:
 def test_references_are_not_called_accelerated() -> None:
     options = Options(cpu_options=CpuOptions(num_threads=2, kernel_mode=CpuKernelMode.REFERENCE))
     assert not CompiledModel.from_buffer(sums().build(), options=options).is_fully_accelerated()
+
+
+def test_arguments_of_wrong_types(model: CompiledModel, tmp_path: Path) -> None:
+    path = sums().write(tmp_path / "m.tflite")
+    assert CompiledModel.from_file(os.fsencode(path)).get_num_signatures() == 1
+    calls: tuple[tuple[Any, Any], ...] = (
+        (CompiledModel.from_buffer, path),
+        (CompiledModel.from_buffer, None),
+        (CompiledModel.from_file, 3),
+        (model.get_signature_index, None),
+        (model.get_input_tensor_details, 0),
+    )
+    for call, wrong in calls:
+        with pytest.raises(TypeError):
+            call(wrong)
 
 
 def test_files_that_cannot_be_loaded() -> None:

@@ -69,12 +69,15 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=words.replace("(", r"\(")):
             Interpreter(**{"model_content": content, **arguments})  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"Could not open 'nothing\.tflite'"):
+    with pytest.raises(ValueError, match=r"Could not open 'nothing\.tflite'\. No such file"):
         Interpreter("nothing.tflite")
     with pytest.raises(ValueError, match="regular file"):
         Interpreter(tmp_path)
     with pytest.raises(TypeError):
         Interpreter(3)  # type: ignore[arg-type]
+    for wrong in ("nothing.tflite", tmp_path, 3):
+        with pytest.raises(TypeError, match=r"the content of a model is .*; bytes are expected"):
+            Interpreter(model_content=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"Failed to load delegate from x\.so"):
         load_delegate("x.so")
     with pytest.raises(OSError, match=r"Failed to load delegate from x\.so"):

@@ -139,6 +139,7 @@ def wrong_values(session: Session) -> None:
         1.5,
         "text",
         None,
+        [[1], [2, 3]],
     ):
         session.do("set_tensor", 0, value)
         session.do("get_tensor", 0)

@@ -119,8 +119,8 @@
     ]);
     if (!served) return;
     part(card, "actions", make("div", { class: "actions" },
-      make("a", { class: "button", href: `models/${encodeURIComponent(model.name)}/versions/${encodeURIComponent(model.version)}/graph`, target: "_blank", rel: "noopener" }, "Explained graph"),
-      make("button", { type: "button", "aria-expanded": "false", onclick: event => {
+      make("a", { class: "button", href: `models/${encodeURIComponent(model.name)}/versions/${encodeURIComponent(model.version)}/graph`, target: "_blank", rel: "noopener", "aria-label": `Explained graph of ${shown(model.name)}` }, "Explained graph"),
+      make("button", { type: "button", "aria-expanded": "false", "aria-label": `Slow requests of ${shown(model.name)}`, onclick: event => {
         const list = card.querySelector("[data-part=slow]");
         list.hidden = !list.hidden;
         event.target.setAttribute("aria-expanded", String(!list.hidden));

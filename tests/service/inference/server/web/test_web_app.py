@@ -172,6 +172,9 @@ def test_the_page_in_a_browser(service: Serving) -> None:
             page.wait("document.querySelectorAll('.slow button').length > 0")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert "digits" in page.evaluate("document.body.innerText")
+            # Screen readers tell them from those of other models.
+            named = "document.querySelectorAll('.actions [aria-label$=\" of digits\"]').length"
+            assert page.evaluate(named) == 2
             page.evaluate("document.querySelector('.card .actions button').click()")
             page.evaluate("document.querySelector('.slow button').click()")
             assert page.evaluate("document.querySelector('dialog').open")
