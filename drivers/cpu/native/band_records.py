@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
+from neurald.drivers.cpu.native.step_program import MAX_BALANCING_CHUNKS
 from neurald.drivers.cpu.target.executable import (
     MAX_BANDED_ARGUMENTS,
     RECORD_WORDS,
@@ -17,6 +18,9 @@ _FIXED_WORDS: Final = 5
 #: Time that threads save where they need not wait for each other between two kernels, and read
 #: results that are in their own caches.
 _SAVED_NS: Final = 8_000
+#: Share of the time of a band that threads wait for a slower one, if there are many. A virtual core
+#: may be slower by half while another program uses what it shares with its neighbour.
+_UNEVEN: Final = 0.35
 #: Minimum size of the cache of instructions for bands with one thread, which save no waiting: the
 #: code of several kernels is used in turn.
 _MIN_CODE_CACHE_BYTES: Final = 48 << 10
@@ -45,9 +49,15 @@ def chosen(banded: Sequence[BandedCalls], threads: int, costs_ns: Sequence[float
 
 
 def _idle_ns(banded: BandedCalls, threads: int, cost_ns: float) -> float:
-    """Returns how long threads without bands wait for the others; kernels alone have smaller parts."""
+    """Returns how long threads without bands wait for the others; kernels alone have smaller parts.
+
+    Threads of different speed end at different times, the later the longer their last band is. With
+    two threads, neither waits for the slowest of many.
+    """
     most = -(-banded.bands // threads)
-    return cost_ns * (most / banded.bands - 1 / threads)
+    last_chunk = 1 / (threads * MAX_BALANCING_CHUNKS**2)
+    longer = max(0.0, 1 / banded.bands - last_chunk) * (1 - 2 / threads) if threads > 2 else 0.0
+    return cost_ns * (most / banded.bands - 1 / threads + _UNEVEN * longer)
 
 
 def described_words(banded: BandedCalls) -> int:
