@@ -119,12 +119,14 @@ class _Writer:
         self._values = self._memory(plan.second.packed_bytes)
         rows = plan.block * plan.pitch * FLOAT_BYTES
         self._scores = self._memory(rows)
-        self._weights = self._memory(rows) if plan.keeps_scores else self._scores
+        is_apart = plan.keeps_scores and plan.factor is None
+        self._weights = self._memory(rows) if is_apart else self._scores
+        self._factors = self._memory(plan.block * FLOAT_BYTES if plan.factor is not None else 0)
         query = plan.first.product.pixel_bytes * plan.block if plan.copies_query else 0
         self._queries = self._memory(query)
         # The number of kept elements does not depend on the memory's address.
         kept = RowWriter(plan.rows, target, code, pointers).scratch_bytes
-        self._kept = self._memory(kept)
+        self._kept = self._memory(0 if plan.factor is not None else kept)
 
     def _memory(self, size: int) -> str:
         """Returns the address of new scratch memory."""
@@ -150,6 +152,11 @@ class _Writer:
             self._write_weights(batch, row)
 
             def write(sums: str, local: str, channel: str, lanes: int) -> None:
+                if plan.factor is not None:
+                    at = address(code, self._factors, multiple(code, local, FLOAT_BYTES))
+                    v = Vector(code, self._target, lanes)
+                    factor = code.fresh(f"load float, ptr {at}, align {FLOAT_BYTES}")
+                    sums = v.binary("fmul", "float", sums, v.splat("float", factor))
                 self._epilogue.write(sums, (batch, total(code, row, local), channel), lanes)
 
             self._multiply(plan.second, self._values, self._weights, batch, write)
@@ -248,7 +255,8 @@ class _Writer:
         b, m, n, _, _ = plan.node.axes
         # A name of its own keeps loads behind the stores of the scores.
         scores = code.fresh(f"getelementptr i8, ptr {self._scores}, i64 0")
-        writer = RowWriter(plan.rows, self._target, code, {**self._pointers, plan.tile: scores}, self._kept)
+        pointers = {**self._pointers, plan.tile: scores}
+        writer = RowWriter(plan.rows, self._target, code, pointers, self._kept)
         offset = plan.local * plan.pitch + n
         body = plan.rows.kernel.body
         with code.loop("0", str(plan.block)) as loop:
@@ -257,7 +265,15 @@ class _Writer:
                 m: total(code, row, loop.index),
                 plan.local: loop.index,
             }
-            writer.write(names, lambda statements: statements.store(self._weights, offset, body))
+            if plan.factor is not None:
+                at = address(code, scores, multiple(code, loop.index, plan.pitch * FLOAT_BYTES))
+                writer = RowWriter(plan.rows, self._target, code, pointers, at, replaced_by=plan.scale)
+                known = writer.reduced(names)
+                factor = Statements(code, self._target, pointers, known).value(plan.factor / plan.scale)
+                to = address(code, self._factors, multiple(code, loop.index, FLOAT_BYTES))
+                code.effect(f"store float {factor}, ptr {to}, align {FLOAT_BYTES}")
+            else:
+                writer.write(names, lambda statements: statements.store(self._weights, offset, body))
 
     def _multiply(self, of: BlockProduct, packed: str, source: str, batch: str, write: _Write) -> None:
         """Writes the product of a block of rows with all channels."""

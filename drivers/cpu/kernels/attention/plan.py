@@ -1,21 +1,32 @@
 """Division of an attention: blocks of rows, tiles of both products, and scratch memory."""
 
+import math
+
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, load
+from neurald.drivers.compiler.ir.expression import (
+    AccumulatorRef,
+    Apply,
+    Axis,
+    Expression,
+    Load,
+    Reduce,
+    load,
+)
 from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents, surely_lowest
 from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import rewrite, substitute
+from neurald.drivers.compiler.ir.traversal import free_axes, rewrite, substitute, walk_through
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile, is_too_narrow
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.row_wise.rows import RowWiseKernel, rows_along
-from neurald.drivers.cpu.kernels.row_wise.tiny_weights import without_tiny_weights
+from neurald.drivers.cpu.kernels.row_wise.tiny_weights import is_softmax, without_tiny_weights
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
@@ -99,6 +110,9 @@ class AttentionPlan(Struct, frozen=True, kw_only=True):
         copies_query: True if the rows of queries in a block are copied, because they would evict
             each other from the cache.
         keeps_scores: True if weights must not replace scores, which later elements need.
+        factor: the factor that all weights of a row have in common, such as the reciprocal of the
+            sum of a softmax. Results are multiplied by it instead, and the elements of the last
+            reduction, times `scale`, replace scores. None if there is none.
     """
 
     node: Attention
@@ -112,11 +126,17 @@ class AttentionPlan(Struct, frozen=True, kw_only=True):
     blocks: int
     copies_query: bool
     keeps_scores: bool
+    factor: Expression | None
 
     @property
     def batches(self) -> int:
         """Number of batches."""
         return self.node.axes[0].extent
+
+    @property
+    def scale(self) -> float:
+        """A power of two that keeps sums of at most as many values as a row has from overflowing."""
+        return math.ldexp(1.0, -self.rows.length.bit_length())
 
     @property
     def pitch(self) -> int:
@@ -187,7 +207,23 @@ def _plan(
         blocks=blocks,
         copies_query=copies_query,
         keeps_scores=any(isinstance(each, Load) and each.value is tile for each in rows.kernel.expressions),
+        factor=_common_factor(rows) if is_softmax(node.weights) else None,
     )
+
+
+def _common_factor(rows: RowWiseKernel) -> Expression | None:
+    """Returns the factor that all weights of a softmax have in common, if the kept element is the other."""
+    body, along = rows.kernel.body, rows.kernel.axes[-1]
+    if isinstance(rows.length, Extent) or rows.kept is None or rows.kept is not rows.reductions[-1]:
+        return None
+    if not isinstance(body, Apply) or body.op is not Op.MULTIPLY or body.type is not Scalar.FLOAT32:
+        return None
+    kept, factor = body.operands
+    if not isinstance(kept, AccumulatorRef) or along in free_axes(factor):
+        return None
+    # The kept elements replace the scores, which only reductions may read.
+    others = walk_through(factor, lambda each: () if isinstance(each, Reduce) else each.operands)
+    return None if any(isinstance(each, AccumulatorRef | Load) for each in others) else factor
 
 
 def _factor(loaded: Load, outer: Axis, inner: Axis) -> Factor:

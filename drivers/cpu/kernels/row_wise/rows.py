@@ -282,6 +282,8 @@ class RowWriter:
         code: receives the instructions.
         pointers: names of the memory of the values that they load.
         scratch: address of `scratch_bytes` for kept elements.
+        replaced_by: if not 0, the kept elements times this number replace what the last reduction
+            reads, from `scratch` on. The length must be known.
     """
 
     def __init__(
@@ -291,8 +293,11 @@ class RowWriter:
         code: Instructions,
         pointers: Mapping[Value, str],
         scratch: str = "%scratch",
+        *,
+        replaced_by: float = 0.0,
     ) -> None:
         self._rows, self._target, self._code = rows, target, code
+        self._replaced_by = replaced_by
         self._pointers, self._scratch = pointers, scratch
         native, length = target.lanes(_LANE_BYTES), rows.length
         self._is_open = isinstance(length, Extent)
@@ -329,10 +334,7 @@ class RowWriter:
             store: writes the storing of a vector of elements, whose `RowWiseKernel.kernel.body`
                 the statements compute.
         """
-        known = dict(names)
-        for reduction in self._rows.reductions:
-            known[reduction] = self._reduced(reduction, known)
-
+        known = self.reduced(names)
         lanes = self._lanes_for(self._rows.kernel.body)
 
         def part(_: Sequence[str], begin: str, is_new: str | None) -> list[str]:
@@ -340,6 +342,20 @@ class RowWriter:
             return []
 
         self._over_parts(lanes, [], part)
+
+    def reduced(self, names: Mapping[Expression, str]) -> dict[Expression, str]:
+        """Writes the instructions of the reductions.
+
+        Args:
+            names: see `write`.
+
+        Returns:
+            The names, with those of the reductions.
+        """
+        known = dict(names)
+        for reduction in self._rows.reductions:
+            known[reduction] = self._reduced(reduction, known)
+        return known
 
     def _lanes_for(self, body: Expression) -> int:
         """Returns the number of elements that are computed at once."""
@@ -394,9 +410,17 @@ class RowWriter:
         v = Vector(self._code, self._target, lanes)
         element, start = computed(reduction, lanes), identity_text(v, reduction)
         ignores_nan = is_number(reduction.body) or _passes_nan_on(reduction, self._rows)
+        last: str | None = None
+        if self._replaced_by and reduction is self._rows.kept and self._rows.length % lanes:
+            # It overlaps the vector before, which replaces what it reads.
+            first = str(self._rows.length - lanes)
+            last = self._statements(names, along, first, None, lanes).value(reduction.body)
 
         def part(totals: Sequence[str], begin: str, is_new: str | None) -> list[str]:
-            value = self._statements(names, along, begin, is_new, lanes).value(reduction.body)
+            if is_new is not None and last is not None:
+                value = last
+            else:
+                value = self._statements(names, along, begin, is_new, lanes).value(reduction.body)
             if reduction is self._rows.kept:
                 self._keep(v, begin, value)
             if is_new is not None:
@@ -409,9 +433,11 @@ class RowWriter:
 
     def _keep(self, v: Vector, begin: str, value: str) -> None:
         """Keeps the elements of a vector."""
-        if self._is_written_out:
+        if self._is_written_out and not self._replaced_by:
             self._parts[begin] = value
             return
+        if self._replaced_by:
+            value = v.binary("fmul", "float", value, v.number("float", self._replaced_by))
         at = address(self._code, self._scratch, multiple(self._code, begin, _LANE_BYTES))
         self._code.effect(f"store {v.type('float')} {value}, ptr {at}, align {_LANE_BYTES}")
 

@@ -16,8 +16,7 @@ def without_tiny_weights(weights: Expression, least_exponent: float) -> Expressi
 
     The exponent of the largest weight is 0. Other expressions are returned as they are.
     """
-    power = weights.operands[0] if _is_one_of(weights, Op.MULTIPLY, Op.DIVIDE) else weights
-    if not _is_one_of(power, Op.EXP) or not _is_below_maximum(power.operands[0]):
+    if not is_softmax(weights):
         return weights
 
     def replacement(expression: Expression) -> Expression | None:
@@ -27,6 +26,12 @@ def without_tiny_weights(weights: Expression, least_exponent: float) -> Expressi
         return apply(Op.EXP, select(exponent < least_exponent, _NO_EXPONENT, exponent))
 
     return rewrite(weights, replacement, {})
+
+
+def is_softmax(weights: Expression) -> bool:
+    """Returns True for powers of e with exponents of at most 0, also if they are scaled."""
+    power = weights.operands[0] if _is_one_of(weights, Op.MULTIPLY, Op.DIVIDE) else weights
+    return _is_one_of(power, Op.EXP) and _is_below_maximum(power.operands[0])
 
 
 def _is_below_maximum(exponent: Expression) -> bool:

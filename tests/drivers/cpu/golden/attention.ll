@@ -1,10 +1,10 @@
 ; attention, 3 rows of 9
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
 declare i64 @llvm.smin.i64(i64, i64)
-define void @k394f2a0ad45c32e1(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k8038412a9057ed06(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v1 = getelementptr i8, ptr %scratch, i64 512
   %v2 = getelementptr i8, ptr %scratch, i64 704
-  %v3 = getelementptr i8, ptr %scratch, i64 896
+  %v3 = getelementptr i8, ptr %scratch, i64 768
   %v9 = icmp eq i64 0, 0
   %v170 = add <8 x i32> splat (i32 0), <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
   %v171 = icmp slt <8 x i32> %v170, splat (i32 1)
@@ -25,14 +25,16 @@ define void @k394f2a0ad45c32e1(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2
   %v196 = icmp slt <8 x i32> %v175, splat (i32 3)
   %v197 = select <8 x i1> %v196, <8 x float> splat (float 0x0000000000000000), <8 x float> splat (float 0xC7EFF933C0000000)
   %v199 = getelementptr float, ptr %v1, i64 33
+  %v267 = mul i64 1, 4
+  %v396 = mul i64 2, 4
   br label %v4.before
 v4.before:
   br label %v4
 v4:
-  %v5 = phi i64 [ %begin, %v4.before ], [ %v390, %v4.next ]
-  %v6 = phi i64 [ %begin, %v4.before ], [ %v388, %v4.next ]
-  %v390.more = icmp slt i64 %v5, %end
-  br i1 %v390.more, label %v4.turn, label %v4.after
+  %v5 = phi i64 [ %begin, %v4.before ], [ %v408, %v4.next ]
+  %v6 = phi i64 [ %begin, %v4.before ], [ %v406, %v4.next ]
+  %v408.more = icmp slt i64 %v5, %end
+  br i1 %v408.more, label %v4.turn, label %v4.after
 v4.turn:
   %v7 = sub i64 %v5, %begin
   %v8 = icmp eq i64 %v7, 0
@@ -245,215 +247,232 @@ v70.after:
 v201.before:
   br label %v201
 v201:
-  %v202 = phi i64 [ 0, %v201.before ], [ %v281, %v201.next ]
-  %v203 = mul i64 %v202, 16
-  %v204 = getelementptr float, ptr %v200, i64 %v203
-  %v205 = load <8 x float>, ptr %v204, align 4
-  %v206 = fcmp ogt <8 x float> %v205, splat (float 0xFFF0000000000000)
-  %v207 = select <8 x i1> %v206, <8 x float> %v205, <8 x float> splat (float 0xFFF0000000000000)
-  %v208 = add i64 %v203, 1
-  %v209 = getelementptr float, ptr %v200, i64 %v208
-  %v210 = load <8 x float>, ptr %v209, align 4
-  %v211 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v210, <8 x float> splat (float 0xFFF0000000000000)
-  %v212 = fcmp ogt <8 x float> %v211, %v207
-  %v213 = select <8 x i1> %v212, <8 x float> %v211, <8 x float> %v207
-  %v214 = shufflevector <8 x float> %v213, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v215 = shufflevector <8 x float> %v213, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v216 = fcmp ogt <4 x float> %v215, %v214
-  %v217 = select <4 x i1> %v216, <4 x float> %v215, <4 x float> %v214
-  %v218 = shufflevector <4 x float> %v217, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v219 = shufflevector <4 x float> %v217, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v220 = fcmp ogt <2 x float> %v219, %v218
-  %v221 = select <2 x i1> %v220, <2 x float> %v219, <2 x float> %v218
-  %v222 = extractelement <2 x float> %v221, i64 0
-  %v223 = extractelement <2 x float> %v221, i64 1
-  %v224 = fcmp ogt float %v223, %v222
-  %v225 = select i1 %v224, float %v223, float %v222
-  %v226 = insertelement <8 x float> poison, float %v225, i64 0
-  %v227 = shufflevector <8 x float> %v226, <8 x float> poison, <8 x i32> zeroinitializer
-  %v228 = fsub <8 x float> %v205, %v227
-  %v229 = fcmp uge <8 x float> %v228, splat (float 0xC051533340000000)
-  %v230 = fcmp olt <8 x float> %v228, splat (float 0xC051533340000000)
-  %v231 = select <8 x i1> %v230, <8 x float> splat (float 0xC051533340000000), <8 x float> %v228
-  %v232 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v231, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
-  %v233 = fsub <8 x float> %v232, splat (float 0x4168000FE0000000)
-  %v234 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v233, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v231)
-  %v235 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v234, <8 x float> splat (float 0x3FA573CEA0000000))
-  %v236 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v235, <8 x float> %v234, <8 x float> splat (float 0x3FC555A780000000))
-  %v237 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v236, <8 x float> %v234, <8 x float> splat (float 0x3FDFFFDC00000000))
-  %v238 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v237, <8 x float> %v234, <8 x float> splat (float 0x3FEFFFFF60000000))
-  %v239 = bitcast <8 x float> %v232 to <8 x i32>
-  %v240 = shl <8 x i32> %v239, splat (i32 23)
-  %v241 = bitcast <8 x i32> %v240 to <8 x float>
-  %v242 = fmul <8 x float> %v234, %v241
-  %v243 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v242, <8 x float> %v238, <8 x float> %v241)
-  %v244 = select <8 x i1> %v229, <8 x float> %v243, <8 x float> splat (float 0x0000000000000000)
-  %v245 = fadd <8 x float> splat (float 0x0000000000000000), %v244
-  %v246 = fsub <8 x float> %v210, %v227
-  %v247 = fcmp uge <8 x float> %v246, splat (float 0xC051533340000000)
-  %v248 = fcmp olt <8 x float> %v246, splat (float 0xC051533340000000)
-  %v249 = select <8 x i1> %v248, <8 x float> splat (float 0xC051533340000000), <8 x float> %v246
-  %v250 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v249, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
-  %v251 = fsub <8 x float> %v250, splat (float 0x4168000FE0000000)
-  %v252 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v251, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v249)
-  %v253 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v252, <8 x float> splat (float 0x3FA573CEA0000000))
-  %v254 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v253, <8 x float> %v252, <8 x float> splat (float 0x3FC555A780000000))
-  %v255 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v254, <8 x float> %v252, <8 x float> splat (float 0x3FDFFFDC00000000))
-  %v256 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v255, <8 x float> %v252, <8 x float> splat (float 0x3FEFFFFF60000000))
-  %v257 = bitcast <8 x float> %v250 to <8 x i32>
-  %v258 = shl <8 x i32> %v257, splat (i32 23)
-  %v259 = bitcast <8 x i32> %v258 to <8 x float>
-  %v260 = fmul <8 x float> %v252, %v259
-  %v261 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v260, <8 x float> %v256, <8 x float> %v259)
-  %v262 = select <8 x i1> %v247, <8 x float> %v261, <8 x float> splat (float 0x0000000000000000)
-  %v263 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v262, <8 x float> splat (float 0x0000000000000000)
-  %v264 = fadd <8 x float> %v245, %v263
-  %v265 = shufflevector <8 x float> %v264, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v266 = shufflevector <8 x float> %v264, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v267 = fadd <4 x float> %v265, %v266
-  %v268 = shufflevector <4 x float> %v267, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v269 = shufflevector <4 x float> %v267, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v270 = fadd <2 x float> %v268, %v269
-  %v271 = extractelement <2 x float> %v270, i64 0
-  %v272 = extractelement <2 x float> %v270, i64 1
-  %v273 = fadd float %v271, %v272
-  %v274 = fdiv float 0x3FF0000000000000, %v273
-  %v275 = insertelement <8 x float> poison, float %v274, i64 0
-  %v276 = shufflevector <8 x float> %v275, <8 x float> poison, <8 x i32> zeroinitializer
-  %v277 = fmul <8 x float> %v244, %v276
-  %v278 = getelementptr float, ptr %v2, i64 %v203
-  store <8 x float> %v277, ptr %v278, align 4
-  %v279 = fmul <8 x float> %v262, %v276
-  %v280 = getelementptr float, ptr %v2, i64 %v208
-  store <8 x float> %v279, ptr %v280, align 4
+  %v202 = phi i64 [ 0, %v201.before ], [ %v284, %v201.next ]
+  %v203 = mul i64 %v202, 64
+  %v204 = getelementptr i8, ptr %v200, i64 %v203
+  %v205 = mul i64 %v202, 16
+  %v206 = getelementptr float, ptr %v200, i64 %v205
+  %v207 = load <8 x float>, ptr %v206, align 4
+  %v208 = fcmp ogt <8 x float> %v207, splat (float 0xFFF0000000000000)
+  %v209 = select <8 x i1> %v208, <8 x float> %v207, <8 x float> splat (float 0xFFF0000000000000)
+  %v210 = add i64 %v205, 1
+  %v211 = getelementptr float, ptr %v200, i64 %v210
+  %v212 = load <8 x float>, ptr %v211, align 4
+  %v213 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v212, <8 x float> splat (float 0xFFF0000000000000)
+  %v214 = fcmp ogt <8 x float> %v213, %v209
+  %v215 = select <8 x i1> %v214, <8 x float> %v213, <8 x float> %v209
+  %v216 = shufflevector <8 x float> %v215, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v217 = shufflevector <8 x float> %v215, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v218 = fcmp ogt <4 x float> %v217, %v216
+  %v219 = select <4 x i1> %v218, <4 x float> %v217, <4 x float> %v216
+  %v220 = shufflevector <4 x float> %v219, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v221 = shufflevector <4 x float> %v219, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v222 = fcmp ogt <2 x float> %v221, %v220
+  %v223 = select <2 x i1> %v222, <2 x float> %v221, <2 x float> %v220
+  %v224 = extractelement <2 x float> %v223, i64 0
+  %v225 = extractelement <2 x float> %v223, i64 1
+  %v226 = fcmp ogt float %v225, %v224
+  %v227 = select i1 %v226, float %v225, float %v224
+  %v228 = insertelement <8 x float> poison, float %v227, i64 0
+  %v229 = shufflevector <8 x float> %v228, <8 x float> poison, <8 x i32> zeroinitializer
+  %v230 = fsub <8 x float> %v212, %v229
+  %v231 = fcmp uge <8 x float> %v230, splat (float 0xC051533340000000)
+  %v232 = fcmp olt <8 x float> %v230, splat (float 0xC051533340000000)
+  %v233 = select <8 x i1> %v232, <8 x float> splat (float 0xC051533340000000), <8 x float> %v230
+  %v234 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v233, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
+  %v235 = fsub <8 x float> %v234, splat (float 0x4168000FE0000000)
+  %v236 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v235, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v233)
+  %v237 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v236, <8 x float> splat (float 0x3FA573CEA0000000))
+  %v238 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v237, <8 x float> %v236, <8 x float> splat (float 0x3FC555A780000000))
+  %v239 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v238, <8 x float> %v236, <8 x float> splat (float 0x3FDFFFDC00000000))
+  %v240 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v239, <8 x float> %v236, <8 x float> splat (float 0x3FEFFFFF60000000))
+  %v241 = bitcast <8 x float> %v234 to <8 x i32>
+  %v242 = shl <8 x i32> %v241, splat (i32 23)
+  %v243 = bitcast <8 x i32> %v242 to <8 x float>
+  %v244 = fmul <8 x float> %v236, %v243
+  %v245 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v244, <8 x float> %v240, <8 x float> %v243)
+  %v246 = select <8 x i1> %v231, <8 x float> %v245, <8 x float> splat (float 0x0000000000000000)
+  %v247 = fsub <8 x float> %v207, %v229
+  %v248 = fcmp uge <8 x float> %v247, splat (float 0xC051533340000000)
+  %v249 = fcmp olt <8 x float> %v247, splat (float 0xC051533340000000)
+  %v250 = select <8 x i1> %v249, <8 x float> splat (float 0xC051533340000000), <8 x float> %v247
+  %v251 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v250, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
+  %v252 = fsub <8 x float> %v251, splat (float 0x4168000FE0000000)
+  %v253 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v252, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v250)
+  %v254 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v253, <8 x float> splat (float 0x3FA573CEA0000000))
+  %v255 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v254, <8 x float> %v253, <8 x float> splat (float 0x3FC555A780000000))
+  %v256 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v255, <8 x float> %v253, <8 x float> splat (float 0x3FDFFFDC00000000))
+  %v257 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v256, <8 x float> %v253, <8 x float> splat (float 0x3FEFFFFF60000000))
+  %v258 = bitcast <8 x float> %v251 to <8 x i32>
+  %v259 = shl <8 x i32> %v258, splat (i32 23)
+  %v260 = bitcast <8 x i32> %v259 to <8 x float>
+  %v261 = fmul <8 x float> %v253, %v260
+  %v262 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v261, <8 x float> %v257, <8 x float> %v260)
+  %v263 = select <8 x i1> %v248, <8 x float> %v262, <8 x float> splat (float 0x0000000000000000)
+  %v264 = fmul <8 x float> %v263, splat (float 0x3FB0000000000000)
+  store <8 x float> %v264, ptr %v204, align 4
+  %v265 = fadd <8 x float> splat (float 0x0000000000000000), %v263
+  %v266 = fmul <8 x float> %v246, splat (float 0x3FB0000000000000)
+  %v268 = getelementptr i8, ptr %v204, i64 %v267
+  store <8 x float> %v266, ptr %v268, align 4
+  %v269 = select <8 x i1> <i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 false, i1 true>, <8 x float> %v246, <8 x float> splat (float 0x0000000000000000)
+  %v270 = fadd <8 x float> %v265, %v269
+  %v271 = shufflevector <8 x float> %v270, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v272 = shufflevector <8 x float> %v270, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v273 = fadd <4 x float> %v271, %v272
+  %v274 = shufflevector <4 x float> %v273, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v275 = shufflevector <4 x float> %v273, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v276 = fadd <2 x float> %v274, %v275
+  %v277 = extractelement <2 x float> %v276, i64 0
+  %v278 = extractelement <2 x float> %v276, i64 1
+  %v279 = fadd float %v277, %v278
+  %v280 = fdiv float 0x3FF0000000000000, %v279
+  %v281 = fdiv float %v280, 0x3FB0000000000000
+  %v282 = mul i64 %v202, 4
+  %v283 = getelementptr i8, ptr %v2, i64 %v282
+  store float %v281, ptr %v283, align 4
   br label %v201.next
 v201.next:
-  %v281 = add i64 %v202, 1
-  %v281.more = icmp slt i64 %v281, 3
-  br i1 %v281.more, label %v201, label %v201.after
+  %v284 = add i64 %v202, 1
+  %v284.more = icmp slt i64 %v284, 3
+  br i1 %v284.more, label %v201, label %v201.after
 v201.after:
-  br label %v282.before
-v282.before:
-  br label %v282
-v282:
-  %v283 = phi i64 [ 0, %v282.before ], [ %v360, %v282.next ]
-  %v284 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v332, %v282.next ]
-  %v285 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v337, %v282.next ]
-  %v286 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v342, %v282.next ]
-  %v287 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v349, %v282.next ]
-  %v288 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v354, %v282.next ]
-  %v289 = phi <8 x float> [ splat (float 0x0000000000000000), %v282.before ], [ %v359, %v282.next ]
-  %v290 = mul i64 %v283, 4
-  %v291 = getelementptr i8, ptr %v2, i64 %v290
-  %v292 = mul i64 %v283, 32
-  %v293 = getelementptr i8, ptr %a3, i64 %v292
-  %v294 = load <8 x float>, ptr %v293, align 4
-  %v295 = load float, ptr %v291, align 4
-  %v296 = insertelement <8 x float> poison, float %v295, i64 0
-  %v297 = shufflevector <8 x float> %v296, <8 x float> poison, <8 x i32> zeroinitializer
-  %v298 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v297, <8 x float> %v294, <8 x float> %v284)
-  %v299 = getelementptr i8, ptr %v291, i64 64
-  %v300 = load float, ptr %v299, align 4
-  %v301 = insertelement <8 x float> poison, float %v300, i64 0
-  %v302 = shufflevector <8 x float> %v301, <8 x float> poison, <8 x i32> zeroinitializer
-  %v303 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v302, <8 x float> %v294, <8 x float> %v285)
-  %v304 = getelementptr i8, ptr %v291, i64 128
-  %v305 = load float, ptr %v304, align 4
-  %v306 = insertelement <8 x float> poison, float %v305, i64 0
-  %v307 = shufflevector <8 x float> %v306, <8 x float> poison, <8 x i32> zeroinitializer
-  %v308 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v307, <8 x float> %v294, <8 x float> %v286)
-  %v309 = getelementptr i8, ptr %v293, i64 32
-  %v310 = load <8 x float>, ptr %v309, align 4
-  %v311 = getelementptr i8, ptr %v291, i64 4
-  %v312 = load float, ptr %v311, align 4
-  %v313 = insertelement <8 x float> poison, float %v312, i64 0
-  %v314 = shufflevector <8 x float> %v313, <8 x float> poison, <8 x i32> zeroinitializer
-  %v315 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v314, <8 x float> %v310, <8 x float> %v287)
-  %v316 = getelementptr i8, ptr %v291, i64 68
-  %v317 = load float, ptr %v316, align 4
-  %v318 = insertelement <8 x float> poison, float %v317, i64 0
-  %v319 = shufflevector <8 x float> %v318, <8 x float> poison, <8 x i32> zeroinitializer
-  %v320 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v319, <8 x float> %v310, <8 x float> %v288)
-  %v321 = getelementptr i8, ptr %v291, i64 132
-  %v322 = load float, ptr %v321, align 4
-  %v323 = insertelement <8 x float> poison, float %v322, i64 0
-  %v324 = shufflevector <8 x float> %v323, <8 x float> poison, <8 x i32> zeroinitializer
-  %v325 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v324, <8 x float> %v310, <8 x float> %v289)
-  %v326 = getelementptr i8, ptr %v293, i64 64
-  %v327 = load <8 x float>, ptr %v326, align 4
-  %v328 = getelementptr i8, ptr %v291, i64 8
-  %v329 = load float, ptr %v328, align 4
-  %v330 = insertelement <8 x float> poison, float %v329, i64 0
-  %v331 = shufflevector <8 x float> %v330, <8 x float> poison, <8 x i32> zeroinitializer
-  %v332 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v331, <8 x float> %v327, <8 x float> %v298)
-  %v333 = getelementptr i8, ptr %v291, i64 72
-  %v334 = load float, ptr %v333, align 4
-  %v335 = insertelement <8 x float> poison, float %v334, i64 0
-  %v336 = shufflevector <8 x float> %v335, <8 x float> poison, <8 x i32> zeroinitializer
-  %v337 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v336, <8 x float> %v327, <8 x float> %v303)
-  %v338 = getelementptr i8, ptr %v291, i64 136
-  %v339 = load float, ptr %v338, align 4
-  %v340 = insertelement <8 x float> poison, float %v339, i64 0
-  %v341 = shufflevector <8 x float> %v340, <8 x float> poison, <8 x i32> zeroinitializer
-  %v342 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v341, <8 x float> %v327, <8 x float> %v308)
-  %v343 = getelementptr i8, ptr %v293, i64 96
-  %v344 = load <8 x float>, ptr %v343, align 4
-  %v345 = getelementptr i8, ptr %v291, i64 12
-  %v346 = load float, ptr %v345, align 4
-  %v347 = insertelement <8 x float> poison, float %v346, i64 0
-  %v348 = shufflevector <8 x float> %v347, <8 x float> poison, <8 x i32> zeroinitializer
-  %v349 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v348, <8 x float> %v344, <8 x float> %v315)
-  %v350 = getelementptr i8, ptr %v291, i64 76
-  %v351 = load float, ptr %v350, align 4
-  %v352 = insertelement <8 x float> poison, float %v351, i64 0
-  %v353 = shufflevector <8 x float> %v352, <8 x float> poison, <8 x i32> zeroinitializer
-  %v354 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v353, <8 x float> %v344, <8 x float> %v320)
-  %v355 = getelementptr i8, ptr %v291, i64 140
-  %v356 = load float, ptr %v355, align 4
-  %v357 = insertelement <8 x float> poison, float %v356, i64 0
-  %v358 = shufflevector <8 x float> %v357, <8 x float> poison, <8 x i32> zeroinitializer
-  %v359 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v358, <8 x float> %v344, <8 x float> %v325)
-  br label %v282.next
-v282.next:
-  %v360 = add i64 %v283, 4
-  %v360.more = icmp slt i64 %v360, 8
-  br i1 %v360.more, label %v282, label %v282.after
-v282.after:
-  %v361 = getelementptr i8, ptr %a3, i64 256
-  %v362 = load <8 x float>, ptr %v361, align 4
-  %v363 = getelementptr i8, ptr %v2, i64 32
-  %v364 = load float, ptr %v363, align 4
-  %v365 = insertelement <8 x float> poison, float %v364, i64 0
-  %v366 = shufflevector <8 x float> %v365, <8 x float> poison, <8 x i32> zeroinitializer
-  %v367 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v366, <8 x float> %v362, <8 x float> %v332)
-  %v368 = getelementptr i8, ptr %v2, i64 96
-  %v369 = load float, ptr %v368, align 4
-  %v370 = insertelement <8 x float> poison, float %v369, i64 0
-  %v371 = shufflevector <8 x float> %v370, <8 x float> poison, <8 x i32> zeroinitializer
-  %v372 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v371, <8 x float> %v362, <8 x float> %v337)
-  %v373 = getelementptr i8, ptr %v2, i64 160
-  %v374 = load float, ptr %v373, align 4
-  %v375 = insertelement <8 x float> poison, float %v374, i64 0
-  %v376 = shufflevector <8 x float> %v375, <8 x float> poison, <8 x i32> zeroinitializer
-  %v377 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v376, <8 x float> %v362, <8 x float> %v342)
-  %v378 = fadd <8 x float> %v367, %v349
-  %v379 = fadd <8 x float> %v372, %v354
-  %v380 = fadd <8 x float> %v377, %v359
-  %v381 = getelementptr float, ptr %a0, i64 %v67
-  store <8 x float> %v378, ptr %v381, align 4
-  %v382 = add i64 16, %v67
-  %v383 = getelementptr float, ptr %a0, i64 %v382
-  store <8 x float> %v379, ptr %v383, align 4
-  %v384 = add i64 32, %v67
-  %v385 = getelementptr float, ptr %a0, i64 %v384
-  store <8 x float> %v380, ptr %v385, align 4
-  %v386 = add i64 %v6, 1
-  %v387 = icmp eq i64 %v386, 2
-  %v388 = select i1 %v387, i64 0, i64 %v386
-  %v389 = zext i1 %v387 to i64
+  br label %v285.before
+v285.before:
+  br label %v285
+v285:
+  %v286 = phi i64 [ 0, %v285.before ], [ %v363, %v285.next ]
+  %v287 = phi <8 x float> [ splat (float 0x0000000000000000), %v285.before ], [ %v335, %v285.next ]
+  %v288 = phi <8 x float> [ splat (float 0x0000000000000000), %v285.before ], [ %v340, %v285.next ]
+  %v289 = phi <8 x float> [ splat (float 0x0000000000000000), %v285.before ], [ %v345, %v285.next ]
+  %v290 = phi <8 x float> [ splat (float 0x0000000000000000), %v285.before ], [ %v352, %v285.next ]
+  %v291 = phi <8 x float> [ splat (float 0x0000000000000000), %v285.before ], [ %v357, %v285.next ]
+  %v292 = phi <8 x float> [ splat (float 0x0000000000000000), %v285.before ], [ %v362, %v285.next ]
+  %v293 = mul i64 %v286, 4
+  %v294 = getelementptr i8, ptr %v1, i64 %v293
+  %v295 = mul i64 %v286, 32
+  %v296 = getelementptr i8, ptr %a3, i64 %v295
+  %v297 = load <8 x float>, ptr %v296, align 4
+  %v298 = load float, ptr %v294, align 4
+  %v299 = insertelement <8 x float> poison, float %v298, i64 0
+  %v300 = shufflevector <8 x float> %v299, <8 x float> poison, <8 x i32> zeroinitializer
+  %v301 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v300, <8 x float> %v297, <8 x float> %v287)
+  %v302 = getelementptr i8, ptr %v294, i64 64
+  %v303 = load float, ptr %v302, align 4
+  %v304 = insertelement <8 x float> poison, float %v303, i64 0
+  %v305 = shufflevector <8 x float> %v304, <8 x float> poison, <8 x i32> zeroinitializer
+  %v306 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v305, <8 x float> %v297, <8 x float> %v288)
+  %v307 = getelementptr i8, ptr %v294, i64 128
+  %v308 = load float, ptr %v307, align 4
+  %v309 = insertelement <8 x float> poison, float %v308, i64 0
+  %v310 = shufflevector <8 x float> %v309, <8 x float> poison, <8 x i32> zeroinitializer
+  %v311 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v310, <8 x float> %v297, <8 x float> %v289)
+  %v312 = getelementptr i8, ptr %v296, i64 32
+  %v313 = load <8 x float>, ptr %v312, align 4
+  %v314 = getelementptr i8, ptr %v294, i64 4
+  %v315 = load float, ptr %v314, align 4
+  %v316 = insertelement <8 x float> poison, float %v315, i64 0
+  %v317 = shufflevector <8 x float> %v316, <8 x float> poison, <8 x i32> zeroinitializer
+  %v318 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v317, <8 x float> %v313, <8 x float> %v290)
+  %v319 = getelementptr i8, ptr %v294, i64 68
+  %v320 = load float, ptr %v319, align 4
+  %v321 = insertelement <8 x float> poison, float %v320, i64 0
+  %v322 = shufflevector <8 x float> %v321, <8 x float> poison, <8 x i32> zeroinitializer
+  %v323 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v322, <8 x float> %v313, <8 x float> %v291)
+  %v324 = getelementptr i8, ptr %v294, i64 132
+  %v325 = load float, ptr %v324, align 4
+  %v326 = insertelement <8 x float> poison, float %v325, i64 0
+  %v327 = shufflevector <8 x float> %v326, <8 x float> poison, <8 x i32> zeroinitializer
+  %v328 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v327, <8 x float> %v313, <8 x float> %v292)
+  %v329 = getelementptr i8, ptr %v296, i64 64
+  %v330 = load <8 x float>, ptr %v329, align 4
+  %v331 = getelementptr i8, ptr %v294, i64 8
+  %v332 = load float, ptr %v331, align 4
+  %v333 = insertelement <8 x float> poison, float %v332, i64 0
+  %v334 = shufflevector <8 x float> %v333, <8 x float> poison, <8 x i32> zeroinitializer
+  %v335 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v334, <8 x float> %v330, <8 x float> %v301)
+  %v336 = getelementptr i8, ptr %v294, i64 72
+  %v337 = load float, ptr %v336, align 4
+  %v338 = insertelement <8 x float> poison, float %v337, i64 0
+  %v339 = shufflevector <8 x float> %v338, <8 x float> poison, <8 x i32> zeroinitializer
+  %v340 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v339, <8 x float> %v330, <8 x float> %v306)
+  %v341 = getelementptr i8, ptr %v294, i64 136
+  %v342 = load float, ptr %v341, align 4
+  %v343 = insertelement <8 x float> poison, float %v342, i64 0
+  %v344 = shufflevector <8 x float> %v343, <8 x float> poison, <8 x i32> zeroinitializer
+  %v345 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v344, <8 x float> %v330, <8 x float> %v311)
+  %v346 = getelementptr i8, ptr %v296, i64 96
+  %v347 = load <8 x float>, ptr %v346, align 4
+  %v348 = getelementptr i8, ptr %v294, i64 12
+  %v349 = load float, ptr %v348, align 4
+  %v350 = insertelement <8 x float> poison, float %v349, i64 0
+  %v351 = shufflevector <8 x float> %v350, <8 x float> poison, <8 x i32> zeroinitializer
+  %v352 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v351, <8 x float> %v347, <8 x float> %v318)
+  %v353 = getelementptr i8, ptr %v294, i64 76
+  %v354 = load float, ptr %v353, align 4
+  %v355 = insertelement <8 x float> poison, float %v354, i64 0
+  %v356 = shufflevector <8 x float> %v355, <8 x float> poison, <8 x i32> zeroinitializer
+  %v357 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v356, <8 x float> %v347, <8 x float> %v323)
+  %v358 = getelementptr i8, ptr %v294, i64 140
+  %v359 = load float, ptr %v358, align 4
+  %v360 = insertelement <8 x float> poison, float %v359, i64 0
+  %v361 = shufflevector <8 x float> %v360, <8 x float> poison, <8 x i32> zeroinitializer
+  %v362 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v361, <8 x float> %v347, <8 x float> %v328)
+  br label %v285.next
+v285.next:
+  %v363 = add i64 %v286, 4
+  %v363.more = icmp slt i64 %v363, 8
+  br i1 %v363.more, label %v285, label %v285.after
+v285.after:
+  %v364 = getelementptr i8, ptr %a3, i64 256
+  %v365 = load <8 x float>, ptr %v364, align 4
+  %v366 = getelementptr i8, ptr %v1, i64 32
+  %v367 = load float, ptr %v366, align 4
+  %v368 = insertelement <8 x float> poison, float %v367, i64 0
+  %v369 = shufflevector <8 x float> %v368, <8 x float> poison, <8 x i32> zeroinitializer
+  %v370 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v369, <8 x float> %v365, <8 x float> %v335)
+  %v371 = getelementptr i8, ptr %v1, i64 96
+  %v372 = load float, ptr %v371, align 4
+  %v373 = insertelement <8 x float> poison, float %v372, i64 0
+  %v374 = shufflevector <8 x float> %v373, <8 x float> poison, <8 x i32> zeroinitializer
+  %v375 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v374, <8 x float> %v365, <8 x float> %v340)
+  %v376 = getelementptr i8, ptr %v1, i64 160
+  %v377 = load float, ptr %v376, align 4
+  %v378 = insertelement <8 x float> poison, float %v377, i64 0
+  %v379 = shufflevector <8 x float> %v378, <8 x float> poison, <8 x i32> zeroinitializer
+  %v380 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v379, <8 x float> %v365, <8 x float> %v345)
+  %v381 = fadd <8 x float> %v370, %v352
+  %v382 = fadd <8 x float> %v375, %v357
+  %v383 = fadd <8 x float> %v380, %v362
+  %v384 = load float, ptr %v2, align 4
+  %v385 = insertelement <8 x float> poison, float %v384, i64 0
+  %v386 = shufflevector <8 x float> %v385, <8 x float> poison, <8 x i32> zeroinitializer
+  %v387 = fmul <8 x float> %v381, %v386
+  %v388 = getelementptr float, ptr %a0, i64 %v67
+  store <8 x float> %v387, ptr %v388, align 4
+  %v389 = getelementptr i8, ptr %v2, i64 %v267
+  %v390 = load float, ptr %v389, align 4
+  %v391 = insertelement <8 x float> poison, float %v390, i64 0
+  %v392 = shufflevector <8 x float> %v391, <8 x float> poison, <8 x i32> zeroinitializer
+  %v393 = fmul <8 x float> %v382, %v392
+  %v394 = add i64 16, %v67
+  %v395 = getelementptr float, ptr %a0, i64 %v394
+  store <8 x float> %v393, ptr %v395, align 4
+  %v397 = getelementptr i8, ptr %v2, i64 %v396
+  %v398 = load float, ptr %v397, align 4
+  %v399 = insertelement <8 x float> poison, float %v398, i64 0
+  %v400 = shufflevector <8 x float> %v399, <8 x float> poison, <8 x i32> zeroinitializer
+  %v401 = fmul <8 x float> %v383, %v400
+  %v402 = add i64 32, %v67
+  %v403 = getelementptr float, ptr %a0, i64 %v402
+  store <8 x float> %v401, ptr %v403, align 4
+  %v404 = add i64 %v6, 1
+  %v405 = icmp eq i64 %v404, 2
+  %v406 = select i1 %v405, i64 0, i64 %v404
+  %v407 = zext i1 %v405 to i64
   br label %v4.next
 v4.next:
-  %v390 = add i64 %v5, 1
+  %v408 = add i64 %v5, 1
   br label %v4
 v4.after:
   ret void
