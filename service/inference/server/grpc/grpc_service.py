@@ -214,14 +214,16 @@ class V2Service:
         version = self._calls.only_version()
         if version is None:
             return False
-        refusal = version.refusal(call.time_remaining())
+        refusal: ServiceError | None
+        try:
+            # Others must not count as requests that arrive.
+            self._admit(call, _INFERENCE)
+            refusal = version.refusal(call.time_remaining())
+        except ServiceError as error:
+            refusal = error
         if refusal is None:
             call.message_follows(version.arrivals.begin())
             return False
-        try:
-            self._admit(call, _INFERENCE)
-        except ServiceError as error:
-            refusal = error
         _refuse(call, refusal)
         return True
 

@@ -5,8 +5,9 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -15,6 +16,14 @@ import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
 from support.waiting import wait_until
+
+from neurald.service.inference.models.arrivals import Arrivals
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.regions import NoRegions
+from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.admission.restrictions import Restrictions
+from neurald.service.inference.server.grpc.grpc_service import V2Service
+from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 triton = pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
 aio = pytest.importorskip("tritonclient.grpc.aio")
@@ -347,3 +356,30 @@ def test_messages_that_are_too_large_are_refused(tmp_path: Path) -> None:
                 client.infer("open", [given("x", x)])
             assert caught.value.status() == "StatusCode.RESOURCE_EXHAUSTED"
             assert client.infer("open", [given("x", x[:4])]).as_numpy("y").shape == (4, 3)
+
+
+@pytest.mark.parametrize(("token", "is_late"), [("secret", False), ("secret", True), ("wrong", False)])
+def test_only_admitted_requests_count_while_they_arrive(token: str, is_late: bool) -> None:
+    """Clients without the token cannot have others refused."""
+    late = ServiceError(Status.EXHAUSTED, "it would be late") if is_late else None
+    version = SimpleNamespace(arrivals=Arrivals(), refusal=lambda limit_s: late)
+    calls: Any = SimpleNamespace(only_version=lambda: version, regions=NoRegions())
+    restrictions = Restrictions((), noun="protocol")
+    service = V2Service(calls, RegionCalls(), RequestBudget(1), "secret", restrictions)
+    refused: list[grpc.StatusCode] = []
+    arrived: list[Callable[[], None]] = []
+    call: Any = SimpleNamespace(
+        time_remaining=lambda: 1.0,
+        invocation_metadata=lambda: (("authorization", f"Bearer {token}"),),
+        refuse=lambda code, details: refused.append(code),
+        message_follows=arrived.append,
+    )
+    is_refused = service._refuses_infer(call)
+    assert is_refused is (is_late or token == "wrong")
+    assert len(version.arrivals) == len(arrived) == (not is_refused)
+    if is_refused:
+        expected = grpc.StatusCode.RESOURCE_EXHAUSTED if is_late else grpc.StatusCode.UNAUTHENTICATED
+        assert refused == [expected]
+    for each in arrived:
+        each()
+    assert len(version.arrivals) == 0
