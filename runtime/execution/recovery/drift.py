@@ -8,7 +8,7 @@ as long as usual, the device has become slow. If times vary little, four runs ar
 as take 0.6 seconds, but at least two: one run may be long for any reason. If times vary much, more
 are needed, so that a device whose times always vary does not count as slow.
 
-The CPU device then stands in, once it has prepared the step, and the device gets a run after a
+The CPU device then stands in, as soon as it has compiled the step, and the device gets a run after a
 pause that doubles with every run that is still slow. If the CPU device is even slower, the device
 goes on, and its time is the usual one from then on.
 """
@@ -43,6 +43,8 @@ _MARGIN_RUNS: Final = 0.8
 #: Up to this deviation of the logarithms of times, which is that of times that vary by a half, no
 #: more than the latest runs are needed.
 _CALM: Final = 0.35
+#: From this part of the limit on, the sum says that the device may have become slow.
+_SUSPECT: Final = 0.4
 
 
 class DriftWatch:
@@ -73,6 +75,16 @@ class DriftWatch:
     @property
     def _usual_s(self) -> float:
         return math.exp(self._usual)
+
+    @property
+    def knows_usual(self) -> bool:
+        """True if the first runs have told the usual time."""
+        return len(self._first) >= _USUAL_RUNS
+
+    @property
+    def may_be_slow(self) -> bool:
+        """True if the latest runs took so long that a few more of them make the device count as slow."""
+        return self._sum >= _SUSPECT * self._limit
 
     def add(self, seconds: float) -> bool:
         """Adds a run on the device. True if the device has become slow by it."""

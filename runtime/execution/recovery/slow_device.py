@@ -1,10 +1,19 @@
-"""Lets the CPU stand in for the device of a step while the device is slow."""
+"""Lets the CPU stand in for the device of a step while the device is slow.
+
+The CPU compiles the step before that, in the background and with low priority: as soon as the usual
+time of the device is known; or, if the step has so many constants that copies of them would take
+much memory, when runs begin to take longer. So it can take over when the device is found to be slow.
+"""
 
 from functools import partial
+from typing import Final
 
 from neurald.runtime.execution.recovery.drift import DriftWatch
 from neurald.runtime.execution.recovery.stand_in import StandIn
 from neurald.runtime.execution.recovery.step_health import StepHealth
+
+#: Steps with more bytes of constants are compiled when their devices may have become slow.
+_MAX_EARLY_BYTES: Final = 16 << 20
 
 
 class SlowDevice:
@@ -20,6 +29,7 @@ class SlowDevice:
         self._drift = drift
         self._health = health
         self._stand_in = stand_in
+        self._has_begun = False
 
     @property
     def is_slow(self) -> bool:
@@ -39,12 +49,24 @@ class SlowDevice:
                 self._health.forget()
             else:
                 self._health.record_slowness(drift.reason)
-        elif drift.add(seconds):
+            return
+        became_slow = drift.add(seconds)
+        if not self._has_begun and drift.knows_usual:
+            self._begin_early()
+        if became_slow:
             record = partial(_record_slowness, drift, self._health)
             if self._stand_in.is_optimized:
                 record()
             else:
                 self._stand_in.optimize_in_background(record)
+
+    def _begin_early(self) -> None:
+        """Has the CPU compile the step if it may be needed soon, or takes little memory."""
+        stand_in = self._stand_in
+        if self._drift.may_be_slow or stand_in.constant_bytes <= _MAX_EARLY_BYTES:
+            self._has_begun = True
+            if not stand_in.is_optimized:
+                stand_in.optimize_early()
 
     def stood_in(self, seconds: float) -> None:
         """Notes a run of the CPU in place of the device, which goes on if the CPU is slower still."""

@@ -31,9 +31,16 @@ class StandIn:
         self._step = step
         self._preparer = preparer
         self._lock = forkable_lock()
+        #: Held while the CPU compiles; not by executions, which must not wait for that.
+        self._compiling = forkable_lock()
         self._optimized: PreparedModel | None = None
         #: What the CPU runs until it has compiled the step.
         self._first_tier: PreparedModel | None = None
+
+    @property
+    def constant_bytes(self) -> int:
+        """The size of the step's constants, of which compiled code may have copies."""
+        return sum(pool.size for pool in self._step.model.pools)
 
     @property
     def is_optimized(self) -> bool:
@@ -67,10 +74,15 @@ class StandIn:
         Raises:
             Error: the CPU cannot compile it.
         """
-        with self._lock:
+        return self._compiled(self._preparer)
+
+    def _compiled(self, preparer: Preparer) -> PreparedModel:
+        with self._compiling:
             if self._optimized is None:
-                self._optimized = self._preparer.prepare(cpu_device(), self._step.model).prepared_model
-                self._first_tier = None
+                prepared_model = preparer.prepare(cpu_device(), self._step.model).prepared_model
+                with self._lock:
+                    self._optimized = prepared_model
+                    self._first_tier = None
             return self._optimized
 
     def optimize_in_background(self, then: Callable[[], None] | None = None) -> None:
@@ -81,10 +93,14 @@ class StandIn:
         """
         lane("stand-ins").submit(partial(_optimize, weakref.ref(self), then))
 
-    def _optimize_quietly(self) -> bool:
+    def optimize_early(self) -> None:
+        """Compiles the step in the background, with low priority, before it is known to be needed."""
+        lane("early stand-ins").submit(partial(_optimize_early, weakref.ref(self)))
+
+    def _optimize_quietly(self, preparer: Preparer) -> bool:
         """Compiles the step; returns False if that fails."""
         try:
-            self.optimized()
+            self._compiled(preparer)
         except Error as error:
             logger.warning("the CPU cannot stand in for %s: %s", self._step.device.name, error)
             return False
@@ -93,5 +109,11 @@ class StandIn:
 
 def _optimize(reference: "weakref.ref[StandIn]", then: Callable[[], None] | None, _: Cancellation) -> None:
     stand_in = reference()
-    if stand_in is not None and stand_in._optimize_quietly() and then is not None:
+    if stand_in is not None and stand_in._optimize_quietly(stand_in._preparer) and then is not None:
         then()
+
+
+def _optimize_early(reference: "weakref.ref[StandIn]", cancellation: Cancellation) -> None:
+    stand_in = reference()
+    if stand_in is not None:
+        stand_in._optimize_quietly(stand_in._preparer.in_background(cancellation))

@@ -18,7 +18,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.model.types import Request
 from neurald.runtime.costs import store
 from neurald.runtime.costs.slowness import slowness_of
-from neurald.runtime.execution.recovery import fast_paths, recovering_step, retry, step_health
+from neurald.runtime.execution.recovery import fast_paths, recovering_step, retry, slow_device, step_health
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.recovery.retry import RetryPolicy
@@ -199,7 +199,13 @@ class ClockedDevice(SimulatedDevice):
         return compute()
 
 
-def test_the_cpu_device_stands_in_within_a_second_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_large", [False, True])
+def test_the_cpu_device_stands_in_within_a_second_of_work(
+    is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs instead is compiled before that: a step of many constants, when it takes longer."""
+    if is_large:
+        monkeypatch.setattr(slow_device, "_MAX_EARLY_BYTES", -1)
     clock = Clock()
     for module in (fast_paths, recovering_step, step_health):
         monkeypatch.setattr(module, "time", clock)
@@ -211,14 +217,18 @@ def test_the_cpu_device_stands_in_within_a_second_of_work(monkeypatch: pytest.Mo
     def run() -> None:
         recovery.run(step, request, ExecuteOptions())
 
+    stand_in = recovery.step(step).stand_in
     for _ in range(10):
         run()
+    if not is_large:
+        wait_until(lambda: stand_in.is_optimized)
     device.slowness = 3.0
     end_s = clock.now_s + 1.0
     while slowness_of("throttling") == 1.0:
+        if clock.now_s > end_s - 0.85:
+            wait_until(lambda: stand_in.is_optimized)
         run()
         assert clock.now_s <= end_s
-    wait_until(lambda: recovery.fallbacks)  # until the CPU device has prepared the step
     (found,) = recovery.fallbacks
     assert "it has become slow" in found.reason
     executions = device.executions

@@ -207,12 +207,16 @@ def test_a_failure_is_remembered_and_the_device_retried(
     assert 3500 < fallback.retry_in_s <= 3600
 
 
-def test_the_call_that_finds_a_failure_waits_for_no_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    may_compile = threading.Event()
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_the_call_that_finds_a_failure_waits_for_no_compilation(
+    has_begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_compiling, may_compile = threading.Event(), threading.Event()
     compiled = compiling.compiled
 
     def slow(device: nd.Device, *arguments: Any, **options: Any) -> PreparedModel:
         if device is cpu_device():
+            is_compiling.set()
             assert may_compile.wait(60)
         return compiled(device, *arguments, **options)
 
@@ -221,10 +225,13 @@ def test_the_call_that_finds_a_failure_waits_for_no_compilation(monkeypatch: pyt
     monkeypatch.setattr(retry, "FAILING_RETRY", RetryPolicy(first_pause_s=3600.0, max_pause_s=3600.0))
     device = FailingDevice()
     monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu_device(), device))
-    shape = (3, 71)  # of no other test, whose code might be in the cache
+    shape = (3 + has_begun, 71)  # of no other test, whose code might be in the cache
     values = np.ones(shape, np.float32)
     compilation = nd.CompilationBuilder(add_model(shape)).finish()
     state = compilation.recovery.step(compilation.plan.steps[0])
+    if has_begun:
+        state.stand_in.optimize_early()
+        assert is_compiling.wait(60)
     device.error = OpFailed("overheated")
     for _ in range(3):
         assert (compilation.run(values, values)[0] == 2).all()
