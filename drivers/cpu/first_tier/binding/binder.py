@@ -133,6 +133,8 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_MINIMUM,
         T.POW,
         T.TFLITE_POW,
+        T.TFLITE_FLOOR_DIV,
+        T.TFLITE_FLOOR_MOD,
         T.EQUAL,
         T.NOT_EQUAL,
         T.GREATER,

@@ -93,6 +93,8 @@ _BINARY: Final = {
     "TFLITE_MINIMUM": "minimum",
     "POW": "power",
     "TFLITE_POW": "power",
+    "TFLITE_FLOOR_DIV": "floor_divide",
+    "TFLITE_FLOOR_MOD": "remainder",
 }
 _COMPARED: Final = {
     "EQUAL": "equal",
@@ -102,8 +104,13 @@ _COMPARED: Final = {
     "LESS": "less",
     "LESS_EQUAL": "less_equal",
 }
-#: Functions of 32-bit integers.
-_OF_WORDS: Final = frozenset(("add", "subtract", "multiply", "maximum", "minimum"))
+#: Functions of integers, and of one 32-bit integer.
+_OF_WORDS: Final = frozenset(
+    ("add", "subtract", "multiply", "maximum", "minimum", "floor_divide", "remainder")
+)
+_OF_ONE_WORD: Final = frozenset(("absolute", "negative", "square"))
+#: As in the names of functions.
+_INTEGERS: Final = {_WORD: "word", OperandType.TENSOR_INT64: "long"}
 _CAST: Final = {
     FLOAT: "float32",
     _WORD: "int32",
@@ -119,6 +126,7 @@ def element_call(
     names: tuple[str, ...],
     words: tuple[int, ...] = (),
     extra: tuple[BoundConstant, ...] = (),
+    messages: tuple[str, ...] = (),
 ) -> list[BoundCall]:
     """Returns the call of a function of elements, whose operands are repeated to the output's shape.
 
@@ -129,6 +137,7 @@ def element_call(
         names: of inputs.
         words: after those of the nest.
         extra: further constants.
+        messages: see `BoundCall`.
     """
     shape = output_shape(call)
     count = 1
@@ -144,6 +153,7 @@ def element_call(
             words=(*nested, *words),
             work_items=work_items,
             cost_ns=count / ELEMENTS_PER_NS / 4,
+            messages=messages,
         )
     ]
 
@@ -154,9 +164,11 @@ def bind_unary(scope: BindingScope, call: Call) -> list[BoundCall]:
     operand, output = call.operand(name), call.operand("output")
     if _has_table(operand, output):
         return _by_table(scope, call, name)
+    function, ends = _UNARY[call.binding.type.name]
+    if operand.type is output.type is _WORD and function in _OF_ONE_WORD:
+        return element_call(scope, call, f"{function}_word", (name,))
     if not operand.type is output.type is FLOAT:
         raise NotBound("the types have no kernel")
-    function, ends = _UNARY[call.binding.type.name]
     words: tuple[int, ...] = UNLIMITED if ends is None else (bits(ends[0]), bits(ends[1]))
     if "alpha" in call.binding.inputs:
         words = (bits(float(call.scalar("alpha"))), *words)
@@ -214,12 +226,16 @@ def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
     one, other, *_ = call.binding.inputs
     operands, output = [call.operand(name) for name in (one, other)], call.operand("output")
     function, kinds = _BINARY[call.binding.type.name], {each.type for each in operands}
+    messages: tuple[str, ...] = ()
+    if function in ("floor_divide", "remainder"):
+        messages = (f"{call.name(other)} contains 0; non-zero divisors are expected",)
     if kinds == {FLOAT} and output.type is FLOAT:
-        return element_call(scope, call, function, (one, other), limits(call))
-    if kinds == {_WORD} and output.type is _WORD and function in _OF_WORDS:
+        return element_call(scope, call, function, (one, other), limits(call), messages=messages)
+    if kinds == {output.type} and output.type in _INTEGERS and function in _OF_WORDS:
         if "activation" in call.binding.inputs and call.activation:
             raise NotBound("the activation has no kernel for integers")
-        return element_call(scope, call, f"{function}_word", (one, other))
+        name = f"{function}_{_INTEGERS[output.type]}"
+        return element_call(scope, call, name, (one, other), messages=messages)
     if not ({*kinds, output.type} <= BYTES or {*kinds, output.type} == {SHORT}):
         raise NotBound("the types have no kernel")
     if function in ("maximum", "minimum"):
@@ -323,12 +339,12 @@ def _addends(scope: BindingScope, operand: Operand, shift: int, unit: float, sig
 
 
 def bind_comparison(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds comparisons of floats and of 32-bit integers."""
-    kind = call.operand("input1").type
-    if kind not in (FLOAT, _WORD):
+    """Binds comparisons of floats and of integers."""
+    suffix = {FLOAT: "float", **_INTEGERS}.get(call.operand("input1").type)
+    if suffix is None:
         raise NotBound("the type has no kernel")
     name = _COMPARED[call.binding.type.name.removeprefix("TFLITE_")]
-    return element_call(scope, call, f"{name}_{'float' if kind is FLOAT else 'word'}", ("input1", "input2"))
+    return element_call(scope, call, f"{name}_{suffix}", ("input1", "input2"))
 
 
 def bind_logic(scope: BindingScope, call: Call) -> list[BoundCall]:

@@ -37,6 +37,7 @@ from neurald.drivers.cpu.first_tier.kernels.nest import words_of_nest, write_ele
 from neurald.drivers.cpu.first_tier.kernels.rows import stored_integer
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
 from neurald.drivers.cpu.first_tier.layout import SCALES, SHORT_SHIFT
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
@@ -56,16 +57,24 @@ class _Elementwise:
         function: computes an element.
         parameters: number of the floats among the words that are further arguments.
         is_clamped: True if two more of them are limits of the result.
+        divides: True if a second operand of 0 is an error.
     """
 
     operands: tuple[Scalar, ...]
     function: Function
     parameters: int = 0
     is_clamped: bool = False
+    divides: bool = False
 
 
-def _floats(count: int, function: Function, parameters: int = 0) -> _Elementwise:
-    return _Elementwise(operands=(_FLOAT,) * count, function=function, parameters=parameters, is_clamped=True)
+def _floats(count: int, function: Function, parameters: int = 0, *, divides: bool = False) -> _Elementwise:
+    return _Elementwise(
+        operands=(_FLOAT,) * count,
+        function=function,
+        parameters=parameters,
+        is_clamped=True,
+        divides=divides,
+    )
 
 
 def _gelu(x: Expression) -> Expression:
@@ -111,15 +120,29 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
     "maximum": _floats(2, maximum),
     "minimum": _floats(2, minimum),
     "power": _floats(2, lambda x, y: apply(Op.POWER, x, y)),
-    "floor_divide": _floats(2, lambda x, y: apply(Op.FLOOR, x / y)),
+    "floor_divide": _floats(2, lambda x, y: apply(Op.FLOOR_DIVIDE, x, y), divides=True),
+    "remainder": _floats(2, lambda x, y: apply(Op.MODULO, x, y)),
     **{
-        f"{name}_word": _Elementwise(operands=(_WORD, _WORD), function=function)
+        f"{name}_{suffix}": _Elementwise(
+            operands=(kind, kind), function=function, divides=name in ("floor_divide", "remainder")
+        )
         for name, function in (
             ("add", lambda x, y: x + y),
             ("subtract", lambda x, y: x - y),
             ("multiply", lambda x, y: x * y),
             ("maximum", maximum),
             ("minimum", minimum),
+            ("floor_divide", lambda x, y: apply(Op.FLOOR_DIVIDE, x, y)),
+            ("remainder", lambda x, y: apply(Op.MODULO, x, y)),
+        )
+        for suffix, kind in (("word", _WORD), ("long", _LONG))
+    },
+    **{
+        f"{name}_word": _Elementwise(operands=(_WORD,), function=function)
+        for name, function in (
+            ("absolute", lambda x: apply(Op.ABSOLUTE, x)),
+            ("negative", lambda x: -x),
+            ("square", lambda x: x * x),
         )
     },
     **{
@@ -132,7 +155,7 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
             ("less", lambda x, y: x < y),
             ("less_equal", lambda x, y: x <= y),
         )
-        for suffix, kind in (("float", _FLOAT), ("word", _WORD))
+        for suffix, kind in (("float", _FLOAT), ("word", _WORD), ("long", _LONG))
     },
     "and": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x & y),
     "or": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x | y),
@@ -199,6 +222,12 @@ def _function(target: Target, name: str, of: _Elementwise) -> Unit:
 
     def compute(v: Vector, values: list[str]) -> str:
         given = [from_stored(v, kind, value) for kind, value in zip(of.operands, values, strict=True)]
+        if of.divides:
+            element = computed(leaves[1], v.lanes)
+            zero = constant_text(v, 0, of.operands[1], element)
+            is_zero = v.compare("oeq" if of.operands[1].is_float else "eq", element, given[1], zero)
+            with kernel.code.when(v.any_lane(is_zero)):
+                kernel.code.effect(f"store i32 1, ptr %status, align {WORD_BYTES}")
         given += [v.splat("float", each) for each in parameters]
         known: dict[Expression, str] = dict(zip(leaves, given, strict=True))
         result = _evaluated(v, expression, known)

@@ -8,7 +8,10 @@ from support.cpu.first_tier import TARGETS_HERE, prepared, results
 from support.cpu.layers import BOOL, FLOAT, INT32, SHORT, SIGNED, UNSIGNED, LayerBuilder, check, values
 
 import neurald as nd
+from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
+
+INT64 = nd.OperandType.TENSOR_INT64
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
@@ -265,3 +268,37 @@ def test_conversions_to_bytes_and_back(target: str, kind: nd.OperandType) -> Non
     build = LayerBuilder(0)
     given, output = build.operand(kind, (3, 75), scale=0.02, zero_point=7), build.operand(FLOAT, (3, 75))
     check(build.model(nd.OperationType.DEQUANTIZE, [given], output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, INT32, INT64], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "name",
+    ["TFLITE_FLOOR_DIV", "TFLITE_FLOOR_MOD", "TFLITE_MUL", "TFLITE_MAXIMUM", "TFLITE_LESS", "TFLITE_EQUAL"],
+)
+def test_integers_and_floors(target: str, kind: nd.OperandType, name: str) -> None:
+    build, rng, shape = LayerBuilder(0), np.random.default_rng(0), (3, 67)
+    is_compared = name in ("TFLITE_LESS", "TFLITE_EQUAL")
+    first, second = (build.operand(kind, shape) for _ in range(2))
+    output = build.operand(BOOL if is_compared else kind, shape)
+    more = [build.scalar(0)] if name == "TFLITE_MUL" else []
+    model = build.model(nd.OperationType[name], [first, second, *more], output, [first, second])
+    one, other = (rng.integers(-9, 10, shape).astype(kind.dtype) for _ in range(2))
+    other[other == 0] = 4
+    if kind is not FLOAT:
+        one[0, :2], other[0, :2] = np.iinfo(np.dtype(kind.dtype.name)).min, (-1, 7)
+    check(model, target, inputs=[one, other])
+    if name == "TFLITE_FLOOR_DIV" or (name == "TFLITE_FLOOR_MOD" and kind is not FLOAT):
+        other[2, 66] = 0
+        with pytest.raises(OpFailed, match="contains 0"):
+            results(prepared(model, target), model, [one, other])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("name", ["TFLITE_ABS", "TFLITE_NEG", "TFLITE_SQUARE"])
+def test_functions_of_one_integer(target: str, name: str) -> None:
+    build, shape = LayerBuilder(0), (3, 67)
+    given, output = (build.operand(INT32, shape) for _ in range(2))
+    array = np.random.default_rng(0).integers(-(2**20), 2**20, shape).astype(np.int32)
+    array[0, 0] = np.iinfo(np.int32).min
+    check(build.model(nd.OperationType[name], [given], output, [given]), target, inputs=[array])
