@@ -23,9 +23,16 @@ import msgspec
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.process.private_directory import make_directory
+from neurald.hal.process.user_directories import configuration_directory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.certificate import read_file, require_cryptography
-from neurald.hal.rpc.transport.tls_files import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, REVOKED_FILE
+from neurald.hal.rpc.transport.tls_files import (
+    AUTHORITY_FILE,
+    AUTHORITY_FOLDER,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    REVOKED_FILE,
+)
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -49,6 +56,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _LABEL: Final = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST: Final = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*", re.ASCII)
 _MAX_HOSTS: Final = 64
+
+
+def authority_folder() -> Path:
+    """Returns the folder of this user's authority."""
+    return configuration_directory() / AUTHORITY_FOLDER
 
 
 class IssuedCertificate(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neurald.service.cli.options.completion import certificate_names
 from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
@@ -20,19 +21,26 @@ _Folder = Annotated[
         show_default=False,
     ),
 ]
+_Name = Annotated[
+    str,
+    typer.Argument(
+        autocompletion=certificate_names,
+        metavar="NAME",
+        help="Of the daemon or client.",
+        show_default=False,
+    ),
+]
 #: A certificate that is valid for fewer days is mentioned.
 _WARN_DAYS = 14
 
 
 def _authority(folder: Path | None) -> "Authority":
-    from neurald.hal.process.user_directories import configuration_directory
-    from neurald.hal.rpc.transport.tls_files import AUTHORITY_FOLDER
-    from neurald.service.certificates.authority import Authority
+    from neurald.service.certificates.authority import Authority, authority_folder
 
-    return Authority(folder or configuration_directory() / AUTHORITY_FOLDER)
+    return Authority(folder or authority_folder())
 
 
-@cert.command("init")
+@cert.command("init", help="Create an authority, which issues certificates.")
 def init(
     folder: _Folder = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="The name of the authority.")] = "neurald",
@@ -53,9 +61,13 @@ def init(
     note(f"created the authority {name!r} in {authority.folder}; keep authority.key secret")
 
 
-@cert.command("issue")
+@cert.command(
+    "issue",
+    help="Issue a certificate, or a new one to replace it.\n\nPrint the folder that its holder needs: "
+    "certificate, private key, authority and revocations.",
+)
 def issue(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the daemon or client.", show_default=False)],
+    name: _Name,
     host: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,10 +80,7 @@ def issue(
     days: Annotated[int, typer.Option(metavar="DAYS", help="How long it is valid, at most 397.")] = 90,
     folder: _Folder = None,
 ) -> None:
-    """Issues a certificate, or a new one to replace it.
-
-    Prints the folder that its holder needs: certificate, private key, authority and revocations.
-    """
+    """Issues a certificate, and prints the folder that its holder needs."""
     import sys
 
     from neurald.service.console.output import printable
@@ -80,16 +89,16 @@ def issue(
     sys.stdout.write(printable(str(found)) + "\n")
 
 
-@cert.command("revoke")
+@cert.command(
+    "revoke",
+    help="Revoke all certificates of a name.\n\nDaemons that use the authority's folder, or the folder "
+    "of a name in it, refuse them within a second. Others need a copy of the new crl.pem.",
+)
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the daemon or client.", show_default=False)],
+    name: _Name,
     folder: _Folder = None,
 ) -> None:
-    """Revokes all certificates of a name.
-
-    Daemons that use the authority's folder, or the folder of a name in it, refuse them within a
-    second. Others need a copy of the new crl.pem.
-    """
+    """Revokes all certificates of a name."""
     from neurald.service.console.output import note
 
     authority = _authority(folder)
@@ -97,7 +106,7 @@ def revoke(
     note(f"revoked {count} of {name}; copy {authority.folder / 'crl.pem'} to the daemons on other hosts")
 
 
-@cert.command("show")
+@cert.command("show", help="List the certificates that were issued, and whether they are valid.")
 def show(
     folder: _Folder = None,
     json: JsonOption = False,

@@ -63,3 +63,16 @@ def operation_names(incomplete: str) -> list[str]:
     from neurald.hal.model.operation_type import OperationType
 
     return [each.name for each in OperationType if each.name.startswith(incomplete.upper())]
+
+
+def certificate_names(incomplete: str) -> list[str]:
+    """Returns the names for which the user's authority has issued certificates."""
+    from neurald.hal.errors import Error
+
+    try:
+        from neurald.service.certificates.authority import Authority, authority_folder
+
+        issued = Authority(authority_folder()).describe().certificates
+    except (Error, ImportError, OSError):
+        return []
+    return sorted({each.name for each in issued if each.name.startswith(incomplete)})

@@ -6,6 +6,7 @@ from support.daemon.command_line import invoke
 from support.devices.cached import ORIGIN, artifact, entry_parts
 
 from neurald.hal.cache.store import Cache
+from neurald.service.certificates.authority import Authority, authority_folder
 from neurald.service.cli.options import completion
 
 
@@ -48,6 +49,18 @@ def test_sockets_of_daemons_are_completed(
     for name in ("manager.sock", "npu.sock"):
         (folder / "neurald" / name).touch()
     assert completion.device_names("unix:") == [f"unix://{folder}/neurald/npu.sock"]
+
+
+def test_names_of_certificates_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cryptography")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert completion.certificate_names("") == []
+    authority = Authority(authority_folder())
+    authority.create("lab")
+    for name in ("camera", "camera", "server"):
+        authority.issue(name, None, 1)
+    assert completion.certificate_names("") == ["camera", "server"]
+    assert completion.certificate_names("s") == ["server"]
 
 
 @pytest.mark.parametrize(
