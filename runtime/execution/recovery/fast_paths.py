@@ -48,11 +48,16 @@ class FastPaths:
         self._verification = verification
         self.are_watched = slow_device is not None or verification is not None
 
-    @property
-    def are_closed(self) -> bool:
-        """True if a fast path of the device must not be used now."""
+    def _watching(self) -> tuple[Callable[[], bool], Callable[[float], None]]:
+        """Returns `_are_closed` and `_ran`, or what does the same in less time. Every run calls both."""
+        if self._verification is not None and self._slow_device is None:
+            return self._verification.closes_fast_paths, self._verification.ran
+        return self._are_closed, self._ran
+
+    def _are_closed(self) -> bool:
+        """Returns True if a fast path of the device must not be used now."""
         verification = self._verification
-        if verification is not None and (verification.is_refuted or verification.is_due):
+        if verification is not None and verification.closes_fast_paths():
             return True
         return self._slow_device is not None and self._health.failures > 0
 
@@ -68,12 +73,14 @@ class FastPaths:
         if run is None or not self.are_watched:
             return run
 
+        (are_closed, ran), clock = self._watching(), time.perf_counter
+
         def timed(options: _Options) -> _Outcome:
-            if self.are_closed:
+            if are_closed():
                 raise OpFailed(f"{self._device}: {self._health.reason}")
-            started = time.perf_counter()
+            started = clock()
             outcome = run(options)
-            self._ran(time.perf_counter() - started)
+            ran(clock() - started)
             return outcome
 
         return timed
@@ -83,12 +90,14 @@ class FastPaths:
         if run is None or not self.are_watched:
             return run
 
+        (are_closed, ran), clock = self._watching(), time.perf_counter
+
         def timed() -> bool | ExecutionResult:
-            if self.are_closed:
+            if are_closed():
                 return False
-            started = time.perf_counter()
+            started = clock()
             outcome = run()
-            self._ran(time.perf_counter() - started)
+            ran(clock() - started)
             return outcome
 
         return timed
@@ -98,12 +107,14 @@ class FastPaths:
         if run is None or not self.are_watched:
             return run
 
+        (are_closed, ran), clock = self._watching(), time.perf_counter
+
         def timed(*arrays: Any) -> Any:
-            if self.are_closed:
+            if are_closed():
                 return None
-            started = time.perf_counter()
+            started = clock()
             outputs = run(*arrays)
-            self._ran(time.perf_counter() - started)
+            ran(clock() - started)
             return outputs
 
         return timed

@@ -415,7 +415,7 @@ class RecoveringStep:
         Does not prepare anything.
         """
         verification = self._verification
-        if verification is not None and (verification.is_refuted or verification.is_due):
+        if verification is not None and verification.closes_fast_paths():
             return None
         with self._lock:
             return self._prepared if not self._health.failures else None

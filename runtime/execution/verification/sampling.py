@@ -2,8 +2,8 @@
 
 Verification is given a *share* of the time of the executions. For each verified execution, inputs
 and outputs are copied, and the CPU device computes in the background while the device goes on. What
-the application waits for is the copying, and what other executions take longer meanwhile; this is
-limited to the share. The CPU device's time is limited to ten times the share, and the number of
+the application waits for is the copying, what other executions take longer meanwhile, and noting the
+time of each execution; this is limited to the share. The CPU device's time is limited to ten times the share, and the number of
 verified executions to four times the share of all.
 
 The first ten executions are verified without a gap, since a fault of every n-th execution, as of
@@ -37,8 +37,12 @@ _MAX_OUTLIER: Final = 2.0
 #: From how many verifications one knows what is usual.
 _LATEST: Final = 15
 #: An execution that is verified does not take the fast path of its device, nor does it come back to
-#: it at once, which takes half as long again as the copies.
-_WITHOUT_FAST_PATH: Final = 1.5
+#: it at once, which takes one and a half times as long as the copies.
+WITHOUT_FAST_PATH: Final = 2.5
+#: What noting an execution that is not verified takes, at most half of the share.
+_NOTE_S: Final = 1e-6
+#: After so many executions at most, one that takes too much time is considered again.
+_MAX_PAUSE: Final = 32
 #: How much a further execution counts in the usual time.
 _USUAL_WEIGHT: Final = 1 / 16
 
@@ -57,6 +61,7 @@ class Sampler:
 
     Attributes:
         runs: how many executions there were.
+        not_before: no execution with a smaller number, counted from 0, is due.
         verified: how many of them were verified or are to be compared.
         waiting: how many of these are to be compared.
     """
@@ -68,7 +73,7 @@ class Sampler:
         self._distance = max(1, round(1 / (_RUNS_PER_SHARE * self._share)))
         #: The first ones are verified at the expense of all until here.
         self._advance = math.ceil(FIRST / self._share)
-        self._next = self._end = 0
+        self.not_before = self._end = 0
         #: Which part of the time of a verification is saved before it; random for random distances.
         self._slack = self._random.random()
         self._work_s = 0.0
@@ -103,7 +108,8 @@ class Sampler:
             usual_s = self._usual_s
             self._disturbed_s += min(usual_s, seconds - usual_s)
         elif self._usual_s:
-            self._usual_s += _USUAL_WEIGHT * (min(seconds, 2 * self._usual_s) - self._usual_s)
+            usual_s = self._usual_s
+            self._usual_s += _USUAL_WEIGHT * ((seconds if seconds < 2 * usual_s else 2 * usual_s) - usual_s)
         else:
             self._usual_s = seconds
         self._add(seconds)
@@ -112,7 +118,7 @@ class Sampler:
     def is_due(self) -> bool:
         """True if the next execution is to be verified."""
         runs = self.runs
-        if runs < self._next or self.waiting >= FIRST:
+        if runs < self.not_before or self.waiting >= FIRST:
             return False
         if not self.verified or self.verifies_all:
             return True
@@ -123,13 +129,18 @@ class Sampler:
             ahead = 1.0
             # One that was interrupted by other programs does not use up what all may take.
             spent_s = min(spent_s, _MAX_OUTLIER * self._usual_extra_s * self.verified)
+        spent_s += min(_NOTE_S * runs, self._share * work_s / 2)
         spent_s += max(0.0, self._disturbed_s) + ahead * self._usual_extra_s
         # Those that wait take as long as those before.
         background_s = self._background_s + (ahead + self.waiting) * self._usual_background_s
-        return (
-            spent_s * (1 - self._share) <= self._share * work_s
-            and background_s <= _BACKGROUND_PER_SHARE * self._share * work_s
+        missing_s = max(
+            spent_s * (1 / self._share - 1) - work_s,
+            background_s / (_BACKGROUND_PER_SHARE * self._share) - work_s,
         )
+        if missing_s <= 0:
+            return True
+        self.not_before = runs + math.ceil(min(_MAX_PAUSE, missing_s * runs / self._work_s))
+        return False
 
     def verified_run(self, device_s: float, extra_s: float, *, is_waiting: bool = True) -> None:
         """Notes an execution that was verified.
@@ -143,7 +154,7 @@ class Sampler:
         self.verified += 1
         if is_waiting:
             self.waiting += 1
-            extra_s *= _WITHOUT_FAST_PATH
+            extra_s *= WITHOUT_FAST_PATH
             self._latest_extra_s.append(extra_s)
             self._usual_extra_s = low_median(self._latest_extra_s)
         else:
@@ -153,7 +164,7 @@ class Sampler:
         self._slack = self._random.random()
         if self.verified >= FIRST:
             begin = max(self.runs, self._end)
-            self._next = begin + self._random.randrange(self._distance)
+            self.not_before = begin + self._random.randrange(self._distance)
             self._end = begin + self._distance
 
     def compared(self, seconds: float) -> None:
@@ -170,4 +181,5 @@ class Sampler:
         self.runs += 1
         self._work_s += seconds
         # The first executions often take longer than later ones.
-        self._shortest_s = min(self._shortest_s, seconds)
+        if seconds < self._shortest_s:
+            self._shortest_s = seconds

@@ -112,6 +112,8 @@ class StepVerification:
     Attributes:
         is_refuted: True if the device was found to be wrong.
         finding: describes what was found.
+        ran: notes an execution of the device that was not verified; takes its time, or None if that
+            is not known.
     """
 
     def __init__(
@@ -138,6 +140,8 @@ class StepVerification:
         self._is_possible = True
         self.is_refuted = False
         self.finding = ""
+        # A method of this class would call it for every run.
+        self.ran: Callable[[float | None], None] = sampler.ran
         lane("stand-ins").submit(partial(_get_ready, weakref.ref(self)))
 
     @property
@@ -150,6 +154,11 @@ class StepVerification:
             and self._waiting_bytes < _MAX_WAITING_BYTES
             and (self._is_ready or sampler.verified > 0 or sampler.runs >= sampler.patience)
         )
+
+    def closes_fast_paths(self) -> bool:
+        """Returns True if the next execution must not take a fast path. Asked before every one."""
+        sampler = self._sampler
+        return self.is_refuted or (sampler.runs >= sampler.not_before and self.is_due)
 
     def status(self, number: int) -> VerificationStatus:
         """Returns the verification so far.
@@ -165,10 +174,6 @@ class StepVerification:
             is_wrong=self.is_refuted,
             finding=self.finding,
         )
-
-    def ran(self, seconds: float | None) -> None:
-        """Notes an execution of the device that was not verified; None if its time is not known."""
-        self._sampler.ran(seconds)
 
     def get_ready(self) -> None:
         """Has the CPU device prepare the step, and run it once, since first runs take longer."""
