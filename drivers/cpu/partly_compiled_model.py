@@ -128,6 +128,10 @@ class PartlyCompiledModel(ReferenceModel):
                 view.flags.writeable = False
                 inputs.append(view)
             try:
+                # The arrays of a segment are new, so that they need not be copied.
+                found = None if whole is None else whole.run(inputs, options)
+                if found is not None:
+                    return [result for result, _ in found]
                 results = self._main.run(inputs, ExecutionState(self._referenced, ExecutionLimits(options)))
             except (Error, MemoryError):
                 # The execution of a request raises the error.

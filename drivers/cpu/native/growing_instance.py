@@ -70,11 +70,18 @@ class ArraysBinding:
     def __init__(
         self, inputs: Sequence[Array], lengths: Sequence[int], dtypes: Sequence["np.dtype[Any]"]
     ) -> None:
-        self._dtypes = dtypes
+        self._inputs, self._lengths, self._dtypes = inputs, lengths, dtypes
         self.results: list[Array] = []
-        self.binding = GrowingBinding(
-            inputs=[(each.ctypes.data, each.nbytes) for each in inputs],
-            lengths=lengths,
+
+    def binding(self) -> GrowingBinding:
+        """Returns the binding.
+
+        It refers to this object, which would form a cycle with it if it kept the binding: each
+        execution would leave its results in memory until cycles are collected.
+        """
+        return GrowingBinding(
+            inputs=[(each.ctypes.data, each.nbytes) for each in self._inputs],
+            lengths=self._lengths,
             receive=self._receive,
         )
 

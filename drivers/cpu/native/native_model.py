@@ -266,7 +266,7 @@ class NativeModel:
                     self._known_lengths.clear()
                 self._known_lengths[shapes] = lengths
             growing = ArraysBinding(sources, lengths, self._kinds)
-            self.run(growing.binding, deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
+            self.run(growing.binding(), deadline_s, cancellation, loop_timeout_s=loop_timeout_s)
             return self._with_strings(growing.results, sources)
         results = [aligned_zeros(port.size_bytes, ALIGNMENT) for port in self.executable.outputs]
         binding = ArgumentBinding(

@@ -1,8 +1,10 @@
 """Models in which lengths change while they run compute what references do."""
 
+import gc
 import logging
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,21 @@ def test_executions_use_the_memory_of_earlier_ones() -> None:
         counter, found = compilation.run(rows(), turns(count))
         assert counter.tolist() == [count]
         assert found.tolist() == [[0, 1, 2], [3, 4, 5], *[[1, 2, 3]] * count]
+
+
+def test_results_are_released_with_their_last_reference() -> None:
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    gc.collect()
+    gc.disable()
+    try:
+        for count in (MANY, 2 * MANY, 3, MANY):
+            _, found = compilation.run(rows(), turns(count))
+            assert len(found) == 2 + count
+            reference = weakref.ref(found)
+            del found, _
+            assert reference() is None
+    finally:
+        gc.enable()
 
 
 def test_concurrent_executions() -> None:
