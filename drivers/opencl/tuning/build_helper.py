@@ -154,8 +154,8 @@ def build_in_helper(
     Args:
         device: the device to build for.
         text: the text of the program.
-        min_bytes: the bytes of functions from which on a process is started; None for those that
-            take longer than that to build.
+        min_bytes: the least bytes of functions for which a process is started; None for as many as
+            take longer to build than the process to start.
     """
     least = _MIN_WORK_BYTES if min_bytes is None else min_bytes
     is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= least
