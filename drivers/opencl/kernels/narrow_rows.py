@@ -6,17 +6,18 @@ loads are unconditional and overlap, and stores each of them at once where vecto
 
 import math
 
-from neurald.drivers.compiler.ir.expression import Expression, Load, axis
+from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, axis
 from neurald.drivers.compiler.ir.expression_nodes import index
 from neurald.drivers.compiler.ir.extent import Extent
-from neurald.drivers.compiler.ir.graph import delinearize, linearize
+from neurald.drivers.compiler.ir.graph import delinearize, is_data_movement, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type, register_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of
+from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
@@ -25,12 +26,14 @@ _TYPES = (Scalar.INT8, Scalar.UINT8, Scalar.FLOAT16)
 _MAX_LENGTH, _MIN_ELEMENTS = 16, 1 << 18
 #: Rows that a work-item computes. Adjacent work-items compute adjacent rows.
 _ROWS = 4
+#: Limit on the expressions of an element: the text contains each as often as a work-item has elements.
+_MAX_EXPRESSIONS = 64
 #: Limit on the bytes of a vector that is stored.
 _MAX_VECTOR_BYTES = 16
 
 
 def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
-    """Returns a source with whole rows per work-item.
+    """Returns a source with whole rows per work-item, and one with a single element if it computes much.
 
     Returns nothing if the output has another form, on CPUs, where compilers make vectors, and where
     kernels read images.
@@ -44,11 +47,17 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
         return ()
     if not all(each.count for each in kernel.inputs):
         return ()
-    return (_source(kernel),)
+    body = kernel.body
+    while isinstance(body, Apply) and body.op is Op.CONVERT:
+        (body,) = body.operands
+    # Which of them is faster is clear if elements are only moved.
+    return (_source(kernel),) if is_data_movement(body) else (_source(kernel), render(kernel))
 
 
 def _is_narrow(kernel: Kernel) -> bool:
     if any(isinstance(each, Extent) for each in kernel.shape) or kernel.output.type not in _TYPES:
+        return False
+    if sum(1 for _ in walk(kernel.body)) > _MAX_EXPRESSIONS:
         return False
     length = kernel.shape[-1] if kernel.shape else 0
     return 0 < length <= _MAX_LENGTH and length % 4 == 0 and kernel.output.count >= _MIN_ELEMENTS

@@ -69,13 +69,28 @@ def test_the_last_rows_are_not_more_than_the_output(form: str) -> None:
     assert FACTS is not None
     (kernel,) = kernels(FORMS[form])
     with patch.object(narrow_rows, "_MIN_ELEMENTS", 1):
-        (source,) = narrow_rows.candidates(kernel, gpu())
+        source, *others = narrow_rows.candidates(kernel, gpu())
+    assert not others, "elements are only moved"
     assert source.label == "rows of narrow elements"
     generator = np.random.default_rng(1)
     arrays = {each: random_array(generator, each.shape, each.type) for each in kernel.inputs}
     found, _ = Bench(FACTS.handle).run(source, arrays)
     expected, _ = Bench(FACTS.handle).run(render(kernel), arrays)
     np.testing.assert_array_equal(found, expected)
+
+
+def test_what_computes_is_compared_and_long_texts_are_avoided() -> None:
+    builder = GraphBuilder()
+    source = builder.input(40, 3, type=Scalar.FLOAT16)
+
+    def body(*at):  # type: ignore[no-untyped-def]
+        return load(source, at, inside(at, (40, 3))) * 2.0 + 1.0
+
+    (kernel,) = kernels(builder.finish(builder.compute((40, 4), body)))
+    with patch.object(narrow_rows, "_MIN_ELEMENTS", 1):
+        assert len(narrow_rows.candidates(kernel, gpu())) == 2
+        with patch.object(narrow_rows, "_MAX_EXPRESSIONS", 8):
+            assert not narrow_rows.candidates(kernel, gpu())
 
 
 def test_other_outputs_are_left_to_other_kernels() -> None:
