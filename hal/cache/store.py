@@ -210,24 +210,44 @@ class Cache:
         return "; ".join(nearest) if nearest else "first use"
 
     @contextlib.contextmanager
-    def lock(self, key: bytes, timeout_s: float, cancellation: Cancellation | None = None) -> Iterator[bool]:
+    def lock(
+        self,
+        key: bytes,
+        timeout_s: float,
+        cancellation: Cancellation | None = None,
+        *,
+        is_background: bool = False,
+    ) -> Iterator[bool]:
         """Waits up to `timeout_s` seconds until no other process compiles for this key.
+
+        On a busy machine, a process of low priority may take minutes for what takes others a
+        second. So nobody whose result is awaited waits for work in the background. At worst, a
+        model is compiled twice.
 
         Args:
             key: see `neurald.hal.cache.key`.
             timeout_s: how long to wait.
             cancellation: ends the wait; None if it cannot be cancelled.
+            is_background: True if nobody waits for the result.
 
         Yields:
             True if the lock is held. It is released at the end of the block, or of the process.
         """
-        locks = self.path / _LOCKS
+        locks, end_s = self.path / _LOCKS, time.monotonic() + timeout_s
         # Few enough files to keep forever, and enough that two keys hardly ever share one.
-        lock = ProcessLock(locks / key.hex()[:3])
+        awaited = ProcessLock(locks / key.hex()[:3])
+        lock = ProcessLock(locks / f"{key.hex()[:3]}-background") if is_background else awaited
+
+        def is_over() -> bool:
+            return cancellation is not None and cancellation.is_cancelled
+
         try:
             self._directory.make()
             locks.mkdir(mode=0o700, exist_ok=True)
-            is_held = lock.acquire(timeout_s, lambda: cancellation is not None and cancellation.is_cancelled)
+            is_held = lock.acquire(timeout_s, is_over)
+            if is_held and is_background:
+                is_held = awaited.acquire(max(0.0, end_s - time.monotonic()), is_over)
+                awaited.release()
         except (OSError, Error):
             is_held = False
         try:

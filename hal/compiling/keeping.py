@@ -36,7 +36,7 @@ def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: Cac
     """
     cache, parts, needed = Cache.at(location), keep.parts, device.cache_files_needed
     key = parts.key()
-    with cache.lock(key, _LOCK_WAIT_S) as is_held:
+    with cache.lock(key, _LOCK_WAIT_S, is_background=True) as is_held:
         if not is_held or not isinstance(cache.load(key, needed), Miss):
             return
         started = time.perf_counter()

@@ -102,7 +102,8 @@ class CachedPreparation:
             left_s = self._options.deadline_s - time.monotonic()
             wait_s = min(wait_s, left_s * (1 - _MIN_COMPILE_SHARE))
         # After the wait the model is compiled even without the lock; at worst it is compiled twice.
-        with self.cache.lock(self._key, wait_s, self._options.cancellation):
+        cancellation, is_background = self._options.cancellation, self._is_background
+        with self.cache.lock(self._key, wait_s, cancellation, is_background=is_background):
             yield
 
     def load(self, started: float) -> PreparedStep | Miss:

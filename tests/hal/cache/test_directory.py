@@ -352,6 +352,22 @@ def test_one_at_a_time_holds_the_lock_of_a_key(directory: Path) -> None:
         assert is_held
 
 
+def test_nobody_waits_for_work_in_the_background_but_such_work(directory: Path) -> None:
+    first, second = Cache(directory), Cache(directory)
+    with first.lock(KEY, 0.0, is_background=True) as is_held:
+        assert is_held
+        with second.lock(KEY, 0.0, is_background=True) as is_held_too:
+            assert not is_held_too
+        with second.lock(KEY, 0.0) as is_held_too:
+            assert is_held_too
+            with Cache(directory).lock(KEY, 0.0, is_background=True) as is_held_by_others:
+                assert not is_held_by_others
+    with first.lock(KEY, 0.0), second.lock(KEY, 0.0, is_background=True) as is_held:
+        assert not is_held
+    with second.lock(KEY, 0.0, is_background=True) as is_held:
+        assert is_held
+
+
 def test_a_dead_holder_does_not_block(directory: Path) -> None:
     program = """
 import sys
