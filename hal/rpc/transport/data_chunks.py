@@ -28,8 +28,9 @@ _SAMPLE_BYTES: Final = 1 << 14
 _MIN_GAIN: Final = 0.1
 #: zlib decompresses that many times faster than it compresses.
 _DECOMPRESSION_FACTOR: Final = 3.0
-#: After a sample that does not compress well, so many chunks are not sampled.
-_PAUSE: Final = 8
+#: How much content a sample speaks for: one that compresses well, and one that does not.
+_GOOD_SAMPLE_BYTES: Final = CHUNK_BYTES
+_BAD_SAMPLE_BYTES: Final = 8 * CHUNK_BYTES
 #: Compressed data is at most this much larger than its content; see `deflateBound`.
 _MAX_GROWTH: Final = 1 << 12
 #: A part of a message takes the link so long. Until the first part has been sent, and after the last
@@ -61,7 +62,9 @@ class Packer:
 
     def __init__(self, bytes_per_s: float) -> None:
         self._bytes_per_s = bytes_per_s if 0 < bytes_per_s <= _MAX_RATE else 0.0
-        self._unsampled = 0
+        self._is_compressible = False
+        #: How much content the last sample still speaks for.
+        self._unsampled_bytes = 0
 
     def chunks(self, memories: Iterable[Memory], max_bytes: int = CHUNK_BYTES) -> Iterator["PackedChunk"]:
         """Yields the content of memories, one after the other, so many bytes at once at most."""
@@ -81,9 +84,14 @@ class Packer:
         """Returns whether compressing makes a chunk arrive earlier."""
         if not self._bytes_per_s or len(content) < _MIN_BYTES:
             return False
-        if self._unsampled:
-            self._unsampled -= 1
-            return False
+        if self._unsampled_bytes <= 0:
+            self._is_compressible = self._is_compressed_earlier(content)
+            self._unsampled_bytes = _GOOD_SAMPLE_BYTES if self._is_compressible else _BAD_SAMPLE_BYTES
+        self._unsampled_bytes -= len(content)
+        return self._is_compressible
+
+    def _is_compressed_earlier(self, content: memoryview) -> bool:
+        """Returns whether compressing a chunk like this one makes it arrive earlier, by a sample."""
         middle = max(0, (len(content) - _SAMPLE_BYTES) // 2)
         sample = content[middle : middle + _SAMPLE_BYTES]
         started = time.perf_counter()
@@ -91,10 +99,7 @@ class Packer:
         compress_s = (time.perf_counter() - started) / len(sample)
         plain_s = 1 / self._bytes_per_s
         packed_s = compress_s * (1 + 1 / _DECOMPRESSION_FACTOR) + share * plain_s
-        if packed_s <= plain_s * (1 - _MIN_GAIN):
-            return True
-        self._unsampled = _PAUSE
-        return False
+        return packed_s <= plain_s * (1 - _MIN_GAIN)
 
 
 class PackedChunk(NamedTuple):

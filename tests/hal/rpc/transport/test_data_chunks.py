@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from neurald._proto import device_pb2
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, unpacked
+from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, part_bytes, unpacked
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 
 SLOW = 1e5
@@ -65,10 +65,28 @@ def test_noise_is_rarely_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
         return compress(content, level)
 
     monkeypatch.setattr(zlib, "compress", counted)
-    noise = np.random.default_rng(0).integers(0, 256, 18 << 20, np.uint8)
-    assert packed_share(noise, SLOW) == 1
-    assert len(samples) == 2
-    assert max(samples) <= 1 << 14
+    noise = HostMemory(np.random.default_rng(0).integers(0, 256, 16 << 20, np.uint8))
+    for part in (CHUNK_BYTES, CHUNK_BYTES // 16):
+        samples.clear()
+        assert all(not each.unpacked_bytes for each in Packer(SLOW).chunks([noise], part))
+        assert len(samples) == 2
+        assert max(samples) <= 1 << 14
+
+
+def test_content_that_compresses_well_is_sampled_once_for_each_megabyte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    samples: list[int] = []
+    compress = zlib.compress
+
+    def counted(content: memoryview, level: int) -> bytes:
+        samples.append(len(content))
+        return compress(content, level)
+
+    monkeypatch.setattr(zlib, "compress", counted)
+    zeros, part = HostMemory(np.zeros(2 << 20, np.uint8)), CHUNK_BYTES // 16
+    assert all(each.unpacked_bytes for each in Packer(SLOW).chunks([zeros], part))
+    assert sorted(samples) == [1 << 14] * 2 + [part] * 32
 
 
 def test_chunks_that_are_not_valid() -> None:
@@ -117,3 +135,11 @@ def test_too_much_and_too_little() -> None:
     unpacker.require_complete()
     with pytest.raises(BadData, match="more content"):
         unpacker.add(device_pb2.DataChunk(content=bytes(1)))
+
+
+@pytest.mark.parametrize(
+    ("rate", "size"),
+    [(0.0, CHUNK_BYTES), (1e3, 1 << 16), (125e6, 1 << 16), (1e9, 500_000), (1e12, CHUNK_BYTES)],
+)
+def test_parts_follow_the_speed_of_the_link(rate: float, size: int) -> None:
+    assert part_bytes(rate) == size

@@ -1,13 +1,15 @@
 """Messages with data on the wire: the same as protobuf's, and safe from hostile bytes."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neurald._proto import device_pb2
+from neurald._proto import device_pb2, types_pb2
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.rpc.transport.data_chunks import PackedChunk
-from neurald.hal.rpc.transport.data_message import decode, encode, split
+from neurald.hal.rpc.transport.data_message import decode, encode, encode_in_parts, split
 
 REQUEST = device_pb2.ExecuteWithDataRequest
 REPLY = device_pb2.ExecuteWithDataReply
@@ -86,3 +88,32 @@ def test_the_number_of_chunks_is_limited() -> None:
     with pytest.raises(ResourceExhaustedPersistent, match="more than 16384 chunks"):
         split(REQUEST, b"\x12\x00" * 16385)
     assert len(split(REQUEST, b"\x12\x00" * 16384)[1]) == 16384
+
+
+@given(st.lists(st.integers(1, 100), max_size=12), st.booleans())
+@settings(deadline=None)
+def test_parts_have_all_chunks_in_order(sizes: list[int], has_large_head: bool) -> None:
+    head = whole([])
+    if has_large_head:
+        head.request.request.pools.extend(types_pb2.RequestPool(content_bytes=1 << 40) for _ in range(20_000))
+    packed = [PackedChunk(bytes([number]) * size, 0) for number, size in enumerate(sizes)]
+    parts = [REQUEST.FromString(each) for each in encode_in_parts(head, packed, 100)]
+    assert [each.HasField("request") for each in parts] == [True] + [False] * (len(parts) - 1)
+    assert [chunk.content for part in parts for chunk in part.chunks] == [each.content for each in packed]
+    assert all(sum(len(each.content) for each in part.chunks) <= 100 for part in parts)
+    assert all(part.chunks for part in parts[1:])
+    assert not (has_large_head and parts[0].chunks)
+
+
+def test_a_full_part_does_not_wait_for_the_next_chunk() -> None:
+    taken: list[int] = []
+
+    def slowly() -> Iterator[PackedChunk]:
+        for number in range(3):
+            taken.append(number)
+            yield PackedChunk(bytes(100), 0)
+
+    parts = encode_in_parts(whole([]), slowly(), 100)
+    next(parts)
+    assert taken == [0]
+    assert len(list(parts)) == 2
