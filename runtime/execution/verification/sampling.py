@@ -37,8 +37,8 @@ _MAX_OUTLIER: Final = 2.0
 #: From how many verifications one knows what is usual.
 _LATEST: Final = 15
 #: An execution that is verified does not take the fast path of its device, nor does it come back to
-#: it at once, which takes one and a half times as long as the copies.
-WITHOUT_FAST_PATH: Final = 2.5
+#: it at once, which takes twice as long as the copies.
+WITHOUT_FAST_PATH: Final = 3.0
 #: What noting an execution that is not verified takes, at most half of the share.
 _NOTE_S: Final = 1e-6
 #: After so many executions at most, one that takes too much time is considered again.
