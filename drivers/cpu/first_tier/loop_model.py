@@ -19,7 +19,7 @@ from neurald.hal.device import KernelTime
 from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.background import BackgroundWorker
 from neurald.hal.execution.direct_calls import ArrayFunction
-from neurald.hal.execution.reference_graph import Step
+from neurald.hal.execution.reference_graph import ReferenceGraph, Step
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
@@ -45,6 +45,7 @@ class LoopModel(ReferenceModel):
         model: a model with control flow. Each of its operations has a reference.
         steps: until the model is bound; see `ReferenceModel`.
         bind: returns the model as one native step; None if that is not possible.
+        bind_part: returns an operation of the main graph as a native step, likewise.
     """
 
     def __init__(
@@ -52,9 +53,10 @@ class LoopModel(ReferenceModel):
         model: Model,
         steps: Sequence[Sequence[Step] | None] | None,
         bind: Callable[[], NativeModel | None],
+        bind_part: Callable[[int], NativeSegment | None],
     ) -> None:
         super().__init__(model, steps)
-        self._make = bind
+        self._make, self._make_part = bind, bind_part
         self._whole: NativeSegment | None = None
         self._spent_s = 0.0
         #: The process that binds it; a forked child begins again.
@@ -66,7 +68,7 @@ class LoopModel(ReferenceModel):
         return None if self._whole is None else self._whole.native
 
     def bind(self) -> None:
-        """Binds the model, if that is possible."""
+        """Binds the model, or else those of its loops and branches for which that is possible."""
         main, native = self._model.main, self._make()
         if native is not None:
             self._whole = NativeSegment(
@@ -74,6 +76,15 @@ class LoopModel(ReferenceModel):
                 inputs=main.inputs,
                 outputs=main.outputs,
                 native=native,
+            )
+            return
+        parts = {step: self._make_part(step) for step in self._main.steps if isinstance(step, int)}
+        if any(parts.values()):
+            # Executions that run keep the graph with which they began.
+            self._main = ReferenceGraph(
+                self._model,
+                main,
+                [(parts[step] or step) if isinstance(step, int) else step for step in self._main.steps],
             )
 
     def results(self, inputs: Sequence[Array | None], limits: ExecutionLimits) -> Sequence[Array]:

@@ -1,7 +1,7 @@
 """Prepares a model for the first tier: on its kernels where there are any, else on references."""
 
 import logging
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,7 @@ from neurald.hal.operations.machinery.call import Array
 
 if TYPE_CHECKING:
     # What executes operations without kernels is not needed if each has one.
+    from neurald.drivers.cpu.native_segment import NativeSegment
     from neurald.hal.execution.reference_graph import Step
     from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -60,7 +61,8 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPrepare
         return ReferenceModel(model, steps)
     from neurald.drivers.cpu.first_tier.loop_model import LoopModel
 
-    return LoopModel(model, steps, partial(_structured, model, target, code, team))
+    structured = partial(_structured, target=target, code=code, team=team)
+    return LoopModel(model, steps, partial(structured, model), partial(_segment, model, structured))
 
 
 def _on_references(model: Model) -> "ReferenceModel":
@@ -69,13 +71,41 @@ def _on_references(model: Model) -> "ReferenceModel":
     return ReferenceModel(model)
 
 
-def _structured(model: Model, target: Target, code: Code, team: Team) -> NativeModel | None:
-    """Returns the step of a model with control flow; None if not everything has kernels."""
+def _segment(
+    model: Model, structured: Callable[..., NativeModel | None], position: int
+) -> "NativeSegment | None":
+    """Returns an operation of the main graph that is IF or WHILE as a step; see `_structured`."""
+    from neurald.drivers.cpu.native_segment import NativeSegment
+    from neurald.drivers.cpu.segment import sub_model
+
+    if model.main.operations[position].type not in _CONTROL_FLOW:
+        return None
+    part = sub_model(model, model.main, (position,))
+    native = structured(part, positions=(position,)) if part.main.outputs else None
+    if native is None:
+        return None
+    return NativeSegment(
+        operations=(position,), inputs=part.main.inputs, outputs=part.main.outputs, native=native
+    )
+
+
+def _structured(
+    model: Model, target: Target, code: Code, team: Team, positions: Sequence[int] | None = None
+) -> NativeModel | None:
+    """Returns the step of a model with control flow; None if not everything has kernels.
+
+    Args:
+        model: the model.
+        target: the target of the code.
+        code: the code of the library.
+        team: the threads that run the model.
+        positions: see `structure_control_flow`.
+    """
     from neurald.drivers.compiler.frontend.control_flow import structure_control_flow
     from neurald.drivers.cpu.first_tier.program import bound_program
 
     try:
-        structured = structure_control_flow(model)
+        structured = structure_control_flow(model, positions=positions)
         flat, main = structured.model, structured.model.main
         binder = Binder(flat, main, tiles_of(target), is_known=True)
         program = bound_program(structured, binder)

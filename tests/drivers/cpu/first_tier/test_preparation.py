@@ -14,6 +14,7 @@ import neurald as nd
 from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.first_tier import library
+from neurald.drivers.cpu.first_tier.loop_model import LoopModel
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.compiling.background import BackgroundCompiler
@@ -109,6 +110,14 @@ def test_graphs_of_loops_have_kernels() -> None:
     last, power, *_ = results(found, model, arrays)
     np.testing.assert_array_equal(last, [5])
     np.testing.assert_array_equal(power, arrays[1] * arrays[2] ** 5)
+    assert isinstance(found, LoopModel)
+    found.bind()
+    assert found.native is None
+    assert found.compiled_operations == {0}
+    again = results(found, model, arrays)
+    np.testing.assert_array_equal(again[0], [5])
+    np.testing.assert_array_equal(again[1], power)
+    np.testing.assert_array_equal(again[3], np.sign(power))
 
 
 def test_models_with_open_dimensions_are_bound_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
