@@ -375,8 +375,12 @@ def bind_cast(scope: BindingScope, call: Call) -> list[BoundCall]:
     operand, output = call.operand("input"), call.operand("output")
     if operand.type is OperandType.TENSOR_FLOAT16 and output.type is FLOAT:
         return element_call(scope, call, "cast_float16_float32", ("input",))
-    if operand.type is output.type or operand.type not in _CAST or output.type not in _CAST:
+    if operand.type not in _CAST or output.type not in _CAST:
         raise NotBound("the types have no kernel")
+    if operand.type is output.type:
+        from neurald.drivers.cpu.first_tier.binding.movement import bind_copy
+
+        return bind_copy(scope, call)
     source, target = _CAST[operand.type], _CAST[output.type]
     is_or_largest = (
         call.binding.type is OperationType.TFLITE_CAST and operand.type is FLOAT and output.type is not _BOOL

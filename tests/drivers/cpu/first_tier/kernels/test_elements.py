@@ -245,8 +245,6 @@ def test_casts(target: str, name: str) -> None:
     kinds = (FLOAT, INT32) if name == "CAST" else (FLOAT, INT32, long, BOOL)
     for source in kinds:
         for kind in kinds:
-            if source is kind:
-                continue
             build = LayerBuilder(0)
             given, output = build.operand(source, (3, 35)), build.operand(kind, (3, 35))
             model = build.model(nd.OperationType[name], [given], output, [given])
