@@ -66,7 +66,7 @@ _COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _COPIED_BYTES = 64
 _FUNCTIONS = ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clFlush", "clFinish")
 #: What kernels need besides, see `native_kernel`.
-_KERNEL_FUNCTIONS = ("clCreateKernel", "clReleaseKernel", "clSetKernelArg")
+_OTHER_FUNCTIONS = ("clCreateKernel", "clReleaseKernel", "clSetKernelArg", "clGetProgramInfo")
 
 #: Held during a fork, because LLVM's own locks would stay locked in the child.
 _lock = threading.Lock()
@@ -149,7 +149,7 @@ def opencl_library() -> ctypes.CDLL:
 
     # A look-up through the extension module also searches the libraries that it is linked to.
     library = ctypes.CDLL(pyopencl._cl.__file__)
-    missing = [name for name in (*_FUNCTIONS, *_KERNEL_FUNCTIONS) if not hasattr(library, name)]
+    missing = [name for name in (*_FUNCTIONS, *_OTHER_FUNCTIONS) if not hasattr(library, name)]
     if missing:
         raise UnavailableDevice(
             f"this build of pyopencl does not export {missing[0]} of OpenCL: install pyopencl with pip"

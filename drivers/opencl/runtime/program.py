@@ -17,6 +17,7 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.program_cache import source_key
 from neurald.drivers.opencl.platform.retargeting import is_retargeted, retargeted
 from neurald.drivers.opencl.runtime.native_kernel import NativeKernel
+from neurald.drivers.opencl.runtime.program_code import code_of
 from neurald.hal.errors import OpFailed
 from neurald.hal.process.fork import keep_in_children
 
@@ -129,10 +130,10 @@ class BuiltProgram:
         Raises:
             OpFailed: the runtime provides none.
         """
-        parts: list[tuple[list[str], bytes]] = [([], _code_of(self._device, self._program))]
+        parts: list[tuple[list[str], bytes]] = [([], code_of(self._device, self._program))]
         for program in dict.fromkeys(self._others.values()):
             names = [name for name, other in self._others.items() if other is program]
-            parts.append((names, _code_of(self._device, program)))
+            parts.append((names, code_of(self._device, program)))
         content = msgspec.msgpack.encode(parts)
         return _checksum(self._device, content) + content
 
@@ -161,7 +162,7 @@ def _built_from(device: DeviceContext, source: str, options: Sequence[str]) -> c
 
     built = _built(device, cl.Program(device.context, source), options)
     if is_retargeted(source):
-        built = _loaded(device, retargeted(_code_of(device, built)), options)
+        built = _loaded(device, retargeted(code_of(device, built)), options)
     return built
 
 
@@ -177,16 +178,6 @@ def _built(device: DeviceContext, program: cl.Program, options: Sequence[str]) -
     with device.state.guard("building a program"):
         program.build(list(options))
     return program
-
-
-def _code_of(device: DeviceContext, program: cl.Program) -> bytes:
-    import pyopencl as cl
-
-    with device.state.guard("reading a binary"):
-        binaries = program.get_info(cl.program_info.BINARIES)
-    if not isinstance(binaries, list) or not binaries or not binaries[0]:
-        raise OpFailed(f"OpenCL device {device.facts.name} provides no binary of the program")
-    return bytes(binaries[0])
 
 
 def _checksum(device: DeviceContext, code: bytes) -> bytes:
