@@ -29,9 +29,10 @@ def devices(
 
     from neurald.runtime.devices import discovery
     from neurald.runtime.devices.extensions import conflicts
-    from neurald.runtime.devices.measuring import failures, measure_new, unmeasured
+    from neurald.runtime.devices.measuring import measure_new
     from neurald.service.console.cost_tables import describe_costs, show_costs
-    from neurald.service.console.output import note, status, write_json
+    from neurald.service.console.missing_devices import MissingDevices
+    from neurald.service.console.output import status, write_json
 
     with status("looking for devices", quiet=json):
         # Who looks wants to know whether a driver that could not start can do so now.
@@ -39,14 +40,13 @@ def devices(
         listed = discovery.devices()
         disabled = conflicts(listed)
         found = [_describe(device, disabled) for device in listed]
-        unavailable, starting = failures(), unmeasured()
+        missing = MissingDevices.found()
     described = describe_costs(listed) if costs else {}
     if json:
         write_json(
             {
                 "devices": found,
-                "unavailable": unavailable,
-                "starting": starting,
+                **missing.fields(),
                 **({"costs": described} if costs else {}),
             }
         )
@@ -55,10 +55,7 @@ def devices(
             show_costs(described)
         else:
             _show(found)
-        for address in starting:
-            note(f"the driver at {address} is starting for the first time; `neurald devices` lists it then")
-        for address, reason in unavailable.items():
-            note(f"no device at {address}: {reason}")
+        missing.show()
 
 
 def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:

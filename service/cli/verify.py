@@ -36,6 +36,7 @@ def verify(
     from neurald.hal.errors import OpFailed
     from neurald.service.benchmark.model_check import ModelCheck, check_rows
     from neurald.service.console.device_choice import find_device, find_devices
+    from neurald.service.console.missing_devices import MissingDevices
     from neurald.service.console.output import note, printable, status, write_json, write_table
     from neurald.service.tensors.arrays import (
         SEED,
@@ -53,7 +54,9 @@ def verify(
         sets = [read_inputs(inputs, slots)]
     else:
         sets = [random_inputs(slots, shapes, SEED + number) for number in range(runs or 3)]
-    devices = find_devices(device or ()) or nd.devices()
+    named = find_devices(device or ())
+    devices = named or nd.devices()
+    missing = None if named else MissingDevices.found()
     with status(f"running {model} on {reference}", quiet=json):
         right = find_device(reference)
         check = ModelCheck(loaded, [slot.key for slot in output_slots(loaded)], right, sets)
@@ -62,7 +65,14 @@ def verify(
         with status(f"running {model} on {checked.name}", quiet=json):
             found.append(check.check(checked, threads))
     if json:
-        write_json({"model": str(model), "reference": right.name, "devices": found})
+        write_json(
+            {
+                "model": str(model),
+                "reference": right.name,
+                "devices": found,
+                **({} if missing is None else missing.fields()),
+            }
+        )
     else:
         if inputs is None:
             for remark in default_shape_remarks(slots, shapes):
@@ -73,6 +83,8 @@ def verify(
         for each in found:
             if each["result"] in ("undecided", "not run"):
                 note(printable(f"{each['device']}: {each['reason']}"))
+        if missing is not None:
+            missing.show()
     bad = [each for each in found if each["result"] in ("wrong", "failed")]
     if bad:
         verbs = {"wrong": "is wrong", "failed": "failed"}

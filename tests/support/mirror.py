@@ -479,6 +479,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/conformance/rules/load.py": "tests/service/conformance/test_suite.py",
     "service/conformance/rules/memory.py": "tests/service/conformance/test_suite.py",
     "service/conformance/rules/rule.py": "tests/service/conformance/test_suite.py",
+    "service/console/missing_devices.py": "tests/service/cli/test_verify.py",
     "service/console/cost_tables.py": "tests/service/cli/test_calibrate.py",
     "service/console/profile.py": "tests/service/cli/test_benchmark.py",
     "service/daemon/health.py": "tests/service/daemon/test_serving.py",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.daemon.command_line import error_of, invoke, invoke_json
 
+from neurald.runtime.devices import measuring
 from neurald.service.demo.digits import MODEL
 
 
@@ -40,3 +41,17 @@ def test_wrong_usage_is_refused(tmp_path: Path) -> None:
     assert invoke("verify", MODEL, "--inputs", tmp_path / "in.npz", "--runs", "2").exit_code == 2
     assert "No such file" in error_of("verify", tmp_path / "none.tflite")
     assert "there is no device 'nothing'" in error_of("verify", MODEL, "--reference", "nothing")
+
+
+def test_drivers_without_a_device_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "failures", lambda: {"unix:///run/a.sock": "no GPU"})
+    monkeypatch.setattr(measuring, "unmeasured", lambda: ("unix:///run/b.sock",))
+    result = invoke("verify", MODEL, "--runs", "1")
+    assert "no device at unix:///run/a.sock: no GPU" in result.stderr
+    assert "the driver at unix:///run/b.sock is starting for the first time" in result.stderr
+    document = invoke_json("verify", MODEL, "--runs", "1")
+    assert (document["unavailable"], document["starting"]) == (
+        {"unix:///run/a.sock": "no GPU"},
+        ["unix:///run/b.sock"],
+    )
+    assert "unavailable" not in invoke_json("verify", MODEL, "--runs", "1", "--device", "cpu")
