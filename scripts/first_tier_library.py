@@ -35,6 +35,7 @@ from neurald.drivers.cpu.native.llvm import TargetMachine
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target import target as targets
 from neurald.hal.cache.sources import sources_digest
+from neurald.hal.decoding import from_json
 from neurald.hal.digests import hex_digest_of
 
 FOLDER = Path(built_library.__file__).resolve().parent
@@ -100,7 +101,7 @@ def compiled(target: str, units: Sequence[Unit]) -> bytes:
 def read_index() -> Index:
     """Returns the index of the files; an empty one if there is none."""
     try:
-        return msgspec.json.decode((FOLDER / INDEX).read_bytes(), type=Index)
+        return from_json((FOLDER / INDEX).read_bytes(), Index)
     except (OSError, msgspec.DecodeError):
         return Index(llvm="", sources=(), digest="", files={})
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, WORD_BYTES, Executable, Instruction, Opcode
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
@@ -93,7 +94,7 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
     if memory[: len(_MAGIC)] != _MAGIC or is_damaged:
         raise BadData("these cache files are damaged or not from the CPU driver")
     try:
-        stored = msgspec.msgpack.decode(content, type=_Stored)
+        stored = from_msgpack(content, _Stored)
         opened = _decoded_open(stored.opened)
     except DECODE_ERRORS as error:
         raise BadData(f"these cache files are not from the CPU driver: {error}") from None
@@ -119,7 +120,7 @@ def _decoded_open(content: msgspec.Raw) -> "OpenExecutable | None":
         return None
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
-    return msgspec.msgpack.decode(content, type=OpenExecutable)
+    return from_msgpack(content, OpenExecutable)
 
 
 def _digest(content: bytes | memoryview) -> bytes:

@@ -19,6 +19,7 @@ from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_s
 from neurald.drivers.cpu.prepared_model import address_of, require_time
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
@@ -171,7 +172,7 @@ def read_open_artifact(artifact: Artifact) -> OpenArtifact:
     if memory[: len(_MAGIC)] != _MAGIC or memory[len(_MAGIC) : start] != _digest(content):
         raise BadData("these cache files are damaged or not from a model with open dimensions")
     try:
-        stored = msgspec.msgpack.decode(content, type=_Stored)
+        stored = from_msgpack(content, _Stored)
     except DECODE_ERRORS as error:
         raise BadData(f"these cache files are not from a model with open dimensions: {error}") from None
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)

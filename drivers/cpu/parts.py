@@ -14,6 +14,7 @@ import msgspec
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
@@ -100,7 +101,7 @@ def read_parts(
     if memory[: len(_MAGIC)] != _MAGIC or is_damaged:
         raise BadData("these cache files are damaged or not from a model in parts")
     try:
-        stored = msgspec.msgpack.decode(memory[start:], type=_Stored)
+        stored = from_msgpack(memory[start:], _Stored)
     except DECODE_ERRORS as error:
         raise BadData(f"these cache files are not from a model in parts: {error}") from None
     graphs = (model.main, *model.referenced)

@@ -16,6 +16,7 @@ from neurald.drivers.opencl.codegen.dialect import has_texels
 from neurald.drivers.opencl.platform.storage import TEXEL
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, KernelCall
 from neurald.drivers.opencl.runtime.open_launches import OpenLaunches
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
@@ -99,7 +100,7 @@ def _read(magic: bytes, artifact: Artifact, kind: type[_S]) -> tuple[_S, np.ndar
     if content[len(magic) : start] != hashlib.sha256(body).digest():
         raise BadData("these cache files are damaged: their checksum is wrong")
     try:
-        stored = msgspec.msgpack.decode(body, type=kind)
+        stored = from_msgpack(body, kind)
     except DECODE_ERRORS as error:
         raise BadData(f"these cache files are not from the OpenCL driver: {error}") from None
     return stored, np.frombuffer(artifact.data[0].view(), np.uint8)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from neurald.hal.cache.file import Fingerprint
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code, installation_secret
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, Device
 from neurald.hal.digests import are_equal
 from neurald.hal.errors import BadData, BadState, OpFailed
@@ -109,7 +110,7 @@ def read_seal(seal: bytes) -> Seal:
         BadData: it is not a seal.
     """
     try:
-        return msgspec.msgpack.decode(seal[MAC_BYTES:], type=Seal)
+        return from_msgpack(seal[MAC_BYTES:], Seal)
     except DECODE_ERRORS:
         raise BadData(f"the {len(seal)} bytes are not the seal of an artifact") from None
 

@@ -14,6 +14,7 @@ import msgspec
 from neurald.hal.cache.directory import CacheDirectory
 from neurald.hal.cache.file import open_directory, read_bytes, replace_file
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.digests import are_equal
 from neurald.hal.errors import Error
 from neurald.hal.records import DECODE_ERRORS
@@ -84,7 +85,7 @@ class ConstantDigests:
             code, content = whole[:MAC_BYTES], whole[MAC_BYTES:]
             if not are_equal(code, authentication_code(self._secret, _PURPOSE, content)):
                 return {}
-            answers = dict(msgspec.msgpack.decode(content, type=list[tuple[bytes, str]]))
+            answers = dict(from_msgpack(content, list[tuple[bytes, str]]))
         except (OSError, Error, *DECODE_ERRORS):
             return {}
         if before is not None and before == self._identity():

@@ -35,6 +35,7 @@ from neurald.hal.cache.file import (
 from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.digests import are_equal, hex_digest_of
 from neurald.hal.errors import BadData
@@ -229,7 +230,7 @@ def claimed_owner(path: str) -> str:
         raise BadData(_DAMAGED)
     _, size = _START.unpack_from(head)
     try:
-        return msgspec.msgpack.decode(head[_START.size : _START.size + size], type=_Owned).owner
+        return from_msgpack(head[_START.size : _START.size + size], _Owned).owner
     except DECODE_ERRORS:
         raise BadData(_DAMAGED) from None
 
@@ -258,7 +259,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
     if not are_equal(code, authentication_code(secret, _PURPOSE, encoded)):
         raise BadData(_DAMAGED)
     try:
-        manifest = msgspec.msgpack.decode(encoded, type=Manifest)
+        manifest = from_msgpack(encoded, Manifest)
     except DECODE_ERRORS:
         raise BadData("its manifest is of another version of neurald") from None
     if manifest.format != FORMAT:

@@ -18,6 +18,7 @@ import msgspec
 
 from neurald.hal.cache.file import Fingerprint, read_bytes, replace_file
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.digests import are_equal
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
@@ -62,7 +63,7 @@ def read_attestations(
         code, content = content[:MAC_BYTES], content[MAC_BYTES:]
         if not are_equal(code, authentication_code(secret, _PURPOSE, content)):
             return {}
-        found = msgspec.msgpack.decode(content, type=_Attestations)
+        found = from_msgpack(content, _Attestations)
     except (OSError, BadData, *DECODE_ERRORS):
         return {}
     if found.key != key:

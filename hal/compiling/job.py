@@ -22,6 +22,7 @@ import msgspec
 
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.store import CacheLocation
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Model, Subgraph
@@ -291,6 +292,6 @@ def _wait_readable(connection: socket.socket) -> None:
 
 def _decoded(data: bytes | memoryview, kind: type[_T]) -> _T:
     try:
-        return msgspec.msgpack.decode(data, type=kind)
+        return from_msgpack(data, kind)
     except DECODE_ERRORS as error:
         raise BadData(f"a message of a compilation is not a valid {kind.__name__}: {error}") from None

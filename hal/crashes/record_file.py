@@ -14,6 +14,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.process.private_directory import make_directory
@@ -143,10 +144,10 @@ class RecordFile(Generic[_Entry]):
                 content = file.read(_MAX_FILE_BYTES + 1)
             if len(content) > _MAX_FILE_BYTES:
                 raise BadData(f"it has more than {_MAX_FILE_BYTES} bytes")
-            read = msgspec.json.decode(content, type=_Header)
+            read = from_json(content, _Header)
             if read.format != _FORMAT:
                 raise BadData(f"it has format {read.format}; {_FORMAT} is expected")
-            entries = tuple(msgspec.json.decode(each, type=self._type) for each in read.entries)
+            entries = tuple(from_json(each, self._type) for each in read.entries)
             for entry in entries:
                 entry.check()
         except FileNotFoundError:

@@ -5,8 +5,6 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from neurald.hal.crashes.breadcrumbs import (
     HANGS,
     HEADER,
@@ -27,6 +25,7 @@ from neurald.hal.crashes.breadcrumbs import (
     CrashPhase,
     CrumbRecord,
 )
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData
 from neurald.hal.records import DECODE_ERRORS
 
@@ -155,7 +154,7 @@ def _record(descriptor: int, number: int, generation: int) -> CrumbRecord | None
     if zlib.crc32(content) != checksum:
         return None
     try:
-        record = msgspec.msgpack.decode(content, type=CrumbRecord)
+        record = from_msgpack(content, CrumbRecord)
         record.pattern.check()
     except (BadData, *DECODE_ERRORS):
         return None

@@ -18,6 +18,7 @@ from neurald.hal.crashes.breadcrumbs import (
 from neurald.hal.crashes.guard import CrashGuard
 from neurald.hal.crashes.outline import outline_of
 from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
 from neurald.hal.model.numbering import operations_name
@@ -82,7 +83,7 @@ class CrashWatch:
         if not pattern:
             return NO_CRUMB
         try:
-            decoded = msgspec.msgpack.decode(pattern, type=CrashPattern)
+            decoded = from_msgpack(pattern, CrashPattern)
         except DECODE_ERRORS as error:
             raise BadData(f"the artifact has no valid pattern of operations: {error}") from None
         decoded.check()

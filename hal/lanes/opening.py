@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.decoding import msgpack_decoder
+
 #: The name of the socket in the runtime directory.
 SERVICE_SOCKET: Final = "service.sock"
 
@@ -70,5 +72,5 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
 
 
 encode_opening: Final = msgspec.msgpack.Encoder().encode
-decode_open_model: Final = msgspec.msgpack.Decoder(OpenRequest).decode
-decode_opened: Final = msgspec.msgpack.Decoder(Opened | Refused).decode
+decode_open_model: Final = msgpack_decoder(OpenRequest).decode
+decode_opened: Final = msgpack_decoder(Opened | Refused).decode

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import numpy as np
 
+from neurald.hal.decoding import msgpack_decoder
 from neurald.hal.errors import BadData
 from neurald.hal.lanes.byte_strings import decode_byte_strings
 from neurald.hal.memory.pool import checked_range
@@ -182,8 +183,8 @@ Order = RunOrder | Arena | RingMemory
 
 _P = TypeVar("_P")
 _ENCODER: Final = msgspec.msgpack.Encoder()
-decode_order: Final = msgspec.msgpack.Decoder(Order).decode
-decode_answer: Final = msgspec.msgpack.Decoder(Answer).decode
+decode_order: Final = msgpack_decoder(Order).decode
+decode_answer: Final = msgpack_decoder(Answer).decode
 
 
 def encode(packet: Order | Answer) -> bytes:

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.decoding import from_json
 from neurald.hal.device import Device
 from neurald.hal.digests import hex_digest_of
 from neurald.hal.errors import BadData, Error
@@ -107,7 +108,7 @@ def seed_costs(device: Device, content: bytes) -> None:
         content: see `export_costs`; anything else is ignored.
     """
     try:
-        table = _table(msgspec.json.decode(content, type=_Content))
+        table = _table(from_json(content, _Content))
         table.check()
         name = identity(device)
     except (Error, ValueError, *DECODE_ERRORS):
@@ -172,7 +173,7 @@ def _encoded(name: str, table: CostTable) -> _Content:
 def _load(name: str) -> CostTable | None:
     for data in kept_file.contents(_file_name(name)):
         try:
-            content = msgspec.json.decode(data, type=_Content)
+            content = from_json(data, _Content)
             if content.format != _FORMAT or content.identity != name:
                 continue
             table = _table(content)

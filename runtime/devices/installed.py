@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from neurald._version import __version__
+from neurald.hal.decoding import from_json
 from neurald.hal.digests import new_digest
 from neurald.hal.errors import BadData
 from neurald.hal.process.activation import is_served
@@ -93,7 +94,7 @@ def _installed(places: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
     key = _key(places)
     for content in kept_file.contents(_FILE):
         try:
-            kept = msgspec.json.decode(content, type=_Kept)
+            kept = from_json(content, _Kept)
         except DECODE_ERRORS:
             continue
         if kept.key == key:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from neurald._version import __version__
+from neurald.hal.decoding import from_json
 from neurald.hal.device import CacheFilesNeeded, Capabilities, Device, Performance, declared_extensions
 from neurald.hal.digests import hex_digest_of
 from neurald.hal.errors import BadData
@@ -110,7 +111,7 @@ def load(address: Address) -> Measurement | Failure | None:
     """Returns what is known about the driver at an address; None if nothing is."""
     for data in kept_file.contents(_file_name(address)):
         try:
-            content = msgspec.json.decode(data, type=_File)
+            content = from_json(data, _File)
             if content.format != _FORMAT or content.address != str(address):
                 continue
             if content.device is not None:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from neurald.hal.cache.key import graphs_digest
+from neurald.hal.decoding import from_json
 from neurald.hal.device import Device
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model
@@ -83,7 +84,7 @@ def keep_decision(key: str, decision: Decision) -> None:
 def _load() -> dict[str, Decision]:
     for data in kept_file.contents(_FILE):
         try:
-            content = msgspec.json.decode(data, type=_Content)
+            content = from_json(data, _Content)
         except (ValueError, *DECODE_ERRORS):
             continue
         if content.format == _FORMAT and all(

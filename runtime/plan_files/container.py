@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from neurald.hal.cache.store import Cache, default_directory
+from neurald.hal.decoding import from_json
 from neurald.hal.digests import digest_of, hex_digest_of
 from neurald.hal.errors import BadData, Error
 from neurald.hal.memory.mapped_file import FileMemory, FileState
@@ -125,7 +126,7 @@ class Container:
         self._head = head
         self._known = known
         try:
-            found = msgspec.json.decode(table, type=_Table)
+            found = from_json(table, _Table)
         except (ValueError, *DECODE_ERRORS) as error:
             raise BadData(f"{path}: its table of contents is not valid: {error}") from None
         self._table_end = _TABLE_AT + len(table)

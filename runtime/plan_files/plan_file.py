@@ -22,6 +22,7 @@ from neurald.hal.api_arguments import file_path
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.cache.store import Cache, Loaded
+from neurald.hal.decoding import from_json
 from neurald.hal.device import Artifact, Device
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.memory.mapped_file import FileMemory
@@ -250,7 +251,7 @@ def load_plan(
         raise BadData(f"{name}: a file is expected")
     container = verified_container(name, memory, _trusted(trust))
     try:
-        content = msgspec.json.decode(container.content, type=_Content)
+        content = from_json(container.content, _Content)
         preference, priority = Preference[content.preference], Priority[content.priority]
     except (ValueError, KeyError, *DECODE_ERRORS) as error:
         raise BadData(f"{name}: it was made by another version of neurald: {error}") from None

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from neurald.hal.decoding import converted
 from neurald.hal.errors import BadData
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.benchmark.durations import milliseconds
@@ -69,7 +70,7 @@ def latencies_of(document: Any, name: str) -> list[float]:
 
 
 def _checked_latencies(found: Any) -> list[float]:
-    latencies = msgspec.convert(found, _Latencies)
+    latencies = converted(found, _Latencies)
     if not all(map(math.isfinite, latencies)):
         raise OverflowError
     return latencies

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.file_lock import ProcessLock
 from neurald.hal.process.private_directory import make_directory
@@ -316,9 +317,7 @@ class Authority:
         if not path.exists():
             return ()
         try:
-            return msgspec.json.decode(
-                read_file(path, "the record of certificates"), type=tuple[IssuedCertificate, ...]
-            )
+            return from_json(read_file(path, "the record of certificates"), tuple[IssuedCertificate, ...])
         except DECODE_ERRORS as error:
             raise BadState(f"the record of certificates {path} is not valid: {error}") from None
 

@@ -18,6 +18,7 @@ from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.crashes.breadcrumbs import CrashPhase
 from neurald.hal.crashes.records import CrashEntry, CrashRecords, CrashSuspect
 from neurald.hal.crashes.trail import HelperDeath, read_trail, read_version
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.own_program import own_program
@@ -286,7 +287,7 @@ class CrashInvestigator:
             await process.wait()
             ORPHANS.ended(process.pid)
         try:
-            report = msgspec.msgpack.decode(output[:_MAX_REPORT_BYTES], type=TrialReport)
+            report = from_msgpack(output[:_MAX_REPORT_BYTES], TrialReport)
         except DECODE_ERRORS:
             return TrialReport(problem="the sacrificial process ended without a report")
         if report.pattern is not None:

@@ -28,6 +28,7 @@ from neurald.hal.cache.secret import keep_derived_secret
 from neurald.hal.crashes.breadcrumbs import recorded_version
 from neurald.hal.crashes.outline import ModelOutline
 from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions, declared_extensions
 from neurald.hal.errors import BadData, Error
 from neurald.hal.memory.pool import HostMemory, Memory, align
@@ -197,7 +198,7 @@ def model_of(outline: bytes, extensions: Sequence[Extension] = ()) -> Model:
         BadData: it is not an outline of a model, or the constants are too large.
     """
     try:
-        found = msgspec.msgpack.decode(outline, type=ModelOutline)
+        found = from_msgpack(outline, ModelOutline)
     except DECODE_ERRORS as error:
         raise BadData(f"the outline of the model is not valid: {error}") from None
     if sum(found.pools) > _MAX_POOL_BYTES or min(found.pools, default=1) < 1:
@@ -374,7 +375,7 @@ def main() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_FIRST_TO_END), encoding="ascii")
-    job = msgspec.msgpack.decode(sys.stdin.buffer.read(_MAX_INPUT_BYTES), type=TrialJob)
+    job = from_msgpack(sys.stdin.buffer.read(_MAX_INPUT_BYTES), TrialJob)
     sys.stdout.buffer.write(msgspec.msgpack.encode(run(job)))
     sys.stdout.buffer.flush()
 

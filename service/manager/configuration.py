@@ -14,6 +14,7 @@ import msgspec
 
 from neurald.hal.accounting.limits import parse_limits
 from neurald.hal.admission.sharing import Sharing
+from neurald.hal.decoding import converted
 from neurald.hal.errors import BadData
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.address import Address
@@ -327,7 +328,7 @@ def _read(path: Path, *, must_exist: bool) -> _File:
     content = read_configuration(path, must_exist=must_exist)
     if found := mistake(content, _File):
         raise BadData(f"the configuration file {path}: {found}")
-    return msgspec.convert(content, _File)
+    return converted(content, _File)
 
 
 def _chosen_autostart(from_file: bool | None, path: Path, sources: dict[str, str]) -> bool:

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from neurald.hal.decoding import converted
+
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`")
 _NO_MEMBER: Final = re.compile(r"Invalid enum value (.*)")
 _TYPES: Final = re.compile(r"Expected `(.*)`, got `(.*)`")
@@ -33,7 +35,7 @@ def mistake(content: object, kind: Any, place: str = "") -> str:
         place: its name, empty for the whole file.
     """
     try:
-        msgspec.convert(content, kind)
+        converted(content, kind)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
     else:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.peer import peer_of
@@ -191,7 +192,7 @@ class _Replies:
         if not reply:
             raise ConnectionResetError(errno.ECONNRESET, "it has ended the connection")
         try:
-            return msgspec.json.decode(reply, type=kind)
+            return from_json(reply, kind)
         except DECODE_ERRORS as error:
             raise BadState(f"the service manager at {self._path} is of another version: {error}") from None
 

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from neurald.hal.crashes.records import CrashRecords
+from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadState, Error
 from neurald.hal.model.types import counted
 from neurald.hal.process.activation import MANAGER_SOCKET
@@ -402,7 +403,7 @@ class Manager:
     ) -> AsyncIterator[msgspec.Struct]:
         """Yields the replies to a request, until its client closes the connection."""
         try:
-            request = msgspec.json.decode(line[:MAX_REQUEST_BYTES], type=Request)
+            request = from_json(line[:MAX_REQUEST_BYTES], Request)
         except DECODE_ERRORS as error:
             yield Done(f"the request is not understood: {error}")
             return

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-import msgspec
-
+from neurald.hal.decoding import from_json
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.daemon import notifications
 from neurald.service.manager.state import DriverMetrics
@@ -18,6 +17,6 @@ def reported_number(values: Mapping[str, str], name: str, otherwise: int) -> int
 def reported_metrics(values: Mapping[str, str], before: DriverMetrics | None) -> DriverMetrics | None:
     """Returns what a process has done, or what was known before if it has sent nothing valid."""
     try:
-        return msgspec.json.decode(values.get(notifications.METRICS, ""), type=DriverMetrics)
+        return from_json(values.get(notifications.METRICS, ""), DriverMetrics)
     except DECODE_ERRORS:
         return before

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.hal.records import DECODE_ERRORS
@@ -101,6 +102,6 @@ def read_page_state(address: str, token: str = "") -> PageState:
     try:
         if len(content) > _MAX_BYTES:
             raise ValueError(f"it has more than {_MAX_BYTES} bytes")
-        return msgspec.json.decode(content, type=PageState)
+        return from_json(content, PageState)
     except (ValueError, *DECODE_ERRORS) as error:
         raise BadData(f"what answers at {address} is not a live page of neurald: {error}") from None

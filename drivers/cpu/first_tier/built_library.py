@@ -17,6 +17,7 @@ import msgspec
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.cache.sources import sources_digest
+from neurald.hal.decoding import from_json
 from neurald.hal.digests import hex_digest_of
 from neurald.hal.records import DECODE_ERRORS
 
@@ -84,7 +85,7 @@ def built_library(target: Target) -> bytes | None:
     if target.machine != MACHINE or name not in TARGETS:
         return None
     try:
-        index = msgspec.json.decode(_content(INDEX), type=Index)
+        index = from_json(_content(INDEX), Index)
         if sources_digest(*index.sources) != index.digest:
             _LOG.info("the kernels of the first tier are compiled, since their sources were changed")
             return None

@@ -25,6 +25,7 @@ from neurald.drivers.cpu.target.target import Target
 from neurald.hal.cache.store import CacheLocation
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.leaving import call_at_exit
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, Variants
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData, Cancelled, Error
@@ -205,7 +206,7 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
     if bytes(memory[: len(_MAGIC)]) != _MAGIC or digest != expected:
         raise BadData("the cache file is damaged or no library of the CPU driver")
     try:
-        stored = msgspec.msgpack.decode(content, type=_Stored)
+        stored = from_msgpack(content, _Stored)
     except DECODE_ERRORS as error:
         raise BadData(f"the cache file is no library of the CPU driver: {error}") from None
     if stored.target != target.name:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData, OutOfMemory
 from neurald.hal.records import DECODE_ERRORS
 
@@ -63,7 +64,7 @@ def decoded(code: bytes) -> Image:
     if not is_image(code):
         raise BadData("not a code image")
     try:
-        image = msgspec.msgpack.decode(memoryview(code)[len(_MAGIC) :], type=Image)
+        image = from_msgpack(memoryview(code)[len(_MAGIC) :], Image)
     except DECODE_ERRORS as error:
         raise BadData(f"not a code image: {error}") from None
     size = len(image.content)

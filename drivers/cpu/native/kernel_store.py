@@ -14,6 +14,7 @@ import msgspec
 
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, Variants
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.memory.pool import HostMemory
@@ -94,7 +95,7 @@ def _read(artifact: Artifact) -> dict[str, _KeptKernel]:
         _LOG.info("a pack of kernels is damaged; they are compiled again")
         return {}
     try:
-        return msgspec.msgpack.decode(content, type=dict[str, _KeptKernel])
+        return from_msgpack(content, dict[str, _KeptKernel])
     except DECODE_ERRORS as error:
         _LOG.info("a pack of kernels cannot be read; they are compiled again: %s", error)
         return {}

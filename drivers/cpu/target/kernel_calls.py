@@ -14,6 +14,7 @@ from typing import Final, Self
 import msgspec
 
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData
 from neurald.hal.records import DECODE_ERRORS
 
@@ -125,7 +126,7 @@ class KernelCalls(msgspec.Struct, frozen=True, array_like=True):
             BadData: they are not those of the kernels.
         """
         try:
-            found = msgspec.msgpack.decode(self.details, type=_Details)
+            found = from_msgpack(self.details, _Details)
         except DECODE_ERRORS as error:
             raise BadData(f"the details of the kernels are damaged: {error}") from None
         if {len(found.messages), len(found.labels), len(found.operations)} != {len(self)}:

@@ -18,6 +18,7 @@ from neurald.drivers.opencl.platform.program_cache import source_key
 from neurald.drivers.opencl.platform.retargeting import is_retargeted, retargeted
 from neurald.drivers.opencl.runtime.native_kernel import NativeKernel
 from neurald.drivers.opencl.runtime.program_code import code_of
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import OpFailed
 from neurald.hal.process.fork import keep_in_children
 
@@ -116,7 +117,7 @@ class BuiltProgram:
             )
         programs: list[cl.Program] = []
         others: dict[str, cl.Program] = {}
-        for names, code in msgspec.msgpack.decode(content, type=list[tuple[list[str], bytes]]):
+        for names, code in from_msgpack(content, list[tuple[list[str], bytes]]):
             programs.append(_loaded(device, code, options))
             others.update(dict.fromkeys(names, programs[-1]))
         return cls(device, programs[0], others)

@@ -28,6 +28,7 @@ from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measur
 from neurald.drivers.opencl.tuning.shard_queue import Shard, ShardQueue
 from neurald.drivers.opencl.tuning.sharding import shards_of, work_bytes
 from neurald.drivers.opencl.tuning.trials import trials_of
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import OpFailed
 
 _LOG = logging.getLogger(__name__)
@@ -233,6 +234,4 @@ def _request(process: WorkerProcess, request: Build | Measure, limit_s: float) -
     Raises:
         OSError, ValueError, struct.error: the process has ended, or its answer is invalid.
     """
-    return msgspec.msgpack.decode(
-        process.answer(msgspec.msgpack.encode(request), limit_s=limit_s), type=Answer
-    )
+    return from_msgpack(process.answer(msgspec.msgpack.encode(request), limit_s=limit_s), Answer)

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from neurald.hal.decoding import from_json
 from neurald.hal.device import Capabilities, Device, ExecuteOptions, Performance, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.memory.pool import HostMemory
@@ -98,7 +99,7 @@ def _path(device: Device, cpu: Device) -> Path:
 
 def _read(path: Path) -> _Figures | None:
     try:
-        figures = msgspec.json.decode(path.read_bytes(), type=_Figures)
+        figures = from_json(path.read_bytes(), _Figures)
     except (OSError, *DECODE_ERRORS):
         return None
     is_sound = all(0 < getattr(figures, name) <= _USELESS for name in _Figures.__struct_fields__)

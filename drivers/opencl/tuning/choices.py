@@ -19,6 +19,7 @@ import msgspec
 from neurald.drivers.compiler.support.kernel_file import file_content
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.runtime.executable import KernelCall
+from neurald.hal.decoding import from_json
 from neurald.hal.records import DECODE_ERRORS
 
 _LOG = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ def decoded(text: str, device: str) -> dict[str, str]:
     """
     if len(text) > _MAX_FILE_BYTES:
         raise ValueError(f"the file has {len(text)} characters; expected at most {_MAX_FILE_BYTES}")
-    file = msgspec.json.decode(text, type=_File)
+    file = from_json(text, _File)
     if file.device != device:
         raise ValueError(f"the file is for {file.device!r}; expected {device!r}")
     wrong = [number for number in file.choices.values() if not 0 <= number < len(file.labels)]

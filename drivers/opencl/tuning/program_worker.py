@@ -13,6 +13,8 @@ import struct
 import sys
 from typing import IO, TYPE_CHECKING
 
+from neurald.hal.decoding import msgpack_decoder
+
 if TYPE_CHECKING:
     from neurald.drivers.opencl.platform.discovery import DeviceContext
 
@@ -62,7 +64,7 @@ def _serve(device: "DeviceContext", requests: IO[bytes], answers: IO[bytes]) -> 
     from neurald.drivers.opencl.tuning.trials import Bench
     from neurald.hal.errors import DeadObject, OpFailed
 
-    decoder = msgspec.msgpack.Decoder(Build | Measure)
+    decoder = msgpack_decoder(Build | Measure)
     bench = Bench(device)
     program: BuiltProgram | None = None
     while length := requests.read(8):

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.records import DECODE_ERRORS
 
 #: The header of W3C's trace context.
@@ -76,7 +77,7 @@ def times_from(metadata: Iterable[tuple[str, str | bytes]] | None) -> CallTimes 
     for key, value in metadata or ():
         if key == TIMES_KEY and isinstance(value, bytes) and len(value) <= _MAX_BYTES:
             try:
-                times = msgspec.msgpack.decode(value, type=CallTimes)
+                times = from_msgpack(value, CallTimes)
             except DECODE_ERRORS:
                 return None
             return times if _is_possible(times) else None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model
 from neurald.hal.records import DECODE_ERRORS, replace
@@ -57,7 +58,7 @@ def restored_entry(outline: bytes | memoryview, file: Memory, read: ReadGraphs) 
         read: returns the rest.
     """
     try:
-        stored = msgspec.msgpack.decode(outline, type=_Stored)
+        stored = from_msgpack(outline, _Stored)
     except (ValueError, *DECODE_ERRORS):
         return None
     model = restored_model(stored.outline, file, read)

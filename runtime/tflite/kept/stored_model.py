@@ -20,6 +20,7 @@ from neurald.hal.cache.key import (
     remember_graphs_digest,
     remember_inventory,
 )
+from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
@@ -136,7 +137,7 @@ def restored_model(outline: bytes | memoryview, file: Memory, read: ReadGraphs) 
         read: returns the rest.
     """
     try:
-        kept = msgspec.msgpack.decode(outline, type=_Outline)
+        kept = from_msgpack(outline, _Outline)
     except (ValueError, *DECODE_ERRORS):
         return None
     rest = _Rest(file, read)
@@ -172,14 +173,14 @@ class _Rest:
 
     def levels(self) -> _Levels:
         """Returns the feature levels of the operations of each graph."""
-        return msgspec.msgpack.decode(self._once()[1], type=_Levels)
+        return from_msgpack(self._once()[1], _Levels)
 
     def _once(self) -> tuple[ModelContent, msgspec.Raw]:
         found = self._found
         if found is None:
             encoded, added = self._read()
             try:
-                graphs = msgspec.msgpack.decode(encoded, type=_Graphs)
+                graphs = from_msgpack(encoded, _Graphs)
             except (ValueError, *DECODE_ERRORS):
                 raise BadData("the stored graphs of a model are of another version of neurald") from None
             pools = (self._file, added) if added.size else (self._file,)

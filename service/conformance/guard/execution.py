@@ -7,6 +7,7 @@ from typing import IO
 
 import msgspec
 
+from neurald.hal.decoding import msgpack_decoder
 from neurald.hal.device import (
     Device,
     ExecuteOptions,
@@ -47,7 +48,7 @@ def serve(driver: str, faults: int, requests: IO[bytes], answers: IO[bytes]) -> 
         _send(answers, Ready(error=_text(error)))
         return
     _send(answers, Ready(device=device.name))
-    decoder = msgspec.msgpack.Decoder(GuardedCase)
+    decoder = msgpack_decoder(GuardedCase)
     while length := requests.read(8):
         case = decoder.decode(requests.read(struct.unpack("<Q", length)[0]))
         _send(answers, _run(device, case, answers))

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 import neurald
+from neurald.hal.decoding import msgpack_decoder
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.conformance.guard.fault_handler import RECORD, Fault
@@ -27,7 +28,7 @@ _EXTRA_S = 5.0
 #: Length of a message.
 _MAX_MESSAGE_BYTES = 1 << 31
 _MAX_LAST_LINE_BYTES = 300
-_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_DECODER: msgspec.msgpack.Decoder[Message] = msgpack_decoder(Message)
 
 
 class _Ended(Exception):

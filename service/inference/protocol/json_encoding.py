@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from neurald.hal.decoding import json_decoder
 from neurald.hal.errors import BadData
 from neurald.hal.lanes.byte_strings import decode_byte_strings, encode_byte_strings
 from neurald.service.inference.protocol.element_types import dtype_of, kind_of_datatype
@@ -52,13 +53,13 @@ class _Request(msgspec.Struct):
     outputs: list[_Output] = []
 
 
-_REQUEST: Final = msgspec.json.Decoder(_Request)
+_REQUEST: Final = json_decoder(_Request)
 _FLAT: Final[dict[str, msgspec.json.Decoder[Any]]] = {
-    "O": msgspec.json.Decoder(list[str]),
-    "b": msgspec.json.Decoder(list[bool]),
-    "i": msgspec.json.Decoder(list[int]),
-    "u": msgspec.json.Decoder(list[int]),
-    "f": msgspec.json.Decoder(list[float]),
+    "O": json_decoder(list[str]),
+    "b": json_decoder(list[bool]),
+    "i": json_decoder(list[int]),
+    "u": json_decoder(list[int]),
+    "f": json_decoder(list[float]),
 }
 #: Kinds of NumPy's arrays of which elements of a kind may be given.
 _ACCEPTED: Final = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}

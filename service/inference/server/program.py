@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.decoding import from_json
 from neurald.hal.errors import Error
 from neurald.hal.process.memory.heap import keep_freed_memory, use_one_arena
 from neurald.hal.process.parent import die_with
@@ -34,7 +35,7 @@ def main(parent: int) -> int:
         parent: id of the process that started it.
     """
     die_with(parent)
-    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=ServiceSettings)
+    settings = from_json(sys.stdin.buffer.readline(), ServiceSettings)
     start_log(settings.workers.log_format, settings.workers.log_level)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

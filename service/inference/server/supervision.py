@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from neurald.hal.accounting.events import CountedEvent, note_event
+from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadState
 from neurald.hal.model.types import counted
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
@@ -128,7 +129,7 @@ class SupervisedFrontEnd:
 
     def _told(self, line: bytes) -> None:
         try:
-            self._status = msgspec.json.decode(line, type=ServiceStatus)
+            self._status = from_json(line, ServiceStatus)
         except DECODE_ERRORS as error:
             logger.error("the execution service says what is not understood: %s", error)
             return

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from neurald.hal.decoding import msgpack_decoder
 from neurald.hal.lanes.opening import TensorDescription
 
 #: The largest packet of the control socket. A description of a model with very many inputs or
@@ -146,5 +147,5 @@ ControlOrder = LoadOrder | OpenLane | Cancel | Ping | ExplainOrder
 Report = ModelDescription | LoadFailure | ModelHealth | Explained
 
 encode: Final = msgspec.msgpack.Encoder().encode
-decode_order: Final = msgspec.msgpack.Decoder(ControlOrder).decode
-decode_report: Final = msgspec.msgpack.Decoder(Report).decode
+decode_order: Final = msgpack_decoder(ControlOrder).decode
+decode_report: Final = msgpack_decoder(Report).decode

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from neurald.hal.decoding import from_json
 from neurald.hal.errors import Error
 from neurald.hal.process.address import Address
 from neurald.hal.records import DECODE_ERRORS
@@ -159,7 +160,7 @@ class WebApp:
             return _problem(403, "a session begins on this page only")
         try:
             async with asyncio.timeout(_BODY_S):
-                given = msgspec.json.decode(await _body(receive), type=dict[str, str])
+                given = from_json(await _body(receive), dict[str, str])
         except (TimeoutError, ValueError, *DECODE_ERRORS):
             return _problem(400, "a token is expected")
         if not self._token or not hmac.compare_digest(given.get("token", "").encode(), self._token.encode()):
