@@ -7,8 +7,11 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from neurald.hal.process.peer import peer_of
+
+_POLL_S: Final = 0.01
 
 
 class ConversationLimit:
@@ -23,6 +26,37 @@ class ConversationLimit:
         self._total = total
         self._of_user = of_user
         self._users: Counter[int] = Counter()
+        self._waiting: Counter[int] = Counter()
+
+    async def wait_for_room(self, writer: asyncio.StreamWriter, within_s: float) -> None:
+        """Waits until a conversation may be had, unless as many wait as may have one.
+
+        Many clients that only look whether somebody serves the socket take all room for a moment.
+
+        Args:
+            writer: of the conversation.
+            within_s: how long to wait.
+        """
+        try:
+            user = peer_of(writer.get_extra_info("socket")).user
+        except OSError:  # the client has gone
+            return
+        if self._waiting[user] >= self._of_user or self._waiting.total() >= self._total:
+            return
+        self._waiting[user] += 1
+        try:
+            async with asyncio.timeout(within_s):
+                while not self._has_room(user):
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            return
+        finally:
+            self._waiting[user] -= 1
+            if not self._waiting[user]:
+                del self._waiting[user]
+
+    def _has_room(self, user: int) -> bool:
+        return self._users[user] < self._of_user and self._users.total() < self._total
 
     @contextlib.contextmanager
     def counted(self, writer: asyncio.StreamWriter) -> Iterator[bool]:
@@ -37,7 +71,7 @@ class ConversationLimit:
             writer.close()
             yield False
             return
-        is_allowed = self._users[user] < self._of_user and self._users.total() < self._total
+        is_allowed = self._has_room(user)
         if is_allowed:
             self._users[user] += 1
         try:

@@ -74,6 +74,8 @@ _REQUEST_S: Final = 10.0
 #: How many commands of operators are answered at the same time, of all users and of one.
 _MAX_OPERATORS: Final = 64
 _MAX_USER_OPERATORS: Final = 16
+#: How long one more command waits for its turn.
+_ROOM_S: Final = 2.0
 #: How often what drivers leave behind is looked for at most, and until when at the end.
 _ORPHANS_S: Final = 0.02
 _LAST_ORPHANS_S: Final = 2.0
@@ -376,6 +378,7 @@ class Manager:
 
     async def _serve_operator(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers one request of an operator's command."""
+        await self._operators.wait_for_room(writer, _ROOM_S)
         with (
             self._operators.counted(writer) as is_allowed,
             contextlib.suppress(OSError, TimeoutError, ValueError),

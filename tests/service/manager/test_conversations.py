@@ -1,5 +1,6 @@
 """Conversations are counted for each user, and closed whether they were allowed or not."""
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -73,4 +74,23 @@ def test_an_error_ends_a_conversation(writers: list[Any]) -> None:
     with pytest.raises(ValueError, match="of the block"), limit.counted(writers[0]):
         raise ValueError("of the block")
     with limit.counted(writers[1]) as is_allowed:
+        assert is_allowed
+
+
+def test_one_more_waits_for_room(writers: list[Any]) -> None:
+    limit = ConversationLimit(total=5, of_user=2)
+
+    async def converse(writer: Any, taken_s: float, within_s: float) -> bool:
+        await limit.wait_for_room(writer, within_s)
+        with limit.counted(writer) as is_allowed:
+            await asyncio.sleep(taken_s if is_allowed else 0)
+            return is_allowed
+
+    async def all_of_them(within_s: float) -> list[bool]:
+        return await asyncio.gather(*(converse(writer, 0.2, within_s) for writer in writers))
+
+    # Two wait while two converse; the others are refused.
+    assert asyncio.run(all_of_them(10.0)) == [True, True, True, True, False, False]
+    assert asyncio.run(all_of_them(0.01)) == [True, True, False, False, False, False]
+    with limit.counted(writers[0]) as is_allowed:
         assert is_allowed
