@@ -17,6 +17,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import BadData
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.memory.untouched_pages import UntouchedPages
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import Request
 from neurald.hal.records import replace
@@ -85,12 +86,16 @@ class ExecutionHandler:
         pools = [self._carried_pool(session, pool, contents, results) for pool in message.request.pools]
         run = self._validated(session, message, pools, cancellation)
         unpacker = Unpacker(contents)
+        content_bytes = sum(memory.size for memory in contents)
+        pages = UntouchedPages(results)
         part: DataMessage[device_pb2.ExecuteWithDataRequest] | None = first
         with phase("receive"):
             while part is not None:
-                for chunk in part.chunks:
-                    unpacker.add(chunk)
-                part = None if unpacker.is_complete else next(parts, None)
+                received_bytes = sum(unpacker.add(chunk) for chunk in part.chunks)
+                part = None
+                if not unpacker.is_complete:
+                    pages.touch(received_bytes / content_bytes)  # before the next part arrives
+                    part = next(parts, None)
         unpacker.require_complete()
         return RunWithData(run, results, first.head.bytes_per_s, first.head.part_bytes)
 
