@@ -73,6 +73,7 @@ PROMISED = [
     "UnavailableDevice",
     "UnexpectedNull",
     "Unmappable",
+    "WrongType",
     "Verdict",
     "compile",
     "connect",

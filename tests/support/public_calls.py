@@ -167,6 +167,7 @@ def errors() -> None:
         nd.UnavailableDevice,
         nd.UnexpectedNull,
         nd.Unmappable,
+        nd.WrongType,
     )
     try:
         raise kinds[0]("text")

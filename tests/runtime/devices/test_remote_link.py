@@ -35,9 +35,9 @@ class Host:
         self.executions = 0
         run = server.handler.executions.run_with_data
 
-        def counted(*arguments: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
             self.executions += 1
-            return run(*arguments)
+            return run(*arguments, **options)
 
         server.handler.executions.run_with_data = counted  # type: ignore[method-assign, assignment]
 
