@@ -39,7 +39,7 @@ class Host:
             self.executions += 1
             return run(*arguments, **options)
 
-        server.handler.executions.run_with_data = counted  # type: ignore[method-assign, assignment]
+        server.handler.executions.run_with_data = counted  # type: ignore[method-assign]
 
 
 @pytest.fixture(params=["plain", "tls"])
