@@ -1,6 +1,7 @@
-"""Short runs of every attack of `tests/faults/run.py --attacks` with reduced intensity.
+"""Short runs of the attacks of `tests/faults/run.py --attacks` with reduced intensity.
 
-The latency of an honest client is only checked in full runs.
+The lower tiers play every second attack. The latency of an honest client is only checked in full
+runs.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
         yield daemon
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())

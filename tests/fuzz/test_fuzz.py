@@ -38,6 +38,7 @@ def test_a_slice(name: str, tmp_path: Path) -> None:
     assert report.corpus >= kinds
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("mutator", MUTATORS, ids=lambda mutator: mutator.__name__)
 def test_a_mutator(mutator: Mutator) -> None:

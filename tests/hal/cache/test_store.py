@@ -85,6 +85,7 @@ def test_memories_without_bytes(directory: Path) -> None:
     assert contents(load(directory)) == (b"model content", b"more content", b"", b"")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_every_flipped_byte_is_noticed(directory: Path, seed: int) -> None:
