@@ -157,7 +157,8 @@ for target, arguments in (
     (compile, ([device],)), (compile, ([nd.devices()[0]],)),
 ):
     threading.Thread(target=target, args=arguments, daemon=True).start()
-time.sleep(float(sys.argv[2]))
+print("begun", flush=True)
+sys.stdin.readline()
 """
 
 
@@ -171,25 +172,32 @@ class EndingProcesses(Attack):
 
     def step(self) -> None:
         pause_s = 0.1 + 0.05 * (next(self._numbers) % 10)
-        # Not a pipe, which a compiling process of low priority may keep open for longer.
         with tempfile.TemporaryFile("w+") as messages:
+            process = subprocess.Popen(
+                [sys.executable, "-X", "faulthandler", "-c", _ENDING, self.target.address],
+                env=private_environment(self.target.folder),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
             try:
-                ended = subprocess.run(
-                    [sys.executable, "-X", "faulthandler", "-c", _ENDING, self.target.address, str(pause_s)],
-                    env=private_environment(self.target.folder),
-                    stdin=subprocess.DEVNULL,
-                    stdout=messages,
-                    stderr=messages,
-                    timeout=_END_S,
-                    check=False,
-                )
+                process.stdout.readline()  # It prepares models first, which takes long on a busy machine.
+                time.sleep(pause_s)
+                process.stdin.close()
+                status = process.wait(_END_S)
             except subprocess.TimeoutExpired:
                 self.expect(False, "a process does not end")
                 return
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
             messages.seek(0)
             text = messages.read()
-        self.outcomes[f"exit status {ended.returncode}"] += 1
-        self.expect(ended.returncode == 0, f"exit status {ended.returncode}: {text[-1500:]}")
+        self.outcomes[f"exit status {status}"] += 1
+        self.expect(status == 0, f"exit status {status}: {text[-1500:]}")
 
     def stop(self) -> None:
         pass
