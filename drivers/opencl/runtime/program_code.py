@@ -1,4 +1,4 @@
-"""The machine code of built programs, read without the lock of Python's interpreter.
+"""Reads the machine code of built programs without the lock of Python's interpreter.
 
 Some runtimes (PoCL) compile what was not compiled yet when a program's code is asked for. pyopencl
 holds the interpreter's lock meanwhile, for many seconds, in which no thread of a driver's process
@@ -52,8 +52,6 @@ def _read(
 def _get_program_info() -> Any:
     function = opencl_library().clGetProgramInfo
     pointer = ctypes.c_void_p
-    function.restype, function.argtypes = (
-        ctypes.c_int32,
-        [pointer, ctypes.c_uint32, ctypes.c_size_t, pointer, pointer],
-    )
+    function.restype = ctypes.c_int32
+    function.argtypes = [pointer, ctypes.c_uint32, ctypes.c_size_t, pointer, pointer]
     return function

@@ -1,4 +1,4 @@
-"""What a daemon answers to an execution whose calls carry their data."""
+"""Takes what a daemon answers to an execution whose calls carry their data."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How long a request over HTTP may take, as its headers say."""
+"""Reads from its headers how long a request over HTTP may take."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is made of the messages of an answer."""
+"""Answers are complete once all memories are full, and other answers are refused."""
 
 import pytest
 
