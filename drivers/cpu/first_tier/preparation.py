@@ -46,6 +46,11 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPrepare
         code: the code of the library.
         team: the threads that run the model.
     """
+    structured = partial(_structured, target=target, code=code, team=team)
+    controls = [n for n, each in enumerate(model.main.operations) if each.type in _CONTROL_FLOW]
+    native = structured(model) if controls else None
+    if native is not None:
+        return whole_model(native, lambda: _on_references(model))
     whole = _Bound(model, model.main, target, code, team)
     if whole.is_complete:
         main = model.main
@@ -55,14 +60,11 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPrepare
 
     # Graphs that control flow refers to.
     others = [_Bound(model, graph, target, code, team) for graph in model.referenced]
-    has_kernels = any(each.has_kernels for each in (whole, *others))
-    steps = [each.steps() for each in (whole, *others)] if has_kernels else None
-    if not any(each.type in _CONTROL_FLOW for each in model.main.operations):
-        return ReferenceModel(model, steps)
-    from neurald.drivers.cpu.first_tier.loop_model import LoopModel
-
-    structured = partial(_structured, target=target, code=code, team=team)
-    return LoopModel(model, steps, partial(structured, model), partial(_segment, model, structured))
+    steps = [each.steps() for each in (whole, *others)]
+    parts = {position: _segment(model, structured, position) for position in controls}
+    steps[0] = [(parts.get(step) or step) if isinstance(step, int) else step for step in steps[0]]
+    has_kernels = any(parts.values()) or any(each.has_kernels for each in (whole, *others))
+    return ReferenceModel(model, steps if has_kernels else None)
 
 
 def _on_references(model: Model) -> "ReferenceModel":
@@ -74,12 +76,10 @@ def _on_references(model: Model) -> "ReferenceModel":
 def _segment(
     model: Model, structured: Callable[..., NativeModel | None], position: int
 ) -> "NativeSegment | None":
-    """Returns an operation of the main graph that is IF or WHILE as a step; see `_structured`."""
+    """Returns IF or WHILE of the main graph as a step; see `_structured`."""
     from neurald.drivers.cpu.native_segment import NativeSegment
     from neurald.drivers.cpu.segment import sub_model
 
-    if model.main.operations[position].type not in _CONTROL_FLOW:
-        return None
     part = sub_model(model, model.main, (position,))
     native = structured(part, positions=(position,)) if part.main.outputs else None
     if native is None:

@@ -13,8 +13,8 @@ from support.models.random_loops import random_loops
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu.first_tier.loop_model import LoopModel
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.errors import Cancelled, Error, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.operations.machinery.call import Array
@@ -23,19 +23,11 @@ from neurald.hal.sync.cancellation import Cancellation
 Op = nd.OperationType
 
 
-def bound(model: nd.Model, threads: int = 1) -> LoopModel:
-    """Prepares a model with control flow and binds it."""
-    found = prepared(model, threads=threads)
-    assert isinstance(found, LoopModel)
-    found.bind()
-    return found
-
-
 def native(model: nd.Model) -> NativeModel:
     """Returns a model that runs without references."""
-    found = bound(model).native
-    assert found is not None
-    return found
+    found = prepared(model)
+    assert isinstance(found, CpuPreparedModel)
+    return found.native
 
 
 def run(model: NativeModel, *arrays: Array, **limits: Any) -> list[Array]:
@@ -45,7 +37,7 @@ def run(model: NativeModel, *arrays: Array, **limits: Any) -> list[Array]:
 @sweep("seed", range(10), full=range(10, 100))
 def test_random_programs_give_the_bits_of_references(seed: int) -> None:
     model, executions = random_loops(seed, may_fail=seed % 2 == 1)
-    found = bound(model, threads=1 + seed % 3)
+    found = prepared(model, threads=1 + seed % 3)
     for arrays in executions:
         try:
             expected = results(ReferenceModel(model), model, list(arrays))
@@ -112,8 +104,8 @@ def swapping(body_type: nd.OperationType) -> nd.Model:
 @pytest.mark.parametrize(("operation", "is_native"), [(MUL, True), (Op.TFLITE_SIGN, False)])
 def test_values_that_a_loop_swaps(operation: nd.OperationType, is_native: bool) -> None:
     model = swapping(operation)
-    found = bound(model)
-    assert (found.native is not None) == is_native
+    found = prepared(model)
+    assert isinstance(found, CpuPreparedModel) == is_native
     arrays = [np.zeros(1, np.float32), np.array([1.5, -2], np.float32), np.array([2, 3], np.float32)]
     expected = results(ReferenceModel(model), model, arrays)
     for one, other in zip(results(found, model, arrays), expected, strict=True):
