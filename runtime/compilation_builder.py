@@ -321,19 +321,7 @@ class CompilationBuilder:
         """
         self._require_open()
         startup = self._startup or default_startup(has_explicit_devices=self._devices is not None)
-        preparer = Preparer(
-            PrepareOptions(
-                preference=self._preference,
-                priority=self._priority,
-                deadline_s=deadline_in(self._timeout_s),
-                threads=self._threads,
-                attributes=self._attributes,
-            ),
-            Caching.by_default() if self._caches_by_default else self._caching,
-            startup=startup,
-            monitor=self._monitor,
-            provided=self._plan,
-        )
+        preparer = self._preparer(startup)
         query_deadline_s = deadline_in(
             None if self._timeout_s is None else self._timeout_s * _MAX_QUERY_SHARE
         )
@@ -375,6 +363,22 @@ class CompilationBuilder:
         if guard is not None and guard.is_open and not planned.report.fallback:
             compilation.compare_with_cpu(preparer.without_deadline(), guard.key)
         return compilation
+
+    def _preparer(self, startup: Startup) -> Preparer:
+        """Returns what prepares the steps."""
+        return Preparer(
+            PrepareOptions(
+                preference=self._preference,
+                priority=self._priority,
+                deadline_s=deadline_in(self._timeout_s),
+                threads=self._threads,
+                attributes=self._attributes,
+            ),
+            Caching.by_default() if self._caches_by_default else self._caching,
+            startup=startup,
+            monitor=self._monitor,
+            provided=self._plan,
+        )
 
     @property
     def _may_fall_back(self) -> bool:

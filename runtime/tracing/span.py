@@ -1,23 +1,30 @@
-"""Spans: what a thread did from when to when."""
+"""Spans: what a thread did from when to when.
+
+While a trace is taken, what threads do is recorded as tuples of readings of the clock, with as little
+work as possible. They become spans when somebody looks at them.
+"""
 
 import itertools
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from neurald.hal.rpc.transport.call_times import CallTimes
-
 #: Added to the numbers of processes of other hosts.
 OTHER_HOST: Final = 1 << 32
-#: Most spans of a trace; the oldest are dropped.
+#: Most spans of a trace that has kernels.
 MAX_SPANS: Final = 400_000
+#: Most records of a trace, each of which is a few spans; the oldest are dropped.
+MAX_RECORDS: Final = 400_000
+
+#: A function that makes spans of a record, and its arguments.
+Record: TypeAlias = tuple[Callable[..., "Iterable[Span]"], Any]
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -83,22 +90,19 @@ class Recorder:
         self.process = process
         self.trace_id = trace_id
         self.threads = Threads()
-        #: Compilations and executions that were called, by their addresses, with details.
-        self.callers: dict[int, tuple[Any, Mapping[str, Any]]] = {}
-        #: Rings whose daemons note when they do what.
-        self.stamped: weakref.WeakSet[Any] = weakref.WeakSet()
-        #: The number and the beginning of the latest submission to each ring.
-        self.exchanges: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
-        #: The call that began the execution of an event, and when.
-        self.events: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
+        #: Executions whose fast paths may have been made in this trace, by their addresses.
+        self.callers: dict[int, Any] = {}
+        #: The latest `Exchange` of each ring, by the address of its end.
+        self.exchanges: dict[int, Any] = {}
+        #: The call that began the execution of an event, when, and when it returned.
+        self.events: weakref.WeakKeyDictionary[Any, tuple[int, int, int]] = weakref.WeakKeyDictionary()
         self._hosts: dict[str, int] = {}
-        # What a thread did becomes a `Span` when somebody looks at it.
-        self._spans: deque[tuple[Any, ...]] = deque(maxlen=MAX_SPANS)
+        self._records: deque[tuple[Any, ...]] = deque(maxlen=MAX_RECORDS)
         self._added = itertools.count()
-        #: How often the number of spans was asked.
+        #: How often the number of records was asked.
         self._asked = 0
-        #: Adds a span, the values of its attributes in their order; `count` is called after it.
-        self.append: Final = self._spans.append
+        #: Adds a `Record`, as one tuple; `count` is called after it.
+        self.append: Final[Callable[[tuple[Any, ...]], None]] = self._records.append
         self.count: Final = self._added.__next__
         #: Returns a number for a call of the application.
         self.next_call: Final = itertools.count(1).__next__
@@ -109,22 +113,6 @@ class Recorder:
     def thread(self) -> ThreadState:
         """The state of this thread."""
         return self.threads.state
-
-    def begin_call(self) -> int:
-        """Numbers a call of the application, unless this thread is inside of one.
-
-        Returns:
-            The number; 0 inside of another call.
-        """
-        thread = self.thread
-        if thread.call:
-            return 0
-        thread.call = number = self.next_call()
-        return number
-
-    def end_call(self) -> None:
-        """Ends the call of this thread."""
-        self.thread.call = 0
 
     @contextmanager
     def as_part_of(self, number: int) -> Iterator[None]:
@@ -151,55 +139,42 @@ class Recorder:
         """Adds a span of this thread, which ends now unless stated otherwise."""
         end = time.monotonic_ns() if end_ns is None else end_ns
         thread = self.threads.state
-        self._append((name, category, start_ns, end, self.process, thread.number, thread.call, details))
-
-    def add_daemon(self, exchange: int, process: int, times_ns: Sequence[int]) -> None:
-        """Adds what a daemon did for a submission of this thread.
-
-        Args:
-            exchange: number of the submission.
-            process: of the daemon.
-            times_ns: it saw the call, the device was free, the driver had returned, it replied.
-        """
-        call, thread = self.thread.call, self.thread.number
-        arrived, admitted, ended, replied = times_ns
-        details = {"exchange": exchange}
-        self._append(("serve", "daemon", arrived, replied, process, thread, call, details))
-        for name, start, end in (
-            ("wait for the device", arrived, admitted),
-            ("driver", admitted, ended),
-            ("reply", ended, replied),
-        ):
-            self._append((name, "daemon", start, end, process, thread, call))
-
-    def add_call(self, method: str, exchange: int, process: int, times: CallTimes, host: str) -> None:
-        """Adds what a daemon did for a call of gRPC.
-
-        Args:
-            method: name of the call.
-            exchange: its number.
-            process: of the daemon.
-            times: on the clock of this process.
-            host: where the daemon is; empty for this host.
-        """
-        call, thread = self.thread.call, self.thread.number
-        details: dict[str, Any] = {"exchange": exchange, **({"host": host} if host else {})}
-        start, end = times.arrived_ns, times.replied_ns
-        self._append((f"serve {method}", "daemon", start, end, process, thread, call, details))
-        for each in times.phases:
-            self._append((each.name, "daemon", each.start_ns, each.end_ns, process, thread, call))
-
-    def _append(self, span: tuple[Any, ...]) -> None:
-        self.append(span)
+        self.append((self.span, name, category, start_ns, end, thread.number, thread.call, details))
         self.count()
+
+    def add_of(
+        self, process: int, name: str, start_ns: int, end_ns: int, details: Mapping[str, Any] = _NOTHING
+    ) -> None:
+        """Adds what the process of a daemon did for the call of this thread."""
+        thread = self.threads.state
+        values = name, "daemon", start_ns, end_ns, process, thread.number, thread.call, details
+        self.append((_span_of, *values))
+        self.count()
+
+    def span(
+        self,
+        name: str,
+        category: str,
+        start_ns: int,
+        end_ns: int,
+        thread: int,
+        call: int,
+        details: Mapping[str, Any] = _NOTHING,
+    ) -> tuple[Span, ...]:
+        """Makes the span of a record of this process."""
+        return (Span(name, category, start_ns, end_ns, self.process, thread, call, details),)
 
     def spans(self) -> list[Span]:
         """Returns the spans so far, in the order in which they ended."""
-        return [Span(*each) for each in tuple(self._spans)]
+        return [span for expand, *values in tuple(self._records) for span in expand(*values)]
 
     @property
     def dropped(self) -> int:
-        """How many spans were dropped because there were too many."""
+        """How many records were dropped because there were too many."""
         added = next(self._added) - self._asked
         self._asked += 1
-        return max(0, added - MAX_SPANS)
+        return max(0, added - MAX_RECORDS)
+
+
+def _span_of(*values: Any) -> tuple[Span, ...]:
+    return (Span(*values),)

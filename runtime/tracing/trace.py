@@ -14,6 +14,7 @@ from neurald.hal.records import replace
 from neurald.runtime.tracing.kernel_spans import with_kernels
 from neurald.runtime.tracing.otel import current_span, export, require_exporter
 from neurald.runtime.tracing.otlp import otlp_document
+from neurald.runtime.tracing.own_time import with_ends
 from neurald.runtime.tracing.perfetto import trace_document
 from neurald.runtime.tracing.span import Recorder, Span
 from neurald.runtime.tracing.trace_points import install
@@ -82,7 +83,7 @@ class Trace:
                 self._uninstall()
                 self._uninstall = None
                 _under_way.remove(self)
-        self._spans = _without_objects(with_kernels(self._recorder.spans(), _profile))
+        self._spans = _without_objects(with_kernels(with_ends(self._recorder.spans()), _profile))
         if self._path is not None:
             if self._path.name.endswith(OTLP_SUFFIX):
                 document = otlp_document(self._spans, self.trace_id)

@@ -1,0 +1,229 @@
+"""Records calls of daemons, and what daemons do for them.
+
+A daemon on this host leaves the times of what it did for a submission of a ring in shared memory, if
+its client wants them. One on another host sends them after its reply, see
+`neurald.hal.rpc.transport.call_times`.
+"""
+
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from typing import Any, Final
+
+from neurald.hal.rpc.transport.call_times import CallTimes, times_from, trace_header
+from neurald.hal.rpc.transport.ring_end import Stamps
+from neurald.runtime.tracing.span import Recorder, Span
+
+#: The number of calls outside of any call of the application.
+_UNNUMBERED: Final = 2**32 - 1
+
+
+class Exchange:
+    """The latest submission to a ring.
+
+    Attributes:
+        peer: the end of the ring.
+        number: of the submission; 0 if its completion was recorded.
+        start_ns, end_ns: when it was put into the ring.
+    """
+
+    __slots__ = ("end_ns", "number", "peer", "start_ns")
+
+    def __init__(self, peer: Any) -> None:
+        self.peer = weakref.ref(peer)
+        self.number = self.start_ns = self.end_ns = 0
+
+
+def submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., Any]:
+    """Asks the daemon for stamps of each call that is submitted."""
+    threads, now, exchanges = recorder.threads, time.monotonic_ns, recorder.exchanges
+
+    @wraps(submit)
+    def call(peer: Any, *arguments: Any) -> Any:
+        start = now()
+        exchange = exchanges.get(id(peer))
+        if exchange is None or exchange.peer() is not peer:
+            exchange = exchanges[id(peer)] = Exchange(peer)
+        peer.want_stamps(threads.state.call or _UNNUMBERED)
+        exchange.number, exchange.start_ns = recorder.next_exchange(), start
+        result = submit(peer, *arguments)
+        exchange.end_ns = now()
+        return result
+
+    return call
+
+
+def completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[..., Any]:
+    """Records the wait for a daemon, and what the daemon did meanwhile."""
+    threads, now, exchanges = recorder.threads, time.monotonic_ns, recorder.exchanges
+    append, count, spans = recorder.append, recorder.count, partial(_ring_spans, recorder)
+
+    @wraps(complete)
+    def call(peer: Any, *arguments: Any) -> Any:
+        start = now()
+        result = None
+        try:
+            result = complete(peer, *arguments)
+            return result
+        finally:
+            end, thread, exchange = now(), threads.state, exchanges.get(id(peer))
+            if exchange is None or exchange.peer() is not peer:
+                exchange = Exchange(peer)
+            times = exchange.number, exchange.start_ns, exchange.end_ns
+            stamps = None
+            if result is not None:
+                stamps, exchange.number = peer.stamps(), 0
+            append((spans, *times, start, end, thread.number, thread.call, stamps))
+            count()
+
+    return call
+
+
+def _ring_spans(
+    recorder: Recorder,
+    number: int,
+    submitted: int,
+    waiting: int,
+    start: int,
+    end: int,
+    thread: int,
+    call: int,
+    stamps: Stamps | None,
+) -> Iterator[Span]:
+    """Makes the spans of a submission to a ring.
+
+    Args:
+        recorder: knows the process.
+        number: of the submission; 0 if it was made before the trace.
+        submitted, waiting: when it was put into the ring.
+        start, end: of the wait for its completion.
+        thread, call: that waited.
+        stamps: what the daemon has left; None if it has not completed the submission.
+    """
+    own = partial(Span, process=recorder.process, thread=thread, call=call)
+    if stamps is not None and number:
+        details = {"exchange": number}
+        yield own("submit to the ring", "device", submitted, waiting, details=details)
+        yield own("in the hands of the daemon", "device", waiting, end)
+    yield own("wait for the daemon", "device", start, end)
+    if stamps is None:
+        return
+    times = arrived, admitted, ended, replied = (
+        stamps.arrived_ns,
+        stamps.admitted_ns,
+        stamps.ended_ns,
+        stamps.replied_ns,
+    )
+    # The daemon may write anything.
+    if (
+        stamps.number != (call or _UNNUMBERED)
+        or list(times) != sorted(times)
+        or arrived < (submitted or start)
+        or replied > end
+    ):
+        return
+    daemon = partial(Span, category="daemon", process=stamps.process, thread=thread, call=call)
+    yield daemon("serve", start_ns=arrived, end_ns=replied, details={"exchange": number})
+    yield daemon("wait for the device", start_ns=arrived, end_ns=admitted)
+    yield daemon("driver", start_ns=admitted, end_ns=ended)
+    yield daemon("reply", start_ns=ended, end_ns=replied)
+
+
+class _Stub:
+    """Makes a call like a stub of gRPC, and keeps what the daemon sent after the reply."""
+
+    def __init__(self, stub: Any) -> None:
+        self._stub = stub
+        self._call: Any = None
+
+    def __call__(self, message: Any, **named: Any) -> Any:
+        if hasattr(self._stub, "with_call"):
+            reply, self._call = self._stub.with_call(message, **named)
+            return reply
+        self._call = self._stub(message, **named)
+        return self._call
+
+    def future(self, message: Any, **named: Any) -> Any:
+        self._call = self._stub.future(message, **named)
+        return self._call
+
+    def times(self) -> CallTimes | None:
+        """Returns the times of a call that has succeeded."""
+        return times_from(self._call.trailing_metadata())
+
+
+def _add_exchange(
+    recorder: Recorder, connection: Any, method: str, stub: _Stub, start: int, exchange: int, end: int
+) -> None:
+    """Adds what a daemon did for a call that has succeeded."""
+    times = stub.times()
+    times = None if times is None else times.shifted(start, end)
+    if times is not None:
+        host = "" if connection.is_local else connection.host
+        process = recorder.process_on(host, times.process) if host else times.process
+        _add_served(recorder, method, exchange, process, times, host)
+
+
+def unused(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Replaces a method by one that returns None, so that its caller takes a way that is recorded."""
+    del recorder, method
+    return lambda *_: None
+
+
+def invoked(recorder: Recorder, invoke: Callable[..., Any]) -> Callable[..., Any]:
+    """Asks the daemon for the times of each call."""
+
+    @wraps(invoke)
+    def call(connection: Any, method: str, stub: Any, *arguments: Any) -> Any:
+        traced, exchange = _Stub(stub), recorder.next_exchange()
+        message, timeout_s, metadata, *others = arguments
+        asking = (*metadata, trace_header(recorder.trace_id, recorder.thread.call))
+        start = time.monotonic_ns()
+        try:
+            reply = invoke(connection, method, traced, message, timeout_s, asking, *others)
+        finally:
+            end = time.monotonic_ns()
+            recorder.add(f"call {method}", "device", start, {"exchange": exchange}, end)
+        _add_exchange(recorder, connection, method, traced, start, exchange, end)
+        return reply
+
+    return call
+
+
+def streamed(recorder: Recorder, replies: Callable[..., Any]) -> Callable[..., Any]:
+    """Asks the daemon for the times of each call with many replies."""
+
+    @wraps(replies)
+    def call(connection: Any, method: str, stub: Any, *arguments: Any) -> Iterator[bytes]:
+        traced, exchange = _Stub(stub), recorder.next_exchange()
+        messages, timeout_s, metadata, *others = arguments
+        asking = (*metadata, trace_header(recorder.trace_id, recorder.thread.call))
+        start = time.monotonic_ns()
+        try:
+            yield from replies(connection, method, traced, messages, timeout_s, asking, *others)
+        finally:
+            end = time.monotonic_ns()
+            recorder.add(f"call {method}", "device", start, {"exchange": exchange}, end)
+        _add_exchange(recorder, connection, method, traced, start, exchange, end)
+
+    return call
+
+
+def _add_served(
+    recorder: Recorder, method: str, exchange: int, process: int, times: CallTimes, host: str
+) -> None:
+    """Adds what a daemon did for a call of gRPC.
+
+    Args:
+        recorder: of the trace.
+        method: name of the call.
+        exchange: its number.
+        process: of the daemon.
+        times: on the clock of this process.
+        host: where the daemon is; empty for this host.
+    """
+    details: dict[str, Any] = {"exchange": exchange, **({"host": host} if host else {})}
+    recorder.add_of(process, f"serve {method}", times.arrived_ns, times.replied_ns, details)
+    for each in times.phases:
+        recorder.add_of(process, each.name, each.start_ns, each.end_ns)

@@ -1,0 +1,224 @@
+"""Records what applications call again and again.
+
+A run of a small model takes a few microseconds, of which its record has to take little: while a trace
+is taken, the usual way of a run is here, between readings of the clock. One tuple holds them, and
+becomes spans after the trace. Everything unusual goes through the methods themselves.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+from neurald.runtime.execution.burst import Burst
+from neurald.runtime.execution.program.executor import SimpleExecutor
+from neurald.runtime.tracing.recorded import NO_DETAILS, Replace, failure, recorded, step, step_call
+from neurald.runtime.tracing.span import Recorder, Span
+
+
+def called(name: str, details: Callable[[Any], Mapping[str, Any]]) -> Replace:
+    """Returns a replacement for a method that applications call.
+
+    Args:
+        name: of the span.
+        details: returns those of the object whose method is called.
+    """
+    return recorded("call", lambda arguments, _: (name, details(arguments[0])), is_call=True)
+
+
+def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Records `Compilation.run`."""
+    threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
+    next_call, spans = recorder.next_call, _RepeatedCall(recorder, "run")
+    full = called("run", lambda compilation: {"_compilation": compilation})(recorder, method)
+
+    @wraps(method)
+    def call(compilation: Any, *arrays: Any) -> Any:
+        function = compilation._array_runs.latest
+        if function is None:
+            return full(compilation, *arrays)
+        thread = threads.state
+        outer = thread.call
+        thread.call = number = outer or next_call()
+        try:
+            start = now()
+            outputs = function(*arrays)
+            end = now()
+        except BaseException as error:
+            recorder.add("run", "call", start, failure(error))
+            raise
+        finally:
+            thread.call = outer
+        if outputs is None:
+            return full(compilation, *arrays)
+        append((spans, start, start, end, thread.number, number, compilation, compilation.executor))
+        count()
+        return outputs
+
+    return call
+
+
+def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Records `Execution.compute`."""
+    threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
+    next_call, spans, callers = recorder.next_call, _RepeatedCall(recorder, "compute"), recorder.callers
+    full = called("compute", lambda execution: {"_compilation": execution._compilation})(recorder, method)
+
+    def in_full(execution: Any, burst: Any) -> None:
+        if id(execution) not in callers:
+            # The execution is kept, since another one could get its address.
+            callers[id(execution)] = execution
+            execution.forget_fast_paths()
+        full(execution, burst=burst)
+
+    @wraps(method)
+    def call(execution: Any, *, burst: Any = None) -> None:
+        short = execution._short
+        if short is None:
+            in_full(execution, burst)
+            return
+        thread = threads.state
+        outer = thread.call
+        thread.call = number = outer or next_call()
+        try:
+            if burst is None:
+                start = begun = now()
+                done = short()
+                end = now()
+            elif burst.__class__ is Burst:
+                start = now()
+                with burst.in_use(execution._compilation):
+                    begun = now()
+                    done = short()
+                    end = now()
+            else:
+                done = False
+        except BaseException as error:
+            recorder.add("compute", "call", start, failure(error))
+            raise
+        finally:
+            thread.call = outer
+        if done is not True and not (done and execution._accepts(done)):
+            in_full(execution, burst)
+            return
+        compilation = execution._compilation
+        append((spans, start, begun, end, thread.number, number, compilation, compilation.executor))
+        count()
+
+    return call
+
+
+def done(name: str) -> Replace:
+    """Returns a replacement for a method that returns whether it did anything, recorded if it did."""
+
+    def replace(recorder: Recorder, method: Callable[..., bool]) -> Callable[..., bool]:
+        threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
+        span = recorder.span
+
+        @wraps(method)
+        def call(*arguments: Any) -> bool:
+            start = now()
+            has_run = method(*arguments)
+            if has_run:
+                end, thread = now(), threads.state
+                append((span, name, "step", start, end, thread.number, thread.call))
+                count()
+            return has_run
+
+        return call
+
+    return replace
+
+
+def short_run(recorder: Recorder, method: Callable[..., bool]) -> Callable[..., bool]:
+    """Records `Execution._ran_short`, if it has run."""
+
+    @wraps(method)
+    def call(execution: Any) -> bool:
+        start = time.monotonic_ns()
+        has_run = method(execution)
+        if has_run:
+            name, details = _step_of(execution._compilation.executor)
+            recorder.add(name, "device", start, details)
+        return has_run
+
+    return call
+
+
+def on_arrays(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Records calls of `ArrayRuns`' functions."""
+
+    @wraps(method)
+    def call(compilation: Any, function: Any, inputs: Sequence[Any]) -> Any:
+        start = time.monotonic_ns()
+        try:
+            return method(compilation, function, inputs)
+        finally:
+            name, details = _step_of(compilation.executor)
+            recorder.add(name, "device", start, details)
+
+    return call
+
+
+def native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]:
+    """Replaces a method that returns a function, so that the calls of that function are recorded."""
+
+    @wraps(create)
+    def make(*arguments: Any, **named: Any) -> Any:
+        begun = time.monotonic_ns()
+        function = create(*arguments, **named)
+        recorder.add("bind", "step", begun)
+        if function is None:
+            return None
+        name, details = step(arguments, None)
+        threads, append, count = recorder.threads, recorder.append, recorder.count
+        span, now = recorder.span, time.monotonic_ns
+
+        def call(*inner: Any) -> Any:
+            start = now()
+            try:
+                return function(*inner)
+            finally:
+                # As fast as `Recorder.add` can be, since this is a part of each run.
+                end, thread = now(), threads.state
+                append((span, name, "device", start, end, thread.number, thread.call, details))
+                count()
+
+        return call
+
+    return make
+
+
+def _step_of(executor: Any) -> tuple[str, Mapping[str, Any]]:
+    return step_call(executor.step) if isinstance(executor, SimpleExecutor) else ("steps", NO_DETAILS)
+
+
+class _RepeatedCall:
+    """Makes the spans of a repeated call: the call, and its step, which is most of it.
+
+    Args:
+        recorder: knows the process.
+        name: of the call.
+    """
+
+    def __init__(self, recorder: Recorder, name: str) -> None:
+        self._process = recorder.process
+        self._name = name
+
+    def __call__(
+        self,
+        start: int,
+        begun: int,
+        end: int,
+        thread: int,
+        call: int,
+        compilation: Any,
+        executor: Any,
+    ) -> tuple[Span, ...]:
+        name, details = _step_of(executor)
+        process = self._process
+        return (
+            # Where both take as long, the first one contains the second.
+            Span(self._name, "call", start, end, process, thread, call, {"_compilation": compilation}),
+            Span(name, "device", begun, end, process, thread, call, details),
+        )
