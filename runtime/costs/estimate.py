@@ -135,14 +135,17 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
         seconds *= self.weight
         energies = np.zeros(len(kinds))
         is_unknown = np.isnan(seconds)
+        has_unknown = bool(is_unknown.any())
         for number, (kind, operand) in enumerate(kinds):
             declared = self._declared(operand, relaxed=relaxed)
-            rest = numbers == number
             if declared is None:
                 energies[number] = math.inf
+                rest = numbers == number
             else:
                 energies[number] = declared.power_usage / host_multiplications_per_s()
-                rest &= is_unknown
+                if not has_unknown:
+                    continue
+                rest = is_unknown & (numbers == number)
             if rest.any():
                 other = self._unmeasured(kind, operand, relaxed=relaxed)
                 seconds[rest], sources[rest] = other.seconds, SOURCES.index(other.source)

@@ -43,21 +43,19 @@ class GraphWork:
         moved = np.bincount(writers, arrays.elements[written], len(operations))
         moved += np.bincount(readers, (arrays.elements * arrays.is_read)[read], len(operations))
         self.work = np.maximum(1.0, ELEMENT_WORK * moved)
-        numbers: dict[object, int] = {}
-        found = [
-            numbers.setdefault((operation.type, operand), len(numbers))
-            for operation, operand in zip(operations, arrays.first_types, strict=True)
-        ]
-        self.kind_numbers = np.array(found, np.intp)
-        examples = np.zeros(len(numbers), np.intp)
-        examples[self.kind_numbers] = np.arange(len(operations))
+        self.kind_numbers = numbers = arrays.kind_numbers
+        examples = np.zeros(len(arrays.kinds), np.intp)
+        examples[numbers] = np.arange(len(operations))
         self.kinds: list[tuple[OperationKind, OperandType]] = [
-            (kind_of(graph, operations[n]), arrays.first_types[n]) for n in examples.tolist()
+            (kind_of(graph, operations[n]), operand)
+            for n, (_, operand) in zip(examples.tolist(), arrays.kinds, strict=True)
         ]
-        is_product = np.array([is_matrix_product(operations[n].type.name) for n in examples.tolist()], bool)
+        is_product = np.array([is_matrix_product(operation.name) for operation, _ in arrays.kinds], bool)
         known: dict[tuple[object, ...], float] = {}
-        for position in np.flatnonzero(is_product[self.kind_numbers]).tolist():
-            self.work[position] = _work_once(graph, operations[position], found[position], known)
+        # A product without weights has the work of its operands.
+        matrices = np.bincount(readers, arrays.is_matrix[read], len(operations))
+        for position in np.flatnonzero(is_product[numbers] & (matrices > 0)).tolist():
+            self.work[position] = _work_once(graph, operations[position], int(numbers[position]), known)
 
     def costs_on(self, devices: Sequence[DeviceCosts], *, relaxed: bool) -> "OperationCosts":
         """Returns what the operations cost on devices.

@@ -6,13 +6,19 @@ of an outside operation that in turn needs one of its own results.
 
 from collections.abc import Collection, Sequence
 from itertools import chain
+from typing import Final
 
 from neurald.hal.errors import OpFailed
+from neurald.hal.lazy_numpy import np
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.types import Model, Subgraph
+from neurald.runtime.costs.graph_arrays import flat
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.model.dead_operations import dead_operations
 from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
+
+#: The order of so many operations is checked by arrays, in a fifth of the time.
+_MANY: Final = 100
 
 
 def is_convex(graph: Subgraph, operations: Collection[int]) -> bool:
@@ -67,9 +73,29 @@ def _described(graph: Subgraph, number: int, position: int) -> str:
     return f"graph {number}: operation {operation_number(graph, position)} {type_name}"
 
 
+def _is_in_order(graph: Subgraph, number: int, groups: Sequence[Group]) -> bool:
+    """Returns True if groups run all operations of a graph once, after all their operands are written."""
+    operations = graph.operations
+    order: list[int] = []
+    for group in groups:
+        if group.graph != number:
+            return False
+        order += group.operations if isinstance(group, StepGroup) else (group.operation,)
+    if len(order) != len(operations) or len(set(order)) != len(order):
+        return False
+    ordered = [operations[position] for position in order]
+    readers, read = flat([operation.inputs for operation in ordered])
+    writers, written = flat([operation.outputs for operation in ordered])
+    written_at = np.full(len(graph.operands), -1)
+    written_at[written] = writers
+    return bool((written_at[read] < readers).all())
+
+
 def _check_sequence(model: Model, number: int, groups: Sequence[Group]) -> None:
     graph = graph_of(model, number)
     operations = graph.operations
+    if len(operations) >= _MANY and _is_in_order(graph, number, groups):
+        return
     left_out = set(range(len(operations)))
     unwritten = set(chain.from_iterable([operation.outputs for operation in operations]))
     for group in groups:

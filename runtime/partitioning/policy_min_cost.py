@@ -148,7 +148,8 @@ class _CostChooser:
             for position, operation in enumerate(operations):
                 if is_control_flow(operation):
                     figures[position] = self._whole_costs(graph, operation)
-        able = np.array([each.able(number, len(operations)) for each in self._candidates], bool).T
+        count = len(operations)
+        able = np.array([np.fromiter(c.able(number, count), bool, count) for c in self._candidates]).T
         for position, operation in enumerate(operations if self._model.referenced else ()):
             if is_control_flow(operation):
                 able[position] = [not reason for reason in self._reasons(number, position)]

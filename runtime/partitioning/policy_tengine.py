@@ -79,15 +79,17 @@ def ranges_for_cpu(operations: Sequence[Operation], blocked: Sequence[int]) -> l
     ranges = []
     end = len(operations)
     for position in reversed(blocked):
-        is_short = end - position <= MIN_COMPLEXITY
-        too_little = is_short and _complexity(operations[position + 1 : end]) < MIN_COMPLEXITY
+        too_little = is_too_little(operations, position + 1, end)
         ranges.append(range(position, end if too_little else position + 1))
         end = position
     return ranges
 
 
-def _complexity(operations: Sequence[Operation]) -> int:
-    return sum(MIN_COMPLEXITY if operation.type in _FULLY_CONNECTED else 1 for operation in operations)
+def is_too_little(operations: Sequence[Operation], start: int, end: int) -> bool:
+    """Returns True if the operations of a range are not worth a transfer to the device."""
+    return end - start < MIN_COMPLEXITY and not any(
+        operation.type in _FULLY_CONNECTED for operation in operations[start:end]
+    )
 
 
 class _TengineChooser:

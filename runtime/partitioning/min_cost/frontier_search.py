@@ -14,6 +14,7 @@ from operator import add
 from typing import Final, TypeAlias
 
 from neurald.hal.lazy_numpy import Array, np
+from neurald.runtime.costs.graph_arrays import different
 from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem
 
 #: How many states are kept at each operation.
@@ -46,8 +47,9 @@ def _reads(problem: PlacementProblem) -> tuple[list[list[tuple[int, float]]], li
     last_reader = np.full(problem.count, -1)
     np.maximum.at(last_reader, sources, targets)
     sizes = problem.edge_bytes if problem.has_transfers else np.zeros(len(sources))
-    once, places = np.unique(targets * problem.count + sources, return_inverse=True)
-    together = np.bincount(places, sizes, len(once))
+    codes = targets * problem.count + sources
+    once = different(codes)
+    together = np.bincount(np.searchsorted(once, codes), sizes, len(once))
     found: list[list[tuple[int, float]]] = [[] for _ in range(problem.count)]
     for code, size in zip(once.tolist(), together.tolist(), strict=True):
         found[code // problem.count].append((code % problem.count, size))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.types import Operation
 from neurald.runtime.partitioning.min_cost.problem import Steps
-from neurald.runtime.partitioning.policy_tengine import ranges_for_cpu
+from neurald.runtime.partitioning.policy_tengine import MIN_COMPLEXITY, is_too_little
 
 
 class OtherPolicies:
@@ -68,15 +68,18 @@ class OtherPolicies:
             chosen[position] = device
         if cpu is not None:
             is_covered = np.zeros(len(chosen), bool)
-            for covered in ranges_for_cpu(self._operations, np.flatnonzero(chosen != main).tolist()):
-                is_covered[covered.start + 1 : covered.stop] = True
+            starts = np.flatnonzero(chosen != main) + 1
+            ends = np.append(starts[1:] - 1, len(chosen))
+            # What follows the others is empty, or long enough.
+            is_near = (starts < ends) & (ends - starts < MIN_COMPLEXITY)
+            for start, end in zip(starts[is_near].tolist(), ends[is_near].tolist(), strict=True):
+                is_covered[start:end] = is_too_little(self._operations, start, end)
             is_covered[list(self._preferred)] = False
             chosen[is_covered & able[:, cpu]] = cpu
         self._demote(chosen)
-        ends = [*(np.flatnonzero(np.diff(chosen)) + 1).tolist(), len(chosen)]
-        devices = chosen[np.array(ends) - 1].tolist()
-        starts = [0, *ends[:-1]]
-        return chosen, list(zip(devices, map(range, starts, ends), strict=True))
+        last = [*(np.flatnonzero(np.diff(chosen)) + 1).tolist(), len(chosen)]
+        devices = chosen[np.array(last) - 1].tolist()
+        return chosen, list(zip(devices, map(range, [0, *last[:-1]], last), strict=True))
 
     def _demote(self, chosen: Array) -> Array:
         if self._cpu is not None:

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
 from neurald.runtime.costs.estimate import STEP_S, DeviceCosts
-from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph, different
+from neurald.runtime.costs.graph_arrays import different
+from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
 
 #: For each operation the index of its device.
 Choice: TypeAlias = list[int]
@@ -177,8 +178,23 @@ class PlacementProblem:
         Args:
             devices: of each operation.
         """
-        loads = np.bincount(devices, self.cost_array[np.arange(self.count), devices])
+        loads = np.bincount(devices, self._costs_of(devices))
         return float(loads.sum() if self.is_sequential else loads.max())
+
+    def _costs_of(self, devices: Array) -> Array:
+        """Returns what each operation costs on its device."""
+        found: Array = self._flat_costs.take(self._rows + devices)
+        return found
+
+    @cached_property
+    def _flat_costs(self) -> Array:
+        return self.cost_array.reshape(-1)
+
+    @cached_property
+    def _rows(self) -> Array:
+        """By operation, the place of its costs among all."""
+        found: Array = np.arange(self.count) * self.cost_array.shape[1]
+        return found
 
     def least_sequential(self) -> float:
         """Returns what a plan of several steps takes at least, if they run one after another."""
@@ -195,9 +211,8 @@ class PlacementProblem:
             return [(first, list(range(len(choice))))]
         missing = self.graph.missing.copy()
         queues: list[list[int]] = [[] for _ in range(interpreter + 1)]
-        for position, count in enumerate(missing):
-            if not count:
-                queues[choice[position]].append(position)
+        for position in self.graph.first:
+            queues[choice[position]].append(position)
         steps: list[tuple[int, list[int]]] = []
         followers = self.graph.followers
         left = len(choice)
@@ -312,7 +327,7 @@ class PlacementProblem:
         durations = np.array(self.launches)[device_of_step]
         if count == 1 and not self.is_sequential:
             durations = durations - STEP_S
-        durations += np.bincount(step_of, self.cost_array[np.arange(self.count), device_of], count)
+        durations += np.bincount(step_of, self._costs_of(device_of), count)
         if self.has_transfers:
             durations += self._transfers(step_of, device_of_step, device_of)
         if self.is_sequential:

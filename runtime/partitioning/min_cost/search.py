@@ -9,7 +9,7 @@ as wholes, and what it finds is improved by moving single steps to other devices
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -26,6 +26,9 @@ _MAX_STEP_NODES: Final = 500
 #: How many operations are visited by predictions of improvements: more would take milliseconds.
 _IMPROVEMENT_VISITS: Final = 300
 _TOLERANCE: Final = 1e-9
+
+#: The predicted seconds of a plan, the device of each operation, and the steps.
+_Plan: TypeAlias = tuple[float, Array, Steps]
 
 
 class FoundPlan(Struct, frozen=True, kw_only=True):
@@ -63,18 +66,17 @@ def find_plan(
             be the best are only predicted when somebody asks.
         max_nodes, max_s: limits of the search in small graphs; see `exact_search.search`.
     """
-    plans: list[tuple[float, Choice, Steps]] = []
+    plans: list[_Plan] = []
     predicted = Predictions(problem)
     for device, name in enumerate(names):
         if problem.uniform(device):
-            choice = [device] * problem.count
             seconds = problem.predicted_alone(device)
             predicted.add(f"all on {name}", seconds)
-            plans.append((seconds, choice, [(device, range(problem.count))]))
+            plans.append((seconds, np.full(problem.count, device), [(device, range(problem.count))]))
     is_small = problem.count <= MAX_EXACT
     if not is_small and min(map(_seconds, plans), default=math.inf) > problem.least_sequential():
         plans.append(_searched(problem))
-    known = {np.array(choice).tobytes(): seconds for seconds, choice, _ in plans}
+    known = {devices.tobytes(): seconds for seconds, devices, _ in plans}
     for name, devices, given in others:
         key = devices.tobytes()
         if given is None and key in known:
@@ -83,16 +85,17 @@ def find_plan(
         if plans and not is_small and problem.least_of(devices) >= min(map(_seconds, plans)):
             predicted.add_later(name, devices, given)
             continue
-        choice = devices.tolist()
-        steps: Steps = problem.drained(choice) if given is None else given
+        steps: Steps = problem.drained(devices.tolist()) if given is None else given
         known[key] = seconds = problem.predicted(steps)
         predicted.add(name, seconds)
-        plans.append((seconds, choice, steps))
+        plans.append((seconds, devices, steps))
     if is_small:
         return _exact(problem, plans, predicted, max_nodes, max_s)
-    seconds, choice, steps = min(plans, key=_seconds)
+    seconds, devices, steps = min(plans, key=_seconds)
     predicted.add(PLAN_NAME, seconds)
-    return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=False, predicted=predicted)
+    return FoundPlan(
+        choice=devices.tolist(), steps=steps, seconds=seconds, is_optimal=False, predicted=predicted
+    )
 
 
 class Predictions(Mapping[str, float]):
@@ -134,11 +137,11 @@ class Predictions(Mapping[str, float]):
         return len(self._found)
 
 
-def _seconds(plan: tuple[float, Choice, Steps]) -> float:
+def _seconds(plan: tuple[float, object, Steps]) -> float:
     return plan[0]
 
 
-def _searched(problem: PlacementProblem) -> tuple[float, Choice, Steps]:
+def _searched(problem: PlacementProblem) -> _Plan:
     """Returns the best plan that is found by placing groups of operations, which the relaxation gives."""
     groups = problem.drained(relaxation.search(problem).tolist())
     order = np.fromiter(chain.from_iterable(operations for _, operations in groups), np.intp, problem.count)
@@ -159,7 +162,7 @@ def _searched(problem: PlacementProblem) -> tuple[float, Choice, Steps]:
     expanded = [
         (device, list(chain.from_iterable(groups[n][1] for n in members))) for device, members in steps
     ]
-    return seconds, np.array(placed)[group_of].tolist(), expanded
+    return seconds, np.array(placed)[group_of], expanded
 
 
 def _plan_of(problem: PlacementProblem, choice: Choice) -> tuple[float, Choice, Steps]:
@@ -169,14 +172,15 @@ def _plan_of(problem: PlacementProblem, choice: Choice) -> tuple[float, Choice, 
 
 def _exact(
     problem: PlacementProblem,
-    plans: list[tuple[float, Choice, Steps]],
+    plans: Sequence[_Plan],
     predicted: Predictions,
     max_nodes: int,
     max_s: float,
 ) -> FoundPlan:
-    plans.append(_plan_of(problem, relaxation.search(problem).tolist()))
-    plans.append(_plan_of(problem, frontier_search.search(problem)))
-    seconds, choice, steps = _improved(problem, *min(plans, key=_seconds), visits=_IMPROVEMENT_VISITS)
+    starts = [(seconds, devices.tolist(), steps) for seconds, devices, steps in plans]
+    starts.append(_plan_of(problem, relaxation.search(problem).tolist()))
+    starts.append(_plan_of(problem, frontier_search.search(problem)))
+    seconds, choice, steps = _improved(problem, *min(starts, key=_seconds), visits=_IMPROVEMENT_VISITS)
     found, cost, is_optimal = exact_search.search(problem, choice, seconds, max_nodes, max_s)
     if cost < seconds:
         seconds, choice, steps = cost, found, problem.drained(found)

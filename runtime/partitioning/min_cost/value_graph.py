@@ -10,7 +10,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
-from neurald.runtime.costs.graph_arrays import GraphArrays
+from neurald.runtime.costs.graph_arrays import GraphArrays, different
 
 _CLIENT = -1
 
@@ -82,6 +82,12 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
         found: list[int] = np.bincount(self.edges[1], minlength=self.count).tolist()
         return found
 
+    @cached_property
+    def first(self) -> list[int]:
+        """The operations that read nothing that other operations write."""
+        found: list[int] = np.flatnonzero(np.bincount(self.edges[1], minlength=self.count) == 0).tolist()
+        return found
+
     def contracted(self, groups: Array, count: int) -> "ValueGraph":
         """Returns the graph in which groups of operations are operations.
 
@@ -104,7 +110,9 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
         reader[read] = read_by
         (single,) = np.nonzero(is_single)
         (other,) = np.nonzero(~is_single & (self.is_output | (readers > 0)))
-        pairs, pair_of = np.unique(writer[single] * count + reader[single], return_inverse=True)
+        pair_codes = writer[single] * count + reader[single]
+        pairs = different(pair_codes)
+        pair_of = np.searchsorted(pairs, pair_codes)
         sizes = np.bincount(pair_of, self.bytes[single], len(pairs))
         number_of = np.empty(len(writer), np.intp)
         number_of[single] = pair_of
@@ -118,15 +126,6 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
             read_by=read_by,
             read=read,
         )
-
-
-def different(codes: Array) -> Array:
-    """Returns numbers in ascending order without repetitions, in much less time than `np.unique`."""
-    ordered = np.sort(codes)
-    is_first = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    found: Array = ordered[is_first]
-    return found
 
 
 def _without_repetitions(read_by: Array, read: Array, values: int) -> tuple[Array, Array]:

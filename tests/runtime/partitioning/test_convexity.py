@@ -3,6 +3,7 @@ error each.
 """
 
 import random
+from itertools import pairwise
 
 import pytest
 from support.models.graphs import graph, model, random_graph
@@ -73,6 +74,21 @@ def test_right_sequences() -> None:
 def test_wrong_sequences(groups: list[StepGroup], words: str) -> None:
     with pytest.raises(OpFailed, match=words):
         check_groups(DIAMOND, groups)
+
+
+def test_long_sequences() -> None:
+    """They are checked at once, and only wrong ones operation by operation."""
+    names = [f"v{n}" for n in range(151)]
+    subject = model("v0", [(ADD, a, b) for a, b in pairwise(names)], "v150")
+    everything = list(range(150))
+    check_groups(subject, [step(*everything[:70]), step(*everything[70:])])
+    everything[20], everything[21] = 21, 20
+    with pytest.raises(OpFailed, match="operation 21 ADD runs before operand 21 is written"):
+        check_groups(subject, [step(*everything)])
+    with pytest.raises(OpFailed, match="operation 8 ADD is in more than one step"):
+        check_groups(subject, [step(*range(9), *range(8, 150))])
+    with pytest.raises(OpFailed, match="operation 149 is in no step"):
+        check_groups(subject, [step(*range(149))])
 
 
 def test_branches_are_checked() -> None:
