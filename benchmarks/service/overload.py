@@ -1,10 +1,10 @@
 """Measures what the execution service still does when clients ask for twice of what it can do.
 
-    python benchmarks/service/overload.py [--cores 4] [--seconds 4] [--turns 5] [--json FILE]
+    python benchmarks/service/overload.py [--cores 4] [--shared] [--seconds 4] [--turns 5] [--json FILE]
 
 The service runs an int8 network, a run on each processor but one, with tensors in messages of gRPC.
-It has processors of its own where there are enough, and so have the programs of the clients. The
-capacity is what clients that wait for their answers reach, twice as many as runs. Then requests
+It has processors of its own where there are enough, and so have the programs of the clients; with
+`--shared`, all of them may use any processor. The capacity is what clients that wait for their answers reach, twice as many as runs. Then requests
 arrive at random times, at twice that rate, each with a deadline of gRPC. Those that are answered in
 time are the goodput, of which the table has the part of the capacity. Both alternate, and the
 median of the turns counts.
@@ -14,6 +14,7 @@ import argparse
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from run import start_client, start_neurald
 import neurald as nd
 from neurald.service.inference.protocol.messages import message_type
 
-_DEADLINES_S = (0.5, 0.25, 0.1)
+_DEADLINES_S = (1.0, 0.25, 0.1)
 _OVERLOAD = 2
 #: Programs with clients, of which one alone would be busier than the service.
 _PROGRAMS = 4
@@ -99,7 +100,9 @@ def _request(path: Path) -> bytes:
     return encoded
 
 
-def measure(network: str, cores: int, seconds: float, turns: int) -> list[list[Any]]:
+def measure(
+    network: str, cores: int, seconds: float, turns: int, *, deadlines_s: Sequence[float], shares: bool
+) -> list[list[Any]]:
     """Returns the rows of the table."""
     processors = sorted(os.sched_getaffinity(0))
     with ExitStack() as stack:
@@ -108,7 +111,8 @@ def measure(network: str, cores: int, seconds: float, turns: int) -> list[list[A
         path.write_bytes(tflite_file(NETWORKS[network](), np.int8))
         message = folder / "request"
         message.write_bytes(_request(path))
-        if len(processors) >= cores + 2:
+        is_split = not shares and len(processors) >= cores + 2
+        if is_split:
             os.sched_setaffinity(0, processors[:cores])  # which the service inherits
         lanes = max(1, min(cores, len(processors)) - 1)
         config = " ".join(
@@ -116,7 +120,7 @@ def measure(network: str, cores: int, seconds: float, turns: int) -> list[list[A
             for key, value in (("threads", 1), ("lanes", lanes))
         )
         address, *_ = start_neurald(stack, folder, path.read_bytes(), config)
-        os.sched_setaffinity(0, processors[cores:] if len(processors) >= cores + 2 else processors)
+        os.sched_setaffinity(0, processors[cores:] if is_split else processors)
         clients = [
             start_client(stack, sys.executable, "-c", _CLIENT, address, str(message), str(number))
             for number in range(_PROGRAMS)
@@ -135,7 +139,7 @@ def measure(network: str, cores: int, seconds: float, turns: int) -> list[list[A
         closed = _PROGRAMS * max(1, round(2 * lanes / _PROGRAMS))
         asked("closed", closed, 0)  # warms up
         rows: list[list[Any]] = []
-        for deadline_s in _DEADLINES_S:
+        for deadline_s in deadlines_s:
             found: list[list[float]] = []
             for _ in range(turns):
                 before = asked("closed", closed, 0)[0]
@@ -153,11 +157,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--network", default="mobilenet_v2", choices=tuple(NETWORKS))
     parser.add_argument("--cores", type=int, default=4, help="of the service")
+    parser.add_argument("--shared", action="store_true", help="service and clients share all processors")
+    parser.add_argument("--deadlines", type=float, nargs="+", default=_DEADLINES_S, metavar="SECONDS")
     parser.add_argument("--seconds", type=float, default=4.0, help="of a turn")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     arguments = parser.parse_args()
-    rows = measure(arguments.network, arguments.cores, arguments.seconds, arguments.turns)
+    rows = measure(
+        arguments.network,
+        arguments.cores,
+        arguments.seconds,
+        arguments.turns,
+        deadlines_s=arguments.deadlines,
+        shares=arguments.shared,
+    )
     if arguments.json:
         columns = [
             Column(name="deadline", title="deadline, s"),

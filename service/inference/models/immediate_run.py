@@ -34,6 +34,7 @@ class ImmediateRun:
         lane: of the instance, which is given back.
         job: the request.
         lane_is_back: is called when it was given back.
+        run_s: how long it probably takes.
     """
 
     def __init__(
@@ -42,8 +43,10 @@ class ImmediateRun:
         lane: ServedLane,
         job: InferenceJob,
         lane_is_back: Callable[[], None],
+        run_s: float,
     ) -> None:
         self.job = job
+        self._is_short = run_s < _SOON_S
         self._instance = instance
         self._lane = lane
         self._lane_is_back = lane_is_back
@@ -61,7 +64,8 @@ class ImmediateRun:
         """Runs it; returns None if the request has ended.
 
         Args:
-            will_wait: is called if the run takes longer than a millisecond.
+            will_wait: is called if the run takes longer than a millisecond; before the run begins if
+                it probably does, since nothing is received until then.
 
         Returns:
             What has the request run again by the event loop, which calls it; see
@@ -69,6 +73,8 @@ class ImmediateRun:
         """
         job, instance = self.job, self._instance
         job.attempts += 1
+        if not self._is_short:
+            will_wait()
         try:
             batch = instance.write(self._lane, job)
             answer, memory = self._answered(batch, will_wait)
@@ -106,12 +112,13 @@ class ImmediateRun:
         end_s = math.inf
         if job.deadline_s is not None and not job.has_queue_limit:
             end_s = job.deadline_s
-        soon_s = time.monotonic() + _SOON_S
+        limit_s = min(time.monotonic() + _SOON_S, end_s) if self._is_short else end_s
         with contextlib.suppress(TimeoutError):
-            return lane.run(batch.inputs, batch.results_at, batch.wanted, min(soon_s, end_s))
-        will_wait()
-        with contextlib.suppress(TimeoutError):
-            return lane.awaited(end_s)
+            return lane.run(batch.inputs, batch.results_at, batch.wanted, limit_s)
+        if self._is_short:
+            will_wait()
+            with contextlib.suppress(TimeoutError):
+                return lane.awaited(end_s)
         job.fail(late_error())
         self.cancel()
         return lane.awaited(math.inf)

@@ -379,7 +379,7 @@ class ServedVersion:
             instance.take_back(lane)
             self._dispatch_soon()
             raise
-        return ImmediateRun(instance, lane, job, self._dispatch_soon)
+        return ImmediateRun(instance, lane, job, self._dispatch_soon, self._queue.run_s)
 
     def run_again(self, job: InferenceJob, again: Callable[[], None]) -> None:
         """Has a request run again whose worker or driver died.

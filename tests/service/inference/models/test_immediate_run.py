@@ -90,7 +90,7 @@ class Counting:
             deadline_s=None if limit_s is None else time.monotonic() + limit_s,
         )
 
-    def begun(self, job: InferenceJob) -> ImmediateRun:
+    def begun(self, job: InferenceJob, run_s: float = 0.0) -> ImmediateRun:
         lane = self.instance.lend_lane()
         assert lane is not None
         assert self.instance.lend_lane() is None
@@ -98,7 +98,7 @@ class Counting:
         def is_back() -> None:
             self.back += 1
 
-        return ImmediateRun(self.instance, lane, job, is_back)
+        return ImmediateRun(self.instance, lane, job, is_back, run_s)
 
     def will_wait(self) -> None:
         self.waits += 1
@@ -162,6 +162,23 @@ def test_a_run_that_takes_too_long_is_ended() -> None:
             assert (model.waits, model.back) == (1, 1)
             model.ended.clear()
             assert await model.run(7) == (7, None)
+
+    asyncio.run(run())
+
+
+def test_others_go_on_before_a_run_that_probably_takes_long() -> None:
+    async def run() -> None:
+        async with counting() as model:
+            await model.run(1)
+            job = model.job(2)
+            waited = [False]
+
+            def will_wait() -> None:
+                waited[0] = job.attempts == 1 and model.statistics.executions == 1
+
+            await asyncio.to_thread(model.begun(job, run_s=0.003).run, will_wait)
+            assert model.ended.pop() == (2, None)
+            assert waited == [True]
 
     asyncio.run(run())
 
