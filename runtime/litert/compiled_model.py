@@ -9,6 +9,7 @@ import numpy as np
 
 from neurald.hal.api_arguments import shown
 from neurald.hal.device import Device
+from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import DeviceType
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.local import open_device
@@ -19,6 +20,8 @@ from neurald.runtime.litert.options import CpuKernelMode, CpuOptions, HardwareAc
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 from neurald.runtime.litert.tensor_buffer import TensorBuffer, zeros
+from neurald.runtime.plan.plan import ExecutionStep
+from neurald.runtime.plan.status import StepStatus, StepTier
 from neurald.runtime.tflite.file.schema import TfliteSignature
 
 #: The name of the entry point of a file without signatures, and another one that is understood.
@@ -356,16 +359,24 @@ class CompiledModel:
     def is_fully_accelerated(self) -> bool:
         """Returns True if all operations run on the accelerators that were asked for.
 
-        If other devices than the CPU were asked for, the CPU does not count as one of them.
+        If other devices than the CPU were asked for, the CPU does not count as one of them. If none
+        were, the kernels of the mode DELEGATE, which are compiled for the model, have to run all
+        operations.
         """
         wanted = self._options.hardware_accelerators
         others = {kind for flag, kind in _TYPES.items() if wanted & flag}
+        if not others and self._options.cpu_options.kernel_mode not in (None, CpuKernelMode.DELEGATE):
+            return False
         for signature in self._open_signatures.values():
             compilation = self._table.runner(signature.subgraph).compilation
-            for step in () if compilation is None else compilation.plan.steps:
+            if compilation is None:
+                continue
+            for step, status in zip(compilation.plan.steps, compilation.status.steps, strict=True):
                 if others and step.device.type not in others:
                     return False
-        return not (not others and self._is_reference)
+                if not others and not _is_compiled(step, status):
+                    return False
+        return True
 
     @property
     def _is_reference(self) -> bool:
@@ -502,3 +513,10 @@ def _devices(wanted: HardwareAccelerator, cpu: CpuOptions) -> list[Device]:
             )
         )
     return found
+
+
+def _is_compiled(step: ExecutionStep, status: StepStatus) -> bool:
+    """Returns True if kernels that were compiled for a step run all of it, or soon will."""
+    if status.tier is StepTier.FIRST:
+        return status.is_pending
+    return not isinstance(step.prepared_model, ReferenceModel)

@@ -16,6 +16,7 @@ from neurald.litert import (
     Options,
     TensorBuffer,
 )
+from neurald.runtime.devices.local import cpu_device
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
@@ -144,9 +145,16 @@ def test_accelerators_that_are_not_there() -> None:
         CompiledModel.from_buffer(content, HardwareAccelerator.CPU, options=Options())
 
 
-def test_references_are_not_called_accelerated() -> None:
-    options = Options(cpu_options=CpuOptions(num_threads=2, kernel_mode=CpuKernelMode.REFERENCE))
-    assert not CompiledModel.from_buffer(sums().build(), options=options).is_fully_accelerated()
+@pytest.mark.parametrize("mode", list(CpuKernelMode))
+def test_only_kernels_of_a_delegate_are_called_accelerated(mode: CpuKernelMode) -> None:
+    options = Options(cpu_options=CpuOptions(num_threads=2, kernel_mode=mode))
+    found = CompiledModel.from_buffer(sums().build(), options=options).is_fully_accelerated()
+    assert found is (mode is CpuKernelMode.DELEGATE)
+
+
+def test_operations_on_references_are_not_called_accelerated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_device(), "compiles", False)
+    assert not CompiledModel.from_buffer(sums().build()).is_fully_accelerated()
 
 
 def test_arguments_of_wrong_types(model: CompiledModel, tmp_path: Path) -> None:
