@@ -13,6 +13,7 @@ from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.instance import Instance
+from neurald.drivers.opencl.runtime.instance_pool import InstancePool
 from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.device import (
@@ -23,19 +24,16 @@ from neurald.hal.device import (
     OutputShape,
     Timing,
 )
-from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient
+from neurald.hal.errors import BadData
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
 from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.process.fork import keep_in_children
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.sync.lending_pool import LendingPool
 
 #: Number of requests whose resolved addresses are cached.
 _BINDING_CACHE_SIZE = 8
-#: Concurrent executions, each with its own buffers; further ones wait in order of arrival.
-_MAX_INSTANCES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +87,7 @@ class OpenClPreparedModel(InProcessModel):
         # reference, not later by the garbage collector.
         new_instance = partial(Instance, device, executable, program, constants.buffer)
         first = new_instance()
-        self._instances = LendingPool([first], new_instance, _MAX_INSTANCES)
-        self._portions = Portions(first.launch() / 1e9 if is_launched else 0.0)
-        self._ends = False
+        self._pool = InstancePool([first], new_instance, first.launch() / 1e9 if is_launched else 0.0)
         keep_in_children(self)
         stop_at_exit(self)
 
@@ -156,37 +152,12 @@ class OpenClPreparedModel(InProcessModel):
     def _run(
         self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None
     ) -> tuple[int, int]:
-        """Runs the step.
+        """Runs the step; see `InstancePool.run`."""
 
-        Returns the nanoseconds of its commands, and those spent waiting for other executions.
+        def use(instance: Instance, portions: Portions | None, stops: Callable[[], bool]) -> int | None:
+            return instance.run(binding.inputs, binding.outputs, portions, stops)
 
-        Raises:
-            MissedDeadlineTransient: the deadline passed before the end.
-            Cancelled: the execution was cancelled before the end.
-            Error: the device failed.
-        """
-
-        def stops() -> bool:
-            return (
-                self._ends
-                or (cancellation is not None and cancellation.is_cancelled)
-                or (deadline_s is not None and time.monotonic() >= deadline_s)
-            )
-
-        asked = time.monotonic_ns()
-        with self._instances.using(deadline_s, cancellation) as instance:
-            queued_ns = time.monotonic_ns() - asked
-            may_stop = deadline_s is not None or cancellation is not None
-            elapsed_ns = instance.run(
-                binding.inputs, binding.outputs, self._portions if may_stop else None, stops
-            )
-        if elapsed_ns is None and cancellation is not None:
-            cancellation.require_not_cancelled("between kernels")
-        if elapsed_ns is None and self._ends:
-            raise Cancelled("the process exits")
-        if elapsed_ns is None or (deadline_s is not None and time.monotonic() >= deadline_s):
-            raise MissedDeadlineTransient("the deadline passed while kernels were running")
-        return elapsed_ns, queued_ns
+        return self._pool.run(use, deadline_s, cancellation)
 
     def _bind(self, request: Request) -> "_Binding":
         """Resolves the inputs and outputs of a request; the result is cached with the request."""
@@ -219,11 +190,7 @@ class OpenClPreparedModel(InProcessModel):
                     f"{size_bytes} bytes need device memory of that size on the same device; got {memory.size} bytes"
                 )
             return memory
-        if not 0 <= argument.offset <= memory.size - size_bytes:
-            raise BadData(
-                f"{size_bytes} bytes at {argument.offset} do not lie inside memory of {memory.size} bytes"
-            )
-        return memory.address + argument.offset
+        return host_address(memory, argument, size_bytes)
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
@@ -239,13 +206,12 @@ class OpenClPreparedModel(InProcessModel):
         Raises:
             Error: the device failed.
         """
-        with self._instances.using() as instance:
+        with self._pool.instances.using() as instance:
             return instance.launch()
 
     def stop(self, deadline_s: float) -> None:
         """See `Stoppable.stop`."""
-        self._ends = True
-        if not self._instances.close(deadline_s, lambda: None):
+        if not self._pool.stop(deadline_s):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def profile(self) -> tuple[KernelTime, ...]:
@@ -253,10 +219,23 @@ class OpenClPreparedModel(InProcessModel):
 
         Uses the device's events, on the present contents of the arena.
         """
-        with self._instances.using() as instance:
+        with self._pool.instances.using() as instance:
             if self._profiled is None:
                 self._profiled = BuiltProgram.from_source(self.device, self.executable.text)
             return instance.profile(self._profiled)
+
+
+def host_address(memory: Memory, argument: Argument, size_bytes: int) -> int:
+    """Returns the address of an argument in memory of the host.
+
+    Raises:
+        BadData: the argument does not lie inside the memory.
+    """
+    if not 0 <= argument.offset <= memory.size - size_bytes:
+        raise BadData(
+            f"{size_bytes} bytes at {argument.offset} do not lie inside memory of {memory.size} bytes"
+        )
+    return memory.address + argument.offset
 
 
 def _memory(request: Request, argument: Argument) -> Memory:

@@ -6,12 +6,13 @@ A new length must not take longer than a small model runs. So native code comput
 import array
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from neurald.drivers.compiler.memory.arena_plans import ArenaPlans
 from neurald.drivers.compiler.memory.buffer_location import Port
+from neurald.drivers.compiler.memory.kept_sizes import KeptSizes
 from neurald.drivers.compiler.memory.open_step import OpenPort
 from neurald.drivers.cpu.native.sizing_program import SizeRefusal
 from neurald.drivers.cpu.native.step_sizing import StepSizing
@@ -22,15 +23,9 @@ from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.arena_planner import MemoryPlan
-from neurald.hal.process.fork import forkable_lock
 
 _Shape: TypeAlias = tuple[int, ...]
 _Shapes: TypeAlias = tuple[_Shape | None, ...]
-
-#: Maximum number of sizes that are kept, and of bytes of their numbers. Eight are kept of any model.
-_MAX_KEPT: Final = 256
-_MAX_KEPT_BYTES: Final = 4 << 20
-_ALWAYS_KEPT: Final = 8
 
 
 class SizedExecutables:
@@ -45,10 +40,7 @@ class SizedExecutables:
         self._opened = opened
         self._sizing = StepSizing(opened, functions)
         self._plans = ArenaPlans(opened, ALIGNMENT, self._numbers)
-        #: The sizes of the shapes that were asked for last, and how many are kept.
-        self._known: dict[_Shapes, StepSizes] = {}
-        self._most = max(_ALWAYS_KEPT, min(_MAX_KEPT, _MAX_KEPT_BYTES // self._sizing.size_bytes))
-        self._lock = forkable_lock()
+        self._kept: KeptSizes[StepSizes] = KeptSizes(self._sizing.size_bytes)
 
     def _numbers(self, lengths: Sequence[int]) -> Array | None:
         words = self._sizing.evaluate(lengths)
@@ -61,19 +53,12 @@ class SizedExecutables:
             BadData: an argument or operand is outside the arena.
         """
         key = tuple(shapes)
-        found = self._known.get(key)
+        found = self._kept.get(key)
         if found is None:
             found = self._made(key)
             if found is not None:
-                self._keep(key, found)
+                self._kept.keep(key, found)
         return found
-
-    def _keep(self, shapes: _Shapes, sizes: StepSizes) -> None:
-        """Keeps sizes for further executions, in place of those that were made first if they are many."""
-        with self._lock:
-            while len(self._known) >= self._most:
-                del self._known[next(iter(self._known))]
-            self._known[shapes] = sizes
 
     def output_shapes(self, shapes: Sequence[_Shape | None]) -> tuple[_Shape, ...] | None:
         """Returns the shapes of the outputs for given shapes of the inputs.

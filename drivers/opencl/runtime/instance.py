@@ -256,15 +256,7 @@ class Instance:
         if bytes(self._flags) == self._success_flags:
             return
         self._clear_zeros()
-        if self._flags[0]:
-            raise OpFailed(
-                "a grid barrier of the persistent kernel timed out: not all of its work-groups were resident on "
-                "the device"
-            )
-        for call in self._executable.calls:
-            code = self._flags[call.status] if call.status else 0
-            if code:
-                raise OpFailed(f"{call.where}: {call.messages[code - 1]}")
+        raise_failure(self._flags, self._executable.calls)
 
     def launch(self) -> int:
         """Runs the kernels of `run` without transfers, on the present contents of the arena.
@@ -345,6 +337,24 @@ class Instance:
         """Releases pinned memory."""
         for route in (self._on_host, *self._routes.values()):
             route.staging.close()
+
+
+def raise_failure(flags: "ctypes.Array[ctypes.c_int32]", calls: Sequence[KernelCall]) -> None:
+    """Raises OpFailed for what the flags of an execution tell.
+
+    Args:
+        flags: the abort flag and the status words.
+        calls: the calls that were executed.
+    """
+    if flags[0]:
+        raise OpFailed(
+            "a grid barrier of the persistent kernel timed out: not all of its work-groups were resident on "
+            "the device"
+        )
+    for call in calls:
+        code = flags[call.status] if call.status else 0
+        if code:
+            raise OpFailed(f"{call.where}: {call.messages[code - 1]}")
 
 
 def allocate(device: DeviceContext, size_bytes: int) -> "cl.Buffer":

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
 from neurald.drivers.opencl.runtime.native_kernel import NativeKernel
 from neurald.drivers.opencl.runtime.native_loop import KERNEL, READ, WRITE, EncodedCommand, native_loop
 from neurald.drivers.opencl.runtime.portions import PORTION_S, Portions
+from neurald.hal.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -58,6 +59,10 @@ class HostTransfer:
         self.to_device = to_device
         self._address = ctypes.c_void_p()
 
+    def move(self, buffer: cl.Buffer, offset_bytes: int, size_bytes: int) -> None:
+        """Copies another range from now on, by lists that are encoded later."""
+        self.buffer, self.offset_bytes, self.size_bytes = buffer, offset_bytes, size_bytes
+
     @property
     def address(self) -> int:
         """See the class."""
@@ -73,6 +78,9 @@ class HostTransfer:
         return ctypes.addressof(self._address)
 
 
+#: The words of an encoded command, and the one with the number of work-items.
+_COMMAND_WORDS: Final = 5
+_ITEMS: Final = 2
 #: Commands of a `CommandList`.
 Command: TypeAlias = Launch | HostTransfer
 
@@ -92,7 +100,7 @@ class CommandList:
     """
 
     def __init__(self, device: DeviceContext, commands: Sequence[Command]) -> None:
-        """Encodes the commands; empty ones are left out.
+        """Encodes the commands; empty ones do nothing.
 
         Args:
             device: the device of all kernels and buffers.
@@ -102,9 +110,7 @@ class CommandList:
             UnavailableDevice: pyopencl's OpenCL library does not export the functions.
         """
         self._device = device
-        self._commands = tuple(
-            one for one in commands if (one.groups if isinstance(one, Launch) else one.size_bytes)
-        )
+        self._commands = tuple(commands)
         self._native = (EncodedCommand * len(self._commands))(*map(_encoded, self._commands))
         self._loop = native_loop()
 
@@ -219,6 +225,8 @@ class CommandList:
             if isinstance(command, HostTransfer):
                 self._run(queue, index, 1, finish=False)
                 continue
+            if not command.groups:
+                continue
             event = command.kernel.enqueue(queue, command.groups * command.local_size, command.local_size)
             events.append((command.name, event))
         return events
@@ -248,13 +256,52 @@ class CommandList:
         raise state.error(code.value, "writing to a buffer" if command.to_device else "reading a buffer")
 
 
+class SizedCommands(CommandList):
+    """Launches of kernels whose sizes change, between transfers.
+
+    Args:
+        device: see `CommandList`.
+        launches: see `CommandList`.
+    """
+
+    def __init__(self, device: DeviceContext, launches: Sequence[Launch]) -> None:
+        super().__init__(device, launches)
+        self._launches = tuple(launches)
+        self._local_sizes = np.array([each.local_size for each in launches], np.int64)
+
+    def resize(self, writes: Sequence[HostTransfer], items: Array, reads: Sequence[HostTransfer]) -> None:
+        """Changes the sizes, between two runs.
+
+        Args:
+            writes: transfers before the kernels.
+            items: the number of work-items of each kernel.
+            reads: transfers after them.
+        """
+        first, count = len(writes), len(self._launches)
+        commands: tuple[Command, ...] = (*writes, *self._launches, *reads)
+        if len(commands) != len(self._commands) or self._commands[first : first + count] != self._launches:
+            self._native = (EncodedCommand * len(commands))()
+            self._native[first : first + count] = [_encoded(each) for each in self._launches]
+        self._commands = commands
+        for position, transfer in enumerate(writes):
+            self._native[position] = _encoded(transfer)
+        for position, transfer in enumerate(reads, first + count):
+            self._native[position] = _encoded(transfer)
+        words = np.frombuffer(memoryview(self._native), np.int64).reshape(-1, _COMMAND_WORDS)[
+            first : first + count
+        ]
+        words[:, _ITEMS] = items
+        # A launch without work-items does nothing.
+        words[:, _ITEMS + 1] = self._local_sizes * (items > 0)
+
+
 def _encoded(command: Command) -> EncodedCommand:
     if isinstance(command, Launch):
         return EncodedCommand(
             KERNEL,
             command.kernel.int_ptr,
             command.groups * command.local_size,
-            command.local_size,
+            command.local_size if command.groups else 0,
             None,
         )
     return EncodedCommand(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
-from neurald.drivers.opencl.runtime.native_loop import opencl_library
+from neurald.drivers.opencl.runtime.native_loop import EncodedArgument, native_arguments, opencl_library
 from neurald.hal.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -60,16 +60,14 @@ class NativeKernel:
             raise device.state.error(code.value, "creation", kernel=name)
         weakref.finalize(self, functions.release, self.int_ptr).atexit = False
         numbers = [each.int_ptr if hasattr(each, "int_ptr") else int(each) for each in arguments]
-        cells = (ctypes.c_uint64 * len(numbers))(*numbers)
-        first = ctypes.addressof(cells)
-        for position, each in enumerate(arguments):
-            size_bytes = each.nbytes if isinstance(each, np.generic) else _CELL_BYTES
-            # Numbers are in the first bytes of their cells on little-endian machines only.
-            failed = functions.set_argument(
-                self.int_ptr, position, size_bytes, first + _CELL_BYTES * position
-            )
-            if failed:
-                raise device.state.error(failed, f"setting argument {position}", kernel=name)
+        sizes = [each.nbytes if isinstance(each, np.generic) else _CELL_BYTES for each in arguments]
+        places = [(self, position, size_bytes) for position, size_bytes in enumerate(sizes)]
+        NativeArguments(device, places).set((ctypes.c_uint64 * len(numbers))(*numbers))
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._name
 
     def enqueue(self, queue: cl.CommandQueue, items: int, local_size: int) -> cl.Event:
         """Launches the kernel; returns the event of this launch.
@@ -96,26 +94,59 @@ class NativeKernel:
         return cl.Event.from_int_ptr(event.value or 0, retain=False)
 
 
+class NativeArguments:
+    """Arguments of kernels that are set together, again and again.
+
+    Args:
+        device: of the kernels.
+        places: for each argument its kernel, its position, and its size in bytes.
+    """
+
+    def __init__(self, device: DeviceContext, places: Sequence[tuple[NativeKernel, int, int]]) -> None:
+        self._state = device.state
+        self._places = tuple(places)
+        self._encoded = (EncodedArgument * len(places))(
+            *[
+                EncodedArgument(kernel.int_ptr, position, size_bytes)
+                for kernel, position, size_bytes in places
+            ]
+        )
+        self._set = native_arguments()
+
+    def set(self, values: Any) -> None:
+        """Sets all of them.
+
+        Args:
+            values: an object of `ctypes`, or an address, with 8 bytes for each argument. Numbers are
+                in the first of these bytes, so the machine is little-endian.
+
+        Raises:
+            Error: an argument is not that of its parameter.
+        """
+        code = ctypes.c_int32(SUCCESS)
+        failed = self._set(len(self._places), self._encoded, values, ctypes.byref(code))
+        if code.value != SUCCESS:
+            kernel, position, _ = self._places[failed]
+            raise self._state.error(code.value, f"setting argument {position}", kernel=kernel.name)
+
+
 class _Functions(NamedTuple):
-    """OpenCL's functions that create and release a kernel, set an argument, and launch one."""
+    """OpenCL's functions that create and release a kernel, and launch one."""
 
     create: Any
     release: Any
-    set_argument: Any
     enqueue: Any
 
 
 @cache
 def _functions() -> _Functions:
     library = opencl_library()
-    pointer, number, size = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t
+    pointer, number = ctypes.c_void_p, ctypes.c_uint32
     create = library.clCreateKernel
     create.restype, create.argtypes = pointer, [pointer, ctypes.c_char_p, pointer]
     release = library.clReleaseKernel
     release.restype, release.argtypes = ctypes.c_int32, [pointer]
-    set_argument = library.clSetKernelArg
-    set_argument.restype, set_argument.argtypes = ctypes.c_int32, [pointer, number, size, pointer]
     enqueue = library.clEnqueueNDRangeKernel
     enqueue.restype = ctypes.c_int32
     enqueue.argtypes = [pointer, pointer, number, *[pointer] * 3, number, pointer, pointer]
-    return _Functions(create, release, set_argument, enqueue)
+    return _Functions(create, release, enqueue)

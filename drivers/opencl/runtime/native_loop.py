@@ -1,7 +1,8 @@
-"""Enqueues commands and copies memory in machine code.
+"""Enqueues commands, sets arguments of kernels, and copies memory in machine code.
 
 An enqueue costs 4 to 5 µs in the driver, and Python adds half as much again. Therefore a loop,
-compiled once per process with LLVM, calls OpenCL for all commands of a step.
+compiled once per process with LLVM, calls OpenCL for all commands of a step, and another one for all
+arguments that depend on the lengths of open dimensions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class EncodedCommand(ctypes.Structure):
     """Command as the native loop reads it.
 
     `first` and `second` are the global and local size of a kernel, or the offset and size of a
-    transfer.
+    transfer. A command whose `second` is 0 does nothing.
     """
 
     _fields_ = [
@@ -37,6 +38,16 @@ class EncodedCommand(ctypes.Structure):
         ("first", ctypes.c_size_t),
         ("second", ctypes.c_size_t),
         ("cell", ctypes.c_void_p),
+    ]
+
+
+class EncodedArgument(ctypes.Structure):
+    """Argument of a kernel as native code reads it: its position, and its size in bytes."""
+
+    _fields_ = [
+        ("kernel", ctypes.c_void_p),
+        ("position", ctypes.c_uint32),
+        ("size_bytes", ctypes.c_uint32),
     ]
 
 
@@ -60,13 +71,27 @@ _PIECES = ctypes.CFUNCTYPE(
     ctypes.c_int64,  # Bytes of a piece.
     ctypes.c_void_p,  # Address of the number of bytes that are taken, which all threads advance.
 )
+_ARGUMENTS = ctypes.CFUNCTYPE(
+    ctypes.c_int64,  # Position of the argument that failed, or the number of arguments.
+    ctypes.c_int64,  # Number of arguments.
+    ctypes.c_void_p,  # The arguments.
+    ctypes.c_void_p,  # Their values, in 8 bytes each.
+    ctypes.c_void_p,  # Address of the error code.
+)
 # Target, source, bytes.
 _COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 #: Bytes per copy instruction.
 _COPIED_BYTES = 64
-_FUNCTIONS = ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clFlush", "clFinish")
+_FUNCTIONS = (
+    "clEnqueueNDRangeKernel",
+    "clEnqueueWriteBuffer",
+    "clEnqueueReadBuffer",
+    "clFlush",
+    "clFinish",
+    "clSetKernelArg",
+)
 #: What kernels need besides, see `native_kernel`.
-_OTHER_FUNCTIONS = ("clCreateKernel", "clReleaseKernel", "clSetKernelArg", "clGetProgramInfo")
+_OTHER_FUNCTIONS = ("clCreateKernel", "clReleaseKernel", "clGetProgramInfo")
 
 #: Held during a fork, because LLVM's own locks would stay locked in the child.
 _lock = threading.Lock()
@@ -108,6 +133,15 @@ def native_pieces(*, to_device: bool) -> Any:
     return _functions()[2 if to_device else 3]
 
 
+def native_arguments() -> Any:
+    """Returns a native function that sets arguments of kernels.
+
+    Raises:
+        UnavailableDevice: see `native_loop`.
+    """
+    return _functions()[4]
+
+
 def _functions() -> tuple[Any, ...]:
     with _lock:
         if not _compiled:
@@ -118,8 +152,8 @@ def _functions() -> tuple[Any, ...]:
 def _compile(addresses: dict[str, int]) -> tuple[Any, ...]:
     """Compiles the module.
 
-    Returns the loop, the functions that copy, write pieces and copy pieces, and the engine that
-    owns their code.
+    Returns the loop, the functions that copy, write pieces, copy pieces and set arguments, and the
+    engine that owns their code.
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -133,6 +167,7 @@ def _compile(addresses: dict[str, int]) -> tuple[Any, ...]:
         _COPY(engine.get_function_address("copy")),
         _PIECES(engine.get_function_address("write_pieces")),
         _PIECES(engine.get_function_address("copy_pieces")),
+        _ARGUMENTS(engine.get_function_address("set_arguments")),
         engine,
     )
 
@@ -167,7 +202,7 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
     """Builds the loop as LLVM IR; `flush_every` and the commands are those of `CommandList`.
 
     for i in range(count):
-        code = enqueue(queue, commands[i])      # by its kind
+        code = enqueue(queue, commands[i]) if commands[i].second else SUCCESS       # by its kind
         if code: return i
         if flush_every and (i + 1) % flush_every == 0: clFlush(queue)
     code = clFinish(queue) if finish else clFlush(queue)
@@ -194,6 +229,7 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
             "entry",
             "test",
             "body",
+            "enqueue",
             "kernel",
             "write",
             "read",
@@ -220,6 +256,10 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
     builder.position_at_end(blocks["body"])
     field = [builder.gep(commands, [index, i32(number)]) for number in range(5)]
     handle = builder.load(field[1])
+    is_empty = builder.icmp_unsigned("==", builder.load(field[3]), size(0))
+    builder.cbranch(is_empty, blocks["succeeded"], blocks["enqueue"])
+
+    builder.position_at_end(blocks["enqueue"])
     choice = builder.switch(builder.load(field[0]), blocks["kernel"])
     choice.add_case(i64(WRITE), blocks["write"])
     choice.add_case(i64(READ), blocks["read"])
@@ -279,7 +319,51 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
     copy = _add_copy(module)
     for to_device in (True, False):
         _add_pieces(module, addresses, copy, to_device=to_device)
+    _add_arguments(module, addresses["clSetKernelArg"])
     return module
+
+
+def _add_arguments(module: ir.Module, set_argument: int) -> None:
+    """Adds the function `set_arguments`.
+
+    for i in range(count):
+        code = clSetKernelArg(arguments[i].kernel, arguments[i].position, arguments[i].size, &values[i])
+        if code: return i
+    return count
+    """
+    i32, i64, pointer = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+    size = ir.IntType(8 * ctypes.sizeof(ctypes.c_size_t))
+    argument = ir.LiteralStructType([pointer, i32, i32])
+    kind = ir.FunctionType(i64, [i64, argument.as_pointer(), i64.as_pointer(), i32.as_pointer()])
+    function = ir.Function(module, kind, name="set_arguments")
+    count, arguments, values, code = function.args
+    entry, test, body, done = (
+        function.append_basic_block(name) for name in ("entry", "test", "body", "done")
+    )
+    ir.IRBuilder(entry).branch(test)
+
+    builder = ir.IRBuilder(test)
+    index = builder.phi(i64)
+    index.add_incoming(i64(0), entry)
+    builder.cbranch(builder.icmp_signed("<", index, count), body, done)
+
+    builder.position_at_end(body)
+    kernel, position, length = (
+        builder.load(builder.gep(arguments, [index, i32(number)])) for number in range(3)
+    )
+    value = builder.bitcast(builder.gep(values, [index]), pointer)
+    given = [kernel, position, builder.zext(length, size), value]
+    kind = ir.FunctionType(i32, [each.type for each in given]).as_pointer()
+    result = builder.call(builder.inttoptr(i64(set_argument), kind), given)
+    builder.store(result, code)
+    index.add_incoming(builder.add(index, i64(1)), body)
+    builder.cbranch(builder.icmp_signed("==", result, i32(SUCCESS)), test, done)
+
+    builder.position_at_end(done)
+    last = builder.phi(i64)
+    for block in (test, body):
+        last.add_incoming(index, block)
+    builder.ret(last)
 
 
 def _add_pieces(module: ir.Module, addresses: dict[str, int], copy: ir.Function, *, to_device: bool) -> None:

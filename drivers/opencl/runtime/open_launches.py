@@ -1,14 +1,15 @@
-"""A compiled step with open dimensions: an executable for each set of lengths, with the same program."""
+"""A compiled step with open dimensions: what its calls need for each set of lengths."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
 from neurald.drivers.compiler.memory.arena_plans import SizedPlan
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
+from neurald.drivers.compiler.memory.kept_sizes import KeptSizes
 from neurald.drivers.compiler.memory.open_step import OpenLocation, OpenPort, OpenStep
 from neurald.drivers.compiler.memory.sized_values import SizedValues
 from neurald.drivers.opencl.runtime.executable import Executable, KernelCall
@@ -26,9 +27,14 @@ _MAX_ELEMENTS: Final = ((1 << 31) - 1) // 8
 _SHORT_LENGTHS: Final = (2, 3, 5, 8, 11, 16, 23, 32, 47)
 #: Limit on the alignment of values, in bytes; devices require up to 128.
 _MAX_ALIGNMENT: Final = 1 << 16
-#: Limit on the total size of outputs that are placed behind all other values, so that they and the
+#: Limit on the total size of outputs that are placed before all other values, so that they and the
 #: flags are fetched in one transfer.
 _MAX_MOVED_BYTES: Final = 1 << 20
+#: The sizes of arguments: of the offset of a value, and of a number that a kernel reads.
+_PLACE_BYTES: Final = 8
+_EXTENT_BYTES: Final = 4
+#: The size of a number that is kept.
+_WORD_BYTES: Final = 8
 
 
 class OpenCall(msgspec.Struct, frozen=True, array_like=True):
@@ -91,12 +97,54 @@ class OpenLaunches(OpenStep, frozen=True, array_like=True, kw_only=True):
             raise BadData(f"values cannot be aligned to {self.alignment} bytes")
 
 
+class LaunchSizes(msgspec.Struct, frozen=True, eq=False):
+    """What depends on the lengths of open dimensions.
+
+    Attributes:
+        arguments: a word for each argument that does: of each call the offsets of its values, and
+            the numbers that its kernel reads.
+        items: the number of work-items of each call.
+        inputs, outputs: the ports.
+        arena_bytes: the size of the arena, of which the zeros are the first.
+        make: returns the executable.
+    """
+
+    arguments: Array
+    items: Array
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    arena_bytes: int
+    make: Callable[[], Executable]
+
+
+class _ChangingArgument(NamedTuple):
+    """An argument of a call that depends on lengths.
+
+    Attributes:
+        call: the number of the call.
+        position: the argument's position; extents follow the locations.
+        size_bytes: its size.
+        value, number: it is the sum of the place of a value and of a number of the program. The value
+            after the last is at 0.
+    """
+
+    call: int
+    position: int
+    size_bytes: int
+    value: int
+    number: int
+
+
 class SizedLaunches:
-    """Makes executables of an open step for shapes of its inputs.
+    """Computes the sizes of an open step for shapes of its inputs.
 
     Args:
         opened: the step, which has been checked.
         max_bytes: the size of the largest buffer.
+
+    Attributes:
+        changing: the call of each of the arguments of `LaunchSizes`, its position among the locations
+            and extents there, and its size in bytes.
     """
 
     def __init__(self, opened: OpenLaunches, max_bytes: int) -> None:
@@ -110,6 +158,16 @@ class SizedLaunches:
         self._limited = np.array(sorted({*opened.counts, *groups, *extents}), np.intp)
         # Kernels may subtract extents, but nothing has a negative size or place.
         self._values = SizedValues(opened, opened.alignment, (*opened.counts, *groups, *places))
+        arguments = [*_changing_arguments(opened)]
+        self.changing: Final = tuple([(each.call, each.position, each.size_bytes) for each in arguments])
+        self._argument_values = np.array([each.value for each in arguments], np.intp)
+        self._argument_numbers = np.array([each.number for each in arguments], np.intp)
+        self._places = np.flatnonzero(self._argument_values < len(opened.values))
+        self._groups = np.array([call.groups for call in opened.calls], np.intp)
+        self._local_sizes = np.array([call.local_size for call in opened.template.calls], np.int64)
+        self._kept: KeptSizes[LaunchSizes] = KeptSizes(
+            _WORD_BYTES * (len(opened.program.values) + len(arguments) + len(opened.calls))
+        )
 
     def output_shapes(self, shapes: Sequence[_Shape | None]) -> tuple[_Shape, ...] | None:
         """Returns the shapes of the outputs for given shapes of the inputs.
@@ -124,46 +182,69 @@ class SizedLaunches:
         Raises:
             BadData: an argument or operand is outside the arena.
         """
+        sizes = self.sizes(shapes)
+        return None if sizes is None else sizes.make()
+
+    def sizes(self, shapes: Sequence[_Shape | None]) -> LaunchSizes | None:
+        """Returns the sizes for given shapes of the inputs; None if the code does not support them.
+
+        Raises:
+            BadData: an argument or operand is outside the arena.
+        """
+        found = self._kept.get(shapes)
+        if found is None:
+            found = self._made(shapes)
+            if found is not None:
+                self._kept.keep(shapes, found)
+        return found
+
+    def _made(self, shapes: Sequence[_Shape | None]) -> LaunchSizes | None:
+        """Computes the sizes for given shapes of the inputs; see `sizes`."""
         found = self._values.numbers(shapes)
         if found is None:
             return None
         lengths, numbers = found
-        if np.abs(numbers[self._limited]).max(initial=0) > _MAX_ELEMENTS:
+        # For the numbers of most models, lists are faster than reductions by NumPy.
+        limited = numbers[self._limited].tolist()
+        if max(limited, default=0) > _MAX_ELEMENTS or min(limited, default=0) < -_MAX_ELEMENTS:
             return None
         # Kernels divide by lengths, and expect that each value has an element.
-        if numbers[self._counts].min(initial=1) < 1:
+        if min(numbers[self._counts].tolist(), default=1) < 1:
             return None
         opened, template = self._opened, self._opened.template
         plan = self._values.plans.planned(lengths, numbers)
-        places, end = self._places(plan, numbers)
-        zeros = -(-end // opened.alignment) * opened.alignment
-        size_bytes = zeros + template.zeros_bytes
+        places, size_bytes = self._placed(plan)
         if size_bytes > self._max_bytes:
             return None
-        known = numbers.tolist()
+        arguments = places[self._argument_values] + numbers[self._argument_numbers]
+        end = max(arguments[self._places].tolist(), default=0)
+        if end > size_bytes:
+            raise BadData(f"an argument is at offset {end} of an arena of {size_bytes} bytes")
 
-        def port(named: Port, each: OpenPort) -> Port:
-            sized = msgspec.structs.replace(
-                named,
-                offset=None if each.value < 0 else places[each.value],
-                size_bytes=known[each.size_bytes],
+        def port(known: Port, each: OpenPort) -> Port:
+            sized = Port(
+                offset=None if each.value < 0 else int(places[each.value]),
+                size_bytes=int(numbers[each.size_bytes]),
                 dimensions=each.shape(numbers),
+                type=known.type,
+                scale=known.scale,
+                zero_point=known.zero_point,
             )
             sized.check(size_bytes)
             return sized
 
-        return msgspec.structs.replace(
-            template,
-            calls=tuple(
-                self._call(call, each, known, places, size_bytes)
-                for call, each in zip(template.calls, opened.calls, strict=True)
-            ),
+        def make() -> Executable:
+            return self._executable(sizes, numbers, plan.plan.unshared_bytes)
+
+        sizes = LaunchSizes(
+            arguments=arguments,
+            items=numbers[self._groups] * self._local_sizes,
             inputs=tuple(map(port, template.inputs, opened.inputs)),
             outputs=tuple(map(port, template.outputs, opened.outputs)),
             arena_bytes=size_bytes,
-            unshared_bytes=plan.plan.unshared_bytes,
-            zeros=zeros,
+            make=make,
         )
+        return sizes
 
     def example(self) -> Executable:
         """Returns an executable for short lengths, so that running it takes little time and memory."""
@@ -178,46 +259,66 @@ class SizedLaunches:
                 return found
         return opened.template
 
-    def _places(self, plan: SizedPlan, numbers: Array) -> tuple[Mapping[int, int], int]:
-        """Returns the offset of each value, and the end of all of them; small outputs are the last."""
-        alignment = self._opened.alignment
-        places, end = dict(plan.plan.offsets), plan.plan.size_bytes
-        if sum(int(plan.sizes[value]) for value in self._outputs) <= _MAX_MOVED_BYTES:
-            for value in sorted(self._outputs):
-                places[value] = -(-end // alignment) * alignment
-                end = places[value] + max(1, int(plan.sizes[value]))
-        return places, end
+    def _placed(self, plan: SizedPlan) -> tuple[Array, int]:
+        """Returns the offset of each value, followed by 0, and the size of the arena.
 
-    def _call(
-        self,
-        call: KernelCall,
-        each: OpenCall,
-        numbers: Sequence[int],
-        places: Mapping[int, int],
-        size_bytes: int,
-    ) -> KernelCall:
-        locations = list(call.locations)
-        for number, place in enumerate(each.locations):
-            if place is not None:
-                offset = places[place.value] + numbers[place.offset]
-                if offset > size_bytes:
-                    raise BadData(f"an argument of {call.kernel} is at {offset}, outside the arena")
-                locations[number] = BufferLocation(Base.ARENA, offset)
-        names = self._opened.names
-        return KernelCall(
-            kernel=call.kernel,
-            locations=tuple(locations),
-            groups=numbers[each.groups],
-            local_size=call.local_size,
-            status=call.status,
-            messages=tuple(
-                _NAME.sub(lambda name: str(numbers[names[name.group()]]), message)
-                for message in call.messages
+        What has to be 0 at first is at the beginning, so that it is so for all lengths. Small outputs
+        follow it.
+        """
+        alignment = self._opened.alignment
+        end = self._opened.template.zeros_bytes
+        sizes = [(value, max(1, int(plan.sizes[value]))) for value in sorted(self._outputs)]
+        moved = []
+        if sum(size_bytes for _, size_bytes in sizes) <= _MAX_MOVED_BYTES:
+            for value, size_bytes in sizes:
+                moved.append((value, -(-end // alignment) * alignment))
+                end = moved[-1][1] + size_bytes
+        first = -(-end // alignment) * alignment
+        places = np.zeros(len(plan.offsets) + 1, np.int64)
+        np.add(plan.offsets, first, out=places[:-1])
+        for value, place in moved:
+            places[value] = place
+        return places, first + plan.plan.size_bytes
+
+    def _executable(self, sizes: LaunchSizes, numbers: Array, unshared_bytes: int) -> Executable:
+        """Returns the executable in given sizes."""
+        opened, template = self._opened, self._opened.template
+        names, arguments = opened.names, iter(sizes.arguments.tolist())
+
+        def call(known: KernelCall, own: OpenCall) -> KernelCall:
+            locations = tuple(
+                place if changes is None else BufferLocation(Base.ARENA, next(arguments))
+                for place, changes in zip(known.locations, own.locations, strict=True)
             )
-            if names
-            else call.messages,
-            label=call.label,
-            operations=call.operations,
-            where=call.where,
-            extents=tuple([numbers[number] for number in each.extents]),
+            messages = known.messages
+            if names:
+                messages = tuple(
+                    _NAME.sub(lambda name: str(numbers[names[name.group()]]), message) for message in messages
+                )
+            return msgspec.structs.replace(
+                known,
+                locations=locations,
+                groups=int(numbers[own.groups]),
+                messages=messages,
+                extents=tuple([next(arguments) for _ in own.extents]),
+            )
+
+        return msgspec.structs.replace(
+            template,
+            calls=tuple(map(call, template.calls, opened.calls)),
+            inputs=sizes.inputs,
+            outputs=sizes.outputs,
+            arena_bytes=sizes.arena_bytes,
+            unshared_bytes=unshared_bytes,
+            zeros=0,
         )
+
+
+def _changing_arguments(opened: OpenLaunches) -> Iterator[_ChangingArgument]:
+    calls = zip(opened.template.calls, opened.calls, strict=True)
+    for number, (call, own) in enumerate(calls):
+        for position, place in enumerate(own.locations):
+            if place is not None:
+                yield _ChangingArgument(number, position, _PLACE_BYTES, place.value, place.offset)
+        for position, extent in enumerate(own.extents, len(call.locations)):
+            yield _ChangingArgument(number, position, _EXTENT_BYTES, len(opened.values), extent)

@@ -20,8 +20,7 @@ import os
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -49,8 +48,7 @@ _MAX_COPIERS: Final = 3
 _COPIERS_IDLE_S: Final = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferRange:
+class BufferRange(NamedTuple):
     """Range of a device buffer that holds one input or output."""
 
     buffer: cl.Buffer
@@ -75,6 +73,14 @@ class _StagedPort:
         self.transfer = transfer
         self.slot = slot
         self.host = 0
+
+
+class _PinnedArea(NamedTuple):
+    """Pinned memory, which is mapped at an address."""
+
+    buffer: cl.Buffer
+    mapping: cl.MemoryMap
+    address: int
 
 
 class Staging:
@@ -108,9 +114,26 @@ class Staging:
         self._copy = native_copy()
         self._max_copiers = min(_MAX_COPIERS, len(os.sched_getaffinity(0)))
         self._copiers: WorkerThreads | None = None
-        self._area: tuple[cl.Buffer, cl.MemoryMap] | None = None
+        self._area: _PinnedArea | None = None
         self._reservation: Reservation | None = None
-        limit = 0 if device.facts.is_cpu else max_pinned_bytes
+        self._limit = 0 if device.facts.is_cpu else max_pinned_bytes
+        self._inputs: tuple[_StagedPort, ...] = ()
+        self._outputs: tuple[_StagedPort, ...] = ()
+        self.place(inputs, outputs)
+
+    def place(self, inputs: Sequence[BufferRange], outputs: Sequence[BufferRange]) -> None:
+        """Replaces the ranges, between two executions. The pinned memory only grows.
+
+        Raises:
+            Error: the device failed.
+        """
+        limit = self._limit
+        if not limit and (len(inputs), len(outputs)) == (len(self._inputs), len(self._outputs)):
+            # New objects for each size would take longer than some kernels.
+            for port, each in zip((*self._inputs, *self._outputs), (*inputs, *outputs), strict=True):
+                port.size_bytes = each.size_bytes
+                port.transfer.move(each.buffer, each.offset_bytes, each.size_bytes)
+            return
         ways = [[number] for number in range(len(inputs))], _adjacent(outputs) if limit else _single(outputs)
         slots: list[list[int | None]] = []
         used = 0
@@ -205,16 +228,18 @@ class Staging:
         for port in (*self._inputs, *self._outputs):
             port.slot = 0
         self.forget()
-        if self._area is not None:
-            buffer, mapping = self._area
-            self._area = None
-            if not self._device.state.is_lost:
-                with self._device.state.guard("releasing pinned memory"):
-                    mapping.release(self._queue)
-                    self._queue.finish()
-                    buffer.release()
+        self._release_area()
+
+    def _release_area(self) -> None:
+        area, self._area = self._area, None
+        if area is not None and not self._device.state.is_lost:
+            with self._device.state.guard("releasing pinned memory"):
+                area.mapping.release(self._queue)
+                self._queue.finish()
+                area.buffer.release()
         if self._reservation is not None:
             self._reservation.release()
+            self._reservation = None
 
     def __enter__(self) -> Self:
         return self
@@ -223,26 +248,37 @@ class Staging:
         self.close()
 
     def _pinned(self, size_bytes: int) -> int:
-        """Allocates pinned memory; returns its address."""
+        """Returns the address of pinned memory of at least this size, which may be allocated."""
         import pyopencl as cl
 
+        if self._area is not None:
+            if size_bytes <= self._area.buffer.size:
+                return self._area.address
+            # For the next ranges, too, which may be a little larger.
+            size_bytes = min(self._limit, size_bytes + size_bytes // 4)
+            self._release_area()
         self._reservation = reserve(size_bytes, "staged inputs and outputs")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         access: Any = cl.map_flags.READ | cl.map_flags.WRITE
         area: Any
-        with self._device.state.guard(f"allocating {size_bytes} bytes of pinned memory"):
-            buffer = cl.Buffer(self._device.context, flags, size_bytes)
-            area, _ = cl.enqueue_map_buffer(
-                self._queue,
-                buffer,
-                access,
-                0,
-                (size_bytes,),
-                np.dtype(np.uint8),
-                is_blocking=True,
-            )
-        self._area = (buffer, area.base)
-        return int(np.asarray(area).ctypes.data)
+        try:
+            with self._device.state.guard(f"allocating {size_bytes} bytes of pinned memory"):
+                buffer = cl.Buffer(self._device.context, flags, size_bytes)
+                area, _ = cl.enqueue_map_buffer(
+                    self._queue,
+                    buffer,
+                    access,
+                    0,
+                    (size_bytes,),
+                    np.dtype(np.uint8),
+                    is_blocking=True,
+                )
+        except BaseException:
+            self._reservation.release()
+            self._reservation = None
+            raise
+        self._area = _PinnedArea(buffer, area.base, int(np.asarray(area).ctypes.data))
+        return self._area.address
 
 
 def _single(ranges: Sequence[BufferRange]) -> list[list[int]]:

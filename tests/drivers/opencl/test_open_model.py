@@ -1,5 +1,6 @@
 """Models compiled for any lengths of their open dimensions compute what references do."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +28,7 @@ from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning.build_helper import build_kernels
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 
@@ -154,6 +155,43 @@ def test_new_sizes_need_no_compilation(opencl: DeviceContext) -> None:
     assert prepared.output_shapes([(1000, 4)]) == ((1000, 4),)
 
 
+def test_executions_of_all_sizes_share_memory(opencl: DeviceContext) -> None:
+    """Whatever order the sizes have, by requests and on arrays."""
+    facts = replace(opencl.facts, images=None)
+    model = requirement()
+    compiled = compile_open(model, {model.main.inputs[0]: (67,)}, facts, precision=Precision.F32)
+    assert compiled is not None
+    constants = DeviceConstants(opencl, compiled.constants, keeps_contents=False)
+    this = OpenClOpenModel(opencl, compiled.opened, build_kernels(opencl, compiled.kernels), constants)
+    for count in (5, 9, 5, 70_000, 9, 70_001, 5):
+        places = np.arange(count, dtype=np.int32) % 3
+        found = this.run_arrays(((count,),), [places])
+        assert found is not None
+        np.testing.assert_array_equal(found[0], TABLE[places])
+        request, (output,) = request_of(model, [places], [(count, 2)])
+        result = this.execute([(count,)], request, ExecuteOptions(measure=True))
+        assert result is not None
+        assert result.timing.on_device_ns
+        np.testing.assert_array_equal(output, TABLE[places])
+    # A failed requirement is reported once, and a wrong type not executed at all.
+    places[3] = 3
+    assert this.run_arrays(((5,),), [places]) is None
+    assert this.run_arrays(((5,),), [places.astype(np.int64)]) is None
+    assert this.run_arrays(((2,),), [places[::3]]) is None
+    with pytest.raises(OpFailed, match="operation 0"):
+        this.execute([(5,)], request, ExecuteOptions())
+    places[3] = 0
+    assert this.execute([(5,)], request, ExecuteOptions()) is not None
+    with pytest.raises(MissedDeadlinePersistent):
+        this.execute([(5,)], request, ExecuteOptions(deadline_s=time.monotonic() - 1))
+    # Outputs that are too small are not written.
+    small, _ = request_of(model, [places], [(4, 2)])
+    result = this.execute([(5,)], small, ExecuteOptions())
+    assert result is not None
+    assert not result.is_sufficient
+    assert result.output_shapes[0].dimensions == (5, 2)
+
+
 @pytest.mark.parametrize(
     ("rows", "length", "groups"),
     [(5, 4, 5), (2047, 4, 2047), (2048, 128, 32), (2049, 2, 33), (2048, 129, 2048)],
@@ -170,6 +208,21 @@ def test_a_work_item_computes_a_row_if_rows_are_many_and_short(
     sized = SizedLaunches(compiled.opened, 1 << 40).executable([(rows, length)])
     assert sized is not None
     assert [call.groups for call in sized.calls] == [groups]
+
+
+TABLE = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+def requirement() -> Model:
+    """Returns a model with rows of a table, whose places must be valid."""
+    builder = nd.ModelBuilder()
+    table, axis = builder.add_operand(_FLOAT, (3, 2)), builder.add_operand(_INT32)
+    places, rows = builder.add_operand(nd.OperandType.TENSOR_INT32, (0,)), builder.add_operand(_FLOAT, (0, 2))
+    builder.set_operand_value(table, TABLE)
+    builder.set_operand_value(axis, np.int32(0))
+    builder.add_operation(_Op.GATHER, [table, axis, places], [rows])
+    builder.identify_inputs_and_outputs([places], [rows])
+    return builder.finish()
 
 
 def outer_sum() -> Model:

@@ -12,11 +12,11 @@ import pytest
 from support.opencl.models import Models, random_inputs, request_of, run
 
 import neurald as nd
-from neurald.drivers.opencl import prepared_model
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import INVALID_CONTEXT
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.drivers.opencl.runtime import instance_pool
 from neurald.drivers.opencl.runtime.instance import Instance
 from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -154,7 +154,7 @@ def test_an_execution_is_cancelled_between_its_commands(
     """Each transfer and kernel is a portion. After any of them is skipped, the next execution is
     complete.
     """
-    monkeypatch.setattr(prepared_model, "Portions", Separate)
+    monkeypatch.setattr(instance_pool, "Portions", Separate)
     prepared = prepared_by(OpenClDevice(opencl.facts))
     (values,) = inputs = random_inputs(model())
     request, (result,) = request_of(model(), inputs)

@@ -7,7 +7,7 @@ import numpy as np
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.runtime import native_loop
-from neurald.drivers.opencl.runtime.native_loop import EncodedCommand
+from neurald.drivers.opencl.runtime.native_loop import EncodedArgument, EncodedCommand
 
 
 class FakeOpenCL:
@@ -21,9 +21,22 @@ class FakeOpenCL:
             "clEnqueueWriteBuffer": [ctypes.c_uint32, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p],
             "clEnqueueReadBuffer": [ctypes.c_uint32, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p],
         }
+        argument: list[Any] = [
+            ctypes.c_void_p,
+            ctypes.c_uint32,
+            ctypes.c_size_t,
+            ctypes.POINTER(ctypes.c_uint64),
+        ]
         handles, events = [ctypes.c_void_p] * 2, [ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p]
 
+        def set_argument(kernel: int, position: int, size_bytes: int, value: Any) -> int:
+            self.calls.append(f"SetKernelArg {kernel} {position} {size_bytes} {value[0]}")
+            return failures.get("clSetKernelArg", 0) if position == 2 else 0
+
         def fake(name: str) -> Any:
+            if name == "clSetKernelArg":
+                return ctypes.CFUNCTYPE(ctypes.c_int32, *argument)(set_argument)
+
             def called(_queue: int, *arguments: Any) -> int:
                 handle = f" {arguments[0]}" if arguments else ""
                 self.calls.append(name.removeprefix("cl").removeprefix("Enqueue") + handle)
@@ -38,16 +51,23 @@ class FakeOpenCL:
             name: ctypes.cast(function, ctypes.c_void_p).value or 0
             for name, function in self._functions.items()
         }
-        self.run, self.copy, self.write, self.read, self._engine = native_loop._compile(addresses)
+        functions = native_loop._compile(addresses)
+        self.run, self.copy, self.write, self.read, self.set_arguments, self._engine = functions
 
     def of(self, kinds: str, *, flush_every: int = 0, finish: bool = True) -> tuple[int, int]:
-        """Runs a kernel for each k, a write for each w, and a read for each r; returns the position
-        and the code.
+        """Runs a kernel for each k, a write for each w, and a read for each r, of which those in
+        capitals are empty; returns the position and the code.
         """
         cell = ctypes.c_void_p(1)
         commands = (EncodedCommand * len(kinds))(
             *(
-                EncodedCommand("kwr".index(kind), 100 + position, 8, 4, ctypes.addressof(cell))
+                EncodedCommand(
+                    "kwr".index(kind.lower()),
+                    100 + position,
+                    8,
+                    4 if kind.islower() else 0,
+                    ctypes.addressof(cell),
+                )
                 for position, kind in enumerate(kinds)
             )
         )
@@ -66,6 +86,25 @@ def test_commands_become_calls() -> None:
         "ReadBuffer 103",
         "Finish",
     ]
+
+
+def test_empty_commands_do_nothing() -> None:
+    fake = FakeOpenCL()
+    assert fake.of("WkKrR") == (5, 0)
+    assert fake.calls == ["NDRangeKernel 101", "ReadBuffer 103", "Finish"]
+
+
+@sweep(("code", "count"), [(0, 3), (-51, 2)])
+def test_arguments_are_set_up_to_a_failure(code: int, count: int) -> None:
+    fake = FakeOpenCL(clSetKernelArg=code)
+    places = (EncodedArgument * 3)(
+        *[EncodedArgument(*each) for each in ((100, 0, 8), (100, 2, 4), (101, 1, 8))]
+    )
+    values, found = (ctypes.c_uint64 * 3)(1 << 40, 6, 7), ctypes.c_int32(1)
+    position = fake.set_arguments(3, places, values, ctypes.byref(found))
+    assert (position, found.value) == (3 if not code else 1, code)
+    expected = [f"SetKernelArg 100 0 8 {1 << 40}", "SetKernelArg 100 2 4 6", "SetKernelArg 101 1 8 7"]
+    assert fake.calls == expected[:count]
 
 
 def test_flushes_of_the_queue() -> None:

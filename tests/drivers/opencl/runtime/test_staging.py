@@ -34,12 +34,16 @@ def random_bytes(size: int) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("limit", [0, 100, 1 << 20])
 def test_round_trips(device: DeviceContext, limit: int) -> None:
-    """With limits for which all, some or none of the transfers are direct."""
+    """With limits for which all, some or none of the transfers are direct, and in several sizes."""
     queue = device.queue()
-    ranges = [region(device, 60), region(device, 0), region(device, 1000, 12), region(device, 7, 1)]
-    with Staging(device, queue, ranges, ranges[::-1], max_pinned_bytes=limit) as staging:
-        commands = CommandList(device, [*staging.writes, *staging.reads])
-        for round_ in range(3):
+    with Staging(device, queue, [], [], max_pinned_bytes=limit) as staging:
+        for round_ in range(4):
+            if round_ != 1:
+                factor = (1, 1, 3, 2)[round_]
+                sizes = (60, 0), (1000, 12), (7, 1), (30, 0)
+                ranges = [region(device, factor * size, offset) for size, offset in sizes]
+                staging.place(ranges, ranges[::-1])
+                commands = CommandList(device, [*staging.writes, *staging.reads])
             sources = [random_bytes(one.size_bytes) + np.uint8(round_) for one in ranges]
             targets = [np.zeros_like(source) for source in sources[::-1]]
             for index, source in enumerate(sources):
