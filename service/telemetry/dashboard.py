@@ -56,7 +56,7 @@ _PANELS: Final[tuple[tuple[str, str, Sequence[tuple[str, str]]], ...]] = (
         "reqps",
         [
             ("rate(nv_inference_request_success[1m])", "{{model}} {{version}} answered"),
-            ("rate(nv_inference_request_failure[1m])", "{{model}} {{version}} failed"),
+            ("rate(nv_inference_request_failure[1m])", "{{model}} {{version}} failed {{reason}}"),
             ("rate(neurald_inference_refused_total[1m])", "{{model}} {{version}} refused"),
             ("rate(neurald_inference_retries_total[1m])", "{{model}} {{version}} run again"),
         ],

@@ -506,7 +506,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/models/batch.py": "tests/service/inference/models/test_immediate_run.py",
     "service/inference/models/classification.py": "tests/service/inference/server/grpc/test_grpc_service.py",
     "service/inference/models/model_interface.py": "tests/service/inference/models/test_served_version.py",
-    "service/inference/models/job.py": "tests/service/inference/models/test_job_queue.py",
     "service/inference/models/statistics.py": "tests/service/inference/server/grpc/test_grpc_service.py",
     "service/inference/models/worker_pool.py": "tests/service/inference/models/test_registry.py",
     "service/inference/protocol/element_types.py": "tests/service/inference/protocol/test_grpc_encoding.py",

@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from neurald.hal.lanes.packets import Receipt
+from neurald.service.inference.models.statistics import FailureReason
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InputBytes
 
@@ -114,6 +115,16 @@ class InferenceJob(Struct, kw_only=True, eq=False):
         """Ends it with an error, unless it has ended."""
         if not self.end.done():
             self.end.set_exception(error)
+
+
+def failure_reason(job: InferenceJob, error: BaseException) -> FailureReason:
+    """Returns why a request has failed that has ended with an error."""
+    status = error.status if isinstance(error, ServiceError) else None
+    if isinstance(error, asyncio.CancelledError) or status is Status.CANCELLED:
+        return FailureReason.CANCELED
+    if not job.attempts:
+        return FailureReason.REJECTED
+    return FailureReason.OTHER if status is Status.INVALID else FailureReason.BACKEND
 
 
 def late_error() -> ServiceError:

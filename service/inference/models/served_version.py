@@ -14,11 +14,11 @@ from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.models.arrivals import Arrivals
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
-from neurald.service.inference.models.job import InferenceJob, JobEnd, late_error
+from neurald.service.inference.models.job import InferenceJob, JobEnd, failure_reason, late_error
 from neurald.service.inference.models.job_queue import JobQueue
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
-from neurald.service.inference.models.statistics import Statistics
+from neurald.service.inference.models.statistics import FailureReason, Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InferenceRequest
@@ -265,14 +265,16 @@ class ServedVersion:
         """
         future: asyncio.Future[object] = self._loop.create_future()
         job = self.begin(request, encode, timeout_s, future, note_run)
+        failure: FailureReason | None = None
         try:
             return await future
-        except asyncio.CancelledError:
-            self.abandon(job)
+        except BaseException as error:
+            failure = failure_reason(job, error)
+            if isinstance(error, asyncio.CancelledError):
+                self.abandon(job)
             raise
         finally:
-            has_ended = future.done() and not future.cancelled()
-            self.note_end(job, is_failed=has_ended and future.exception() is not None)
+            self.note_end(job, failure)
 
     def begin(
         self,
@@ -393,10 +395,10 @@ class ServedVersion:
         again()
         self._dispatch()
 
-    def note_end(self, job: InferenceJob, *, is_failed: bool) -> None:
-        """Notes that a request has ended."""
-        if is_failed:
-            self.statistics.failed(time.perf_counter_ns() - job.queued_ns)
+    def note_end(self, job: InferenceJob, failure: FailureReason | None) -> None:
+        """Notes that a request has ended; `failure` is why it has no answer."""
+        if failure is not None:
+            self.statistics.failed(time.perf_counter_ns() - job.queued_ns, failure)
         if job.expiry is not None:
             job.expiry.cancel()
 

@@ -1,8 +1,9 @@
 """Counts what a model has done, in the terms of the V2 protocol."""
 
+import enum
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,6 +11,19 @@ from msgspec import Struct
 
 #: How many requests of a version are remembered.
 _KEPT: Final = 256
+
+
+class FailureReason(enum.Enum):
+    """Why a request has failed, in Triton's words."""
+
+    #: No run was begun before it was late, or before its model was given up.
+    REJECTED = "REJECTED"
+    #: Its client has left.
+    CANCELED = "CANCELED"
+    #: Its run has failed, or was too late.
+    BACKEND = "BACKEND"
+    #: Something else, such as an answer that does not fit the client's memory.
+    OTHER = "OTHER"
 
 
 @dataclass(slots=True)
@@ -64,6 +78,7 @@ class Statistics:
         inferences: entries of batches that were run; a request without batches is one.
         executions: runs of the model.
         success, failure: requests, with their whole time.
+        reasons: of failures, with their number.
         queue, compute_input, compute_infer, compute_output: parts of the time of successful ones.
         batches: by size.
         refused: requests that were refused because too many waited.
@@ -77,6 +92,7 @@ class Statistics:
     executions: int = 0
     success: Total = field(default_factory=Total)
     failure: Total = field(default_factory=Total)
+    reasons: Counter[FailureReason] = field(default_factory=Counter)
     queue: Total = field(default_factory=Total)
     compute_input: Total = field(default_factory=Total)
     compute_infer: Total = field(default_factory=Total)
@@ -109,11 +125,12 @@ class Statistics:
             self.compute_infer.add(parts.infer_ns)
             self.compute_output.add(parts.output_ns)
 
-    def failed(self, total_ns: int) -> None:
+    def failed(self, total_ns: int, reason: FailureReason) -> None:
         """Counts a request that failed."""
         times = RequestTimes(ended_ms=time.time_ns() / 1e6, total_ns=total_ns, failed=True)
         with self.lock:
             self.failure.add(total_ns)
+            self.reasons[reason] += 1
             self.recent.append(times)
 
     def note_refused(self) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from functools import partial
 
 from neurald.service.inference.models.immediate_run import ImmediateRun
-from neurald.service.inference.models.job import InferenceJob
+from neurald.service.inference.models.job import InferenceJob, failure_reason
 from neurald.service.inference.models.model_interface import Encode
 from neurald.service.inference.models.served_version import ServedVersion
+from neurald.service.inference.models.statistics import FailureReason
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.tracing.traces import RequestTrace, RequestTraces
 
@@ -78,7 +79,7 @@ class DirectRun:
         job = version.begin(self._request, encode, timeout_s, self, note_run)
         if job.is_over:
             # It ended before its deadline was set.
-            version.note_end(job, is_failed=True)
+            version.note_end(job, FailureReason.OTHER)
         else:
             self._version, self._job = version, job
 
@@ -86,12 +87,13 @@ class DirectRun:
         """Ends it early; returns False if it has ended. Any thread may call it."""
         if not self.cancel():
             return False
-        immediate, job = self._immediate, self._job
-        if immediate is not None:
-            immediate.cancel()
-        elif self._version is not None and job is not None:
-            self._version.abandon(job)
-            self._version.note_end(job, is_failed=False)
+        immediate, version, job = self._immediate, self._version, self._job
+        if version is not None and job is not None:
+            if immediate is not None:
+                immediate.cancel()
+            else:
+                version.abandon(job)
+            version.note_end(job, FailureReason.CANCELED)
         self._release()
         return True
 
@@ -125,7 +127,8 @@ class DirectRun:
 
     def _finish(self, answer: object, error: Exception | None) -> None:
         if self._version is not None and self._job is not None:
-            self._version.note_end(self._job, is_failed=error is not None)
+            failure = None if error is None else failure_reason(self._job, error)
+            self._version.note_end(self._job, failure)
         self._release()
         self._tell(answer, error)
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from neurald.hal.accounting.exposition import Metric, Sample, event_metric, exposition
 from neurald.service.inference.models.served_version import ServedVersion
+from neurald.service.inference.models.statistics import FailureReason
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 
 _COUNTERS: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = (
@@ -13,7 +14,6 @@ _COUNTERS: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] 
         "Requests that have an answer",
         lambda each: each.statistics.success.count,
     ),
-    ("nv_inference_request_failure", "Requests that failed", lambda each: each.statistics.failure.count),
     ("nv_inference_count", "Entries of batches that were run", lambda each: each.statistics.inferences),
     ("nv_inference_exec_count", "Runs of models", lambda each: each.statistics.executions),
     (
@@ -69,6 +69,21 @@ def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget) -> st
         for kind, described in (("counter", _COUNTERS), ("gauge", _GAUGES))
         for name, description, value in described
     ]
+    metrics.append(
+        Metric(
+            name="nv_inference_request_failure",
+            kind="counter",
+            description="Requests that failed",
+            samples=[
+                Sample(
+                    {"model": each.name, "reason": reason.value, "version": str(each.version)},
+                    each.statistics.reasons[reason],
+                )
+                for each in versions
+                for reason in FailureReason
+            ],
+        )
+    )
     metrics.append(
         Metric(
             name="neurald_request_bytes",

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
+from neurald.service.inference.models.statistics import FailureReason
 from neurald.service.inference.server.calls.calls import Calls
 from neurald.service.inference.server.calls.direct_run import DirectRun
 from neurald.service.inference.server.grpc.grpc_server import ServerCall
@@ -22,10 +23,10 @@ class Version:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
-        self.failed: list[bool] = []
+        self.failures: list[FailureReason | None] = []
 
     def begin_at_once(self, request: Any, encode: Any, timeout_s: Any, end: Any) -> Any:
-        job = SimpleNamespace(end=end)
+        job = SimpleNamespace(end=end, attempts=1)
 
         def run(will_wait: Any) -> None:
             if self.error is not None:
@@ -35,8 +36,8 @@ class Version:
 
         return SimpleNamespace(job=job, run=run)
 
-    def note_end(self, job: Any, *, is_failed: bool) -> None:
-        self.failed.append(is_failed)
+    def note_end(self, job: Any, failure: FailureReason | None) -> None:
+        self.failures.append(failure)
 
 
 def call_with(sent: list[Any]) -> ServerCall:
@@ -68,7 +69,7 @@ def test_nothing_of_a_request_is_left_for_the_collector(error: Exception | None)
         assert run.begin_at_once(version, bytes, None)  # type: ignore[arg-type]
         assert run.run_at_once(lambda: None) is None
         assert len(sent) == 1
-        assert version.failed == [error is not None]
+        assert version.failures == [None if error is None else FailureReason.BACKEND]
         left = weakref.ref(run)
         del run, ended, call
         sent.clear()

@@ -353,6 +353,9 @@ def test_clients_that_leave_free_the_model(client: Any, serving: Serving) -> Non
             time.sleep(0.05)
     result = client.infer("counting", [given("x", np.array(3, np.int32))])
     assert result.as_numpy("y") == 3
+    counted = b'nv_inference_request_failure{model="counting",reason="%s",version="1"} %d\n'
+    wait_until(lambda: counted % (b"CANCELED", 4) in ask(serving, "GET", "/metrics")[1])
+    assert counted % (b"BACKEND", 0) in ask(serving, "GET", "/metrics")[1]
 
 
 def test_heads_without_end_are_cut(serving: Serving) -> None:
