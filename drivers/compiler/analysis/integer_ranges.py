@@ -4,6 +4,7 @@ A range bounds the mathematical result. An expression that may wrap around has n
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -59,6 +60,7 @@ def _spanning(numbers: Iterable[int]) -> IntegerRange:
     return IntegerRange(min(values), max(values))
 
 
+@cache
 def range_of_type(kind: Scalar) -> IntegerRange:
     """Returns the range of an integer type."""
     info = np.iinfo(kind.dtype.name)
@@ -121,9 +123,10 @@ class RangeAnalysis:
 
     def of(self, root: Expression) -> IntegerRange | None:
         """Returns the range of an integer expression; None if it is unknown or may wrap around."""
-        for each in walk(root):
-            if each not in self._ranges:
-                self._ranges[each] = self._range(each)
+        if root not in self._ranges:
+            for each in walk(root):
+                if each not in self._ranges:
+                    self._ranges[each] = self._range(each)
         return self._ranges[root]
 
     def _range(self, expression: Expression) -> IntegerRange | None:
