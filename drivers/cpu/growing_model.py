@@ -3,6 +3,7 @@
 import ctypes
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final, cast
 
@@ -29,6 +30,9 @@ from neurald.hal.sync.cancellation import Cancellation
 _REFUSALS: Final = 32
 #: How many times as long steps may keep the GIL, since Python frames of the regular way do, too.
 _LONGER: Final = 5
+#: The same for those that release it, since these frames take tens of microseconds; longer ones may
+#: use several threads.
+_MUCH_LONGER: Final = 60
 
 
 class GrowingModel(CpuPreparedModel):
@@ -214,10 +218,12 @@ class GrowingModel(CpuPreparedModel):
 
         def run(*arrays: Array) -> list[Array] | None:
             nonlocal call, is_timed, refusals, on_references
+            is_used = False
             if call is not None:
                 results = call.run_arrays(*arrays)
                 if results is not None:
                     return results
+                is_used = call.is_used()
             if not stored_like(arrays, expected):
                 return None
             if on_references is not None:
@@ -228,7 +234,7 @@ class GrowingModel(CpuPreparedModel):
                 results = self.native.run_arrays(arrays)
                 on_references = None
                 # A longer length than before needs a call with more memory.
-                if call is not None or not is_timed:
+                if not is_timed or (call is not None and not is_used):
                     call, is_timed = self._short_call(arrays), True
             except LengthsRefused:
                 on_references = self.references().create_array_function(shapes, ())
@@ -241,12 +247,16 @@ class GrowingModel(CpuPreparedModel):
         return run
 
     def _short_call(self, arrays: Sequence[Array]) -> GrowingCall | None:
-        """Returns what repeats the last execution on arrays, if that is short."""
-        call = self.native.growing_call(self._lengths)
-        if call is None:
-            return None
-        call.bind_arrays()
-        return call if is_short(lambda runs: call.time_ns(runs, *arrays), factor=_LONGER) else None
+        """Returns what repeats the last execution on arrays, if that is not long."""
+        for releases_gil, factor in ((False, _LONGER), (True, _MUCH_LONGER)):
+            # Each call has memory of its own.
+            call = self.native.growing_call(self._lengths)
+            if call is None:
+                return None
+            call.bind_arrays(releases_gil=releases_gil)
+            if is_short(partial(call.time_ns, arrays=arrays), factor=factor):
+                return call
+        return None
 
 
 def model_of_parts(model: Model, graphs: Sequence[Sequence[Step]]) -> GrowingModel | PartlyCompiledModel:

@@ -135,7 +135,8 @@ class DataLengths:
         operation = replace(operation, inputs=tuple(self.realized(each) for each in operation.inputs))
         call = self._flat.call(operation)
         arithmetic = arithmetic_inputs(call)
-        inputs = list(operation.inputs)
+        declared = self._flat.operands[operation.outputs[0]].dimensions or ()
+        lengths: dict[int, Array] = {}
         for position, index in enumerate(operation.inputs):
             if index in arithmetic or self._flat.value(index) is not None:
                 continue
@@ -145,14 +146,56 @@ class DataLengths:
                 for at, each in np.ndenumerate(sums):
                     values[at] = self._extent_of(each)
                 if operation.type in RESHAPES:
+                    self._settle([values], values.tolist(), declared)
                     self._complete(values, self._flat.shape(call.index("input")))
-                inputs[position] = self._flat.length_operand(values, self._flat.operands[index].type)
-        operation = replace(operation, inputs=tuple(inputs))
+                elif operation.type is OperationType.TFLITE_BROADCAST_TO:
+                    before = self._flat.shape(call.index("input"))
+                    kept = tuple(0 if isinstance(each, Extent) or each == 1 else each for each in before)
+                    self._settle([values], values.tolist(), (0,) * (values.size - len(kept)) + kept)
+                lengths[position] = values
+        shapes = self._shapes(operation, lengths)
+        if self._settle(list(lengths.values()), shapes[0], declared):
+            shapes = self._shapes(operation, lengths)
+        self.append(self._with_lengths(operation, lengths), shapes, graph, origin)
+
+    def _shapes(self, operation: Operation, lengths: Mapping[int, Array]) -> Sequence[Shape]:
+        """Returns the shapes of the results of an operation whose inputs at some positions are lengths."""
         try:
-            shapes = DEFINITIONS[operation.type].output_shapes(self._flat.call(operation))
+            call = self._flat.call(self._with_lengths(operation, lengths))
+            return DEFINITIONS[operation.type].output_shapes(call)
         except UnknownValue:
             raise ShapeChanges(f"the shape of the result of {operation.type.name} depends on data") from None
-        self.append(operation, shapes, graph, origin)
+
+    def _with_lengths(self, operation: Operation, lengths: Mapping[int, Array]) -> Operation:
+        """Returns an operation whose inputs at some positions are lengths."""
+        inputs = list(operation.inputs)
+        for position, values in lengths.items():
+            inputs[position] = self._flat.integers(values, self._flat.operands[inputs[position]].type)
+        return replace(operation, inputs=tuple(inputs))
+
+    def _settle(self, lengths: Sequence[Array], shape: Sequence[Any], declared: Sequence[int]) -> bool:
+        """Replaces lengths by those that a result needs, such as declared ones; the program checks them.
+
+        Args:
+            lengths: the lengths, which are replaced.
+            shape: the shape of the result that follows from them.
+            declared: lengths that the result needs; 0 for what is open.
+
+        Returns:
+            True if there were any.
+        """
+        found = False
+        for length, wanted in zip(shape, declared, strict=False):
+            if not wanted or not isinstance(length, Extent):
+                continue
+            for values in lengths:
+                for at, each in np.ndenumerate(values):
+                    number = _solved(length, each, wanted)
+                    if number is not None:
+                        guard = Guard(extent=each - number, relation=Relation.ZERO, holds=True)
+                        self._flat.regions[-1].items.append(LengthUpdate(guards=(guard,)))
+                        values[at], found = number, True
+        return found
 
     def _complete(self, lengths: Array, shape: Shape) -> None:
         """Replaces one of the lengths of a reshaped operand by the only one that it can have."""
@@ -274,6 +317,15 @@ class DataLengths:
         )
         self._flat.regions[-1].items += [LengthUpdate(lengths=lengths), Copy(target=copy, source=index)]
         return copy
+
+
+def _solved(length: Extent, part: Any, wanted: int) -> int | None:
+    """Returns the number for which a length is as wanted if it is a multiple of it plus a number, or None."""
+    factor = length.hint // part.hint if isinstance(part, Extent) and part.hint else 0
+    rest = length - factor * part
+    if not factor or isinstance(rest, Extent) or (wanted - rest) % factor:
+        return None
+    return (wanted - int(rest)) // factor
 
 
 class _Values(Mapping[int, Array]):

@@ -203,14 +203,15 @@ class FlatGraph:
         self.levels[index] = len(self.regions)
         return index
 
-    def integers(self, values: Sequence[int], kind: OperandType = OperandType.TENSOR_INT32) -> int:
-        """Adds a vector of integers, which may be lengths."""
-        if any(isinstance(each, Extent) for each in values):
-            return self.length_operand(as_objects(tuple(values)), kind)
+    def integers(self, values: Sequence[int] | Array, kind: OperandType = OperandType.TENSOR_INT32) -> int:
+        """Adds an operand of integers, which may be lengths."""
+        given = as_objects(tuple(values)) if not isinstance(values, np.ndarray) else values
+        if any(isinstance(each, Extent) for each in given.flat):
+            return self.length_operand(given, kind)
         try:
-            array = np.array(values, kind.dtype)
+            array = given.astype(kind.dtype)
         except OverflowError:
-            raise NotStructured(f"{list(values)} are no indices") from None
+            raise NotStructured(f"{given.tolist()} are no indices") from None
         return self.add_operand(
             Operand(type=kind, dimensions=array.shape, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes())
         )

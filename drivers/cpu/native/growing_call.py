@@ -64,15 +64,16 @@ class GrowingCall:
         binding = np.array(places, np.int64).reshape(-1)
         self._run = self._call(binding).bound()
 
-    def bind_arrays(self) -> None:
+    def bind_arrays(self, *, releases_gil: bool = False) -> None:
         """Lets `run_arrays` be called."""
         self._ports = self._new_ports()
         inputs, outputs = self._ports.inputs, self._ports.outputs
         self._lock = threading.Lock()
-        self._run = self._call(self._ports.unbound().reshape(-1)).on_arrays(inputs, outputs)
+        call = self._call(self._ports.unbound().reshape(-1), releases_gil=releases_gil)
+        self._run = call.on_arrays(inputs, outputs)
 
-    def _call(self, binding: Array) -> StepCall:
-        return self._instance.short_step_call(self._ports, binding, None)
+    def _call(self, binding: Array, *, releases_gil: bool = False) -> StepCall:
+        return self._instance.short_step_call(self._ports, binding, None, releases_gil=releases_gil)
 
     def _new_ports(self) -> StepPorts:
         """Returns the ports of inputs of these shapes, and of outputs with the expected sizes."""
@@ -119,7 +120,7 @@ class GrowingCall:
         """Returns the shapes of the outputs for lengths that `run` has returned."""
         return [shape for shape, _ in self._sizes(lengths)]
 
-    def time_ns(self, runs: int, *arrays: Array) -> int:
+    def time_ns(self, runs: int, arrays: Sequence[Array] = ()) -> int:
         """Returns the shortest time of several runs, on arrays if they are bound."""
         times = []
         for _ in range(runs):
@@ -176,6 +177,10 @@ class GrowingCall:
             return self._resized(lengths.tobytes())
         finally:
             self._lock.release()
+
+    def is_used(self) -> bool:
+        """Returns True if a thread runs it on arrays."""
+        return self._lock.locked()
 
     def _resized(self, lengths: bytes) -> list[Array]:
         """Returns the outputs of a run that has found other lengths."""

@@ -378,16 +378,19 @@ class Instance:
         """Returns a call for native code that serves clients, and has the instance for itself."""
         return self._new_call(releases_gil=False)
 
-    def short_step_call(self, ports: StepPorts | None, binding: Words, keep: object) -> StepCall:
-        """Returns a call that keeps the GIL; see `short_call`.
+    def short_step_call(
+        self, ports: StepPorts | None, binding: Words, keep: object, *, releases_gil: bool = False
+    ) -> StepCall:
+        """Returns a call that runs the step in one thread; see `short_call`.
 
         Args:
             ports: None for those of the executable.
             binding: of the ports.
             keep: lives as long as the call's functions.
+            releases_gil: whether other threads run meanwhile, which must not use the instance.
         """
         self._records.leave_pool()
-        return self._new_call(ports=ports, binding=binding, releases_gil=False, keep=(self, keep))
+        return self._new_call(ports=ports, binding=binding, releases_gil=releases_gil, keep=(self, keep))
 
     def _limit(self, cancellation: int, deadline_ns: int, loop_timeout_ns: int) -> None:
         """Sets the cancellation, deadline and loop timeout of the next runs."""

@@ -30,6 +30,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.native.growing_call import GrowingCall
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import read_open_artifact
@@ -200,6 +201,67 @@ def test_negative_integers_beside_lengths_are_data(
         (found,) = assert_same(model, np.array([4, 5], np.int32), given)
     assert found.tolist() == [[-6] * 5] * 4
     assert "runs on references" not in caplog.text
+
+
+@sweep("declared", [(4, 5), (0, 5), (4, 0)])
+@sweep("operation", [Op.TFLITE_FILL, Op.TFLITE_BROADCAST_TO, Op.TFLITE_TILE, Op.TFLITE_RESHAPE])
+def test_declared_lengths_that_are_also_data(
+    operation: nd.OperationType, declared: tuple[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """They were compared with lengths for which code is generated, so that executions ran on references."""
+    graph = Graph()
+    of = {Op.TFLITE_FILL: (), Op.TFLITE_TILE: (1, 1), Op.TFLITE_RESHAPE: (20,)}.get(operation, (1, 5))
+    lengths, data, result = (graph.value(INT, shape) for shape in ((2,), of, declared))
+    is_fill = operation is Op.TFLITE_FILL
+    graph.builder.add_operation(operation, [lengths, data] if is_fill else [data, lengths], [result])
+    model = graph.finish([lengths, data], [result])
+    given = np.arange(np.prod(of, dtype=int), dtype=np.int32).reshape(of)
+    with caplog.at_level(logging.INFO, "neurald"):
+        assert_same(model, np.array([4, 5], np.int32), given)
+    assert "on references" not in caplog.text
+    if all(declared):
+        assert results(model, CpuDevice(), np.array([5, 4], np.int32), given) is None
+
+
+def test_threads_share_a_step_that_is_repeated_without_the_gil(
+    compiles_here: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = Graph()
+    length, data, result = graph.value(INT, (1,)), graph.value(FLOAT, ()), graph.value(FLOAT, (0,))
+    graph.builder.add_operation(Op.TFLITE_FILL, [length, data], [result])
+    builder = nd.CompilationBuilder(graph.finish([length, data], [result]), [CpuDevice()], threads=1)
+    builder.set_startup(nd.Startup.OPTIMIZED)
+    compilation = builder.finish()
+    made: list[bool] = []
+    bind = GrowingCall.bind_arrays
+
+    def counted(call: GrowingCall, *, releases_gil: bool = False) -> None:
+        made.append(releases_gil)
+        bind(call, releases_gil=releases_gil)
+
+    monkeypatch.setattr(GrowingCall, "bind_arrays", counted)
+    # No step keeps the GIL.
+    monkeypatch.setattr("neurald.drivers.cpu.growing_model._LONGER", 0)
+    compilation.run(np.array([60_000], np.int32), np.float32(1))
+    compilation.run(np.array([60_000], np.int32), np.float32(1))
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for turn in range(60):
+            count = 50_000 + 100 * number + turn
+            (found,) = compilation.run(np.array([count], np.int32), np.float32(number))
+            if found.shape != (count,) or (found != number).any():
+                wrong.append(count)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert made[:2] == [False, True]
+    # A thread that finds the step in use takes the regular way.
+    assert len(made) < 10
 
 
 @sweep("combiner", [0, 1, 2])
