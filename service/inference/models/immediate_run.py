@@ -46,7 +46,8 @@ class ImmediateRun:
         run_s: float,
     ) -> None:
         self.job = job
-        self._is_short = run_s < _SOON_S
+        #: How long the end of the run is awaited before others are told.
+        self._soon_s = _SOON_S if run_s < _SOON_S else 0.0
         self._instance = instance
         self._lane = lane
         self._lane_is_back = lane_is_back
@@ -64,8 +65,8 @@ class ImmediateRun:
         """Runs it; returns None if the request has ended.
 
         Args:
-            will_wait: is called if the run takes longer than a millisecond; before the run begins if
-                it probably does, since nothing is received until then.
+            will_wait: is called if the run takes longer than a millisecond; at its beginning if it
+                probably does, since nothing is received until then.
 
         Returns:
             What has the request run again by the event loop, which calls it; see
@@ -73,8 +74,6 @@ class ImmediateRun:
         """
         job, instance = self.job, self._instance
         job.attempts += 1
-        if not self._is_short:
-            will_wait()
         try:
             batch = instance.write(self._lane, job)
             answer, memory = self._answered(batch, will_wait)
@@ -112,13 +111,12 @@ class ImmediateRun:
         end_s = math.inf
         if job.deadline_s is not None and not job.has_queue_limit:
             end_s = job.deadline_s
-        limit_s = min(time.monotonic() + _SOON_S, end_s) if self._is_short else end_s
+        soon_s = time.monotonic() + self._soon_s
         with contextlib.suppress(TimeoutError):
-            return lane.run(batch.inputs, batch.results_at, batch.wanted, limit_s)
-        if self._is_short:
-            will_wait()
-            with contextlib.suppress(TimeoutError):
-                return lane.awaited(end_s)
+            return lane.run(batch.inputs, batch.results_at, batch.wanted, min(soon_s, end_s))
+        will_wait()
+        with contextlib.suppress(TimeoutError):
+            return lane.awaited(end_s)
         job.fail(late_error())
         self.cancel()
         return lane.awaited(math.inf)

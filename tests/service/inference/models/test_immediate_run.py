@@ -6,11 +6,14 @@ import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from support.inference import zoo
 
+from neurald.service.inference.models import immediate_run
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob, JobInput
@@ -166,21 +169,28 @@ def test_a_run_that_takes_too_long_is_ended() -> None:
     asyncio.run(run())
 
 
-def test_others_go_on_before_a_run_that_probably_takes_long() -> None:
+@pytest.mark.parametrize(("run_s", "wait_s"), [(0.0005, 0.001), (0.003, 0.0)])
+def test_others_go_on_at_the_beginning_of_a_run_that_probably_takes_long(
+    run_s: float, wait_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends_s: list[float] = []
+    run_in_lane = ServedLane.run
+
+    def noted_run(lane: ServedLane, inputs: Any, results_at: int, wanted: Any, end_s: float) -> Any:
+        ends_s.append(end_s)
+        return run_in_lane(lane, inputs, results_at, wanted, end_s)
+
     async def run() -> None:
         async with counting() as model:
-            await model.run(1)
-            job = model.job(2)
-            waited = [False]
+            assert await asyncio.to_thread(model.begun(model.job(2), run_s).run, model.will_wait) is None
+            assert model.ended == [(2, None)]
+            assert model.waits == 1
 
-            def will_wait() -> None:
-                waited[0] = job.attempts == 1 and model.statistics.executions == 1
-
-            await asyncio.to_thread(model.begun(job, run_s=0.003).run, will_wait)
-            assert model.ended.pop() == (2, None)
-            assert waited == [True]
-
+    clock = SimpleNamespace(monotonic=lambda: 0.0, perf_counter_ns=time.perf_counter_ns)
+    monkeypatch.setattr(immediate_run, "time", clock)
+    monkeypatch.setattr(ServedLane, "run", noted_run)
     asyncio.run(run())
+    assert ends_s == [wait_s]
 
 
 def test_a_run_for_which_nobody_waits_is_ended() -> None:
