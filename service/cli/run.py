@@ -194,9 +194,8 @@ def run(
         document["outputs_file"] = str(outputs)
     if image is not None or audio is not None or labels is not None:
         packed = packed_labels(model) if names is None else None
-        found, more = _findings(model, loaded, results, names or packed, top)
+        found = _findings(loaded, results, names or packed, top)
         document |= found
-        remarks += more
         if not found:
             guesses, more = _classes(loaded, results, names, packed, top)
             remarks += more
@@ -213,15 +212,11 @@ def run(
         require_right(document["verification"])
 
 
-def _findings(
-    path: Path, model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int
-) -> tuple[dict[str, Any], list[str]]:
-    """Returns what was found by its name in the document, empty if nothing was, and remarks on it."""
-    from neurald.service.tensors.detector_options import detector_options
+def _findings(model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int) -> dict[str, Any]:
+    """Returns what was found by its name in the document; empty if nothing was."""
     from neurald.service.tensors.findings import (
         find_detections,
         find_keypoints,
-        find_raw_detections,
         find_segments,
         find_transcript,
     )
@@ -233,9 +228,8 @@ def _findings(
         ("transcript", find_transcript(results, names)),
     ):
         if found is not None:
-            return {name: found}, []
-    raw = find_raw_detections(model, results, names, top, detector_options(path))
-    return ({}, []) if raw is None else ({"detections": raw[0]}, [raw[1]])
+            return {name: found}
+    return {}
 
 
 def _classes(

@@ -9,8 +9,6 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
 from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.classification import real_values
-from neurald.service.tensors.detector_options import DetectorOptions
-from neurald.service.tensors.raw_detections import raw_detections
 
 #: Outputs of a detector's last operation: boxes, classes, scores, number of detections.
 _DETECTOR_OUTPUTS = 4
@@ -44,8 +42,6 @@ _HAND = (
         for part in ("base", "first joint", "second joint", "tip")
     ),
 )
-#: The points of MediaPipe's detectors of faces.
-_FACE = ("right eye", "left eye", "nose tip", "mouth", "right ear", "left ear")
 #: Numbers of points of MediaPipe's models of faces, without and with irises.
 _FACE_POINTS = (468, 478)
 #: Rows of the table of keypoints.
@@ -70,8 +66,7 @@ def find_detections(
     """Returns the best detections of a model that ends with DETECTION_POSTPROCESS.
 
     So does a model whose only output has rows of image, class, score, and the box's left, top,
-    right and bottom in pixels, if it suppresses overlapping boxes. See `find_raw_detections` for
-    others.
+    right and bottom in pixels, if it suppresses overlapping boxes.
 
     Args:
         model: the model.
@@ -130,53 +125,6 @@ def _detections_in_rows(
         }
         for _, number, score, left, top, right, bottom in rows
     ]
-
-
-def find_raw_detections(
-    model: Model,
-    outputs: Sequence[Array],
-    labels: Sequence[str] | None,
-    count: int,
-    options: DetectorOptions | None,
-) -> tuple[list[dict[str, Any]], str] | None:
-    """Returns the best detections of a model that ends before its boxes are computed.
-
-    Args:
-        model, outputs, labels, count: see `find_detections`.
-        options: how the file says that boxes are computed; None if it does not.
-
-    Returns:
-        The detections, with the `keypoints` of boxes that have some, and a remark on how they were
-        found. None for other models.
-    """
-    size = _image_size(model)
-    found = None
-    if size is not None:
-        found = raw_detections(model, outputs, size, options, None if labels is None else len(labels))
-    if found is None:
-        return None
-    if labels is not None and len(labels) == found.scores.shape[1] + 1:
-        labels = labels[1:]  # the first one stands for no object
-    names = _FACE if found.points.shape[1] == len(_FACE) else ()
-    detections = []
-    for place, number in found.best(count):
-        top, left, bottom, right = map(float, found.boxes[place])
-        detection: dict[str, Any] = {
-            "score": float(found.scores[place, number]),
-            "class": number,
-            "label": _label(labels, number),
-            "top": top,
-            "left": left,
-            "bottom": bottom,
-            "right": right,
-        }
-        if found.points.shape[1]:
-            detection["keypoints"] = [
-                {"name": names[position] if names else f"point {position}", "y": float(y), "x": float(x)}
-                for position, (y, x) in enumerate(found.points[place])
-            ]
-        detections.append(detection)
-    return detections, f"the model does not compute boxes; they are computed from {found.layout}"
 
 
 def _image_size(model: Model) -> tuple[int, int] | None:

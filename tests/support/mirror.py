@@ -446,8 +446,6 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tflite/file/schema_enums.py": "tests/runtime/tflite/legalization/test_legalization.py",
     "runtime/tflite/graph/subgraph_builder.py": "tests/runtime/tflite/test_load.py",
     "service/telemetry/page_state.py": "tests/service/inference/server/web/test_web_app.py",
-    "service/tensors/anchors.py": "tests/service/tensors/test_raw_detections.py",
-    "service/tensors/detector_options.py": "tests/service/tensors/test_raw_detections.py",
     "service/tensors/input_files.py": "tests/service/cli/test_run.py",
     "service/tensors/packed_labels.py": "tests/service/tensors/test_findings.py",
     "service/telemetry/dashboard.py": "tests/service/telemetry/test_manager_metrics.py",

@@ -20,16 +20,33 @@ def emulated(target: Target) -> Target:
 def with_emulated_tiles(routine: Routine) -> Routine:
     """Replaces the instructions of tile registers by functions of the same effect.
 
-    Supported are loads, stores and products of bfloat16 numbers.
+    Supported are loads, stores and products of bfloat16 numbers and of signed or unsigned with
+    signed bytes.
     """
     text = routine.text
-    for name in ("ldtilecfg", "tilerelease", "tileloadd64", "tilestored64", "tdpbf16ps"):
+    for name in (
+        "ldtilecfg",
+        "tilerelease",
+        "tileloadd64",
+        "tilestored64",
+        "tdpbf16ps",
+        "tdpbusd",
+        "tdpbssd",
+    ):
         text = text.replace(f"@llvm.x86.{name}(", f"@{NAME}.{name}(")
     globals_ = (
         f"{_TILES} = internal global [{8 * _TILE} x i8] zeroinitializer, align 64",
         f"{_CONFIGURATION} = internal global [64 x i8] zeroinitializer, align 64",
     )
-    functions = (_configure(), _release(), _move("tileloadd64"), _move("tilestored64"), _multiply())
+    functions = (
+        _configure(),
+        _release(),
+        _move("tileloadd64"),
+        _move("tilestored64"),
+        _multiply(),
+        _multiply_bytes("tdpbusd", "zext"),
+        _multiply_bytes("tdpbssd", "sext"),
+    )
     declarations = frozenset(each for each in routine.declarations if "@llvm.x86." not in each)
     return replace(routine, text="\n".join((*globals_, *functions, text)), declarations=declarations)
 
@@ -109,3 +126,32 @@ def _multiply() -> str:
         before = code.fresh(f"load float, ptr {at}")
         code.effect(f"store float {code.fresh(f'fadd float {before}, {loop.results[0]}')}, ptr {at}")
     return _function("tdpbf16ps", "i8 %sums, i8 %left, i8 %right", code)
+
+
+def _multiply_bytes(name: str, extension: str) -> str:
+    """Adds the products of a row of bytes, which are extended so, and a column of signed ones."""
+    code = Instructions(("%sums", "%left", "%right"))
+    rows, columns = _size(code, "%sums", 48, "i8"), _size(code, "%sums", 16, "i16")
+    terms = _size(code, "%left", 16, "i16")
+    sums, left, right = (_tile(code, each) for each in ("%sums", "%left", "%right"))
+    with (
+        code.loop("0", rows, may_be_empty=True) as row,
+        code.loop("0", columns, step=4, may_be_empty=True) as column,
+    ):
+        at = address(code, sums, multiple(code, row.index, _ROW), column.index)
+        before = code.fresh(f"load i32, ptr {at}")
+        with code.loop("0", terms, [("i32", before)], may_be_empty=True) as loop:
+            word, byte = (code.fresh(f"and i64 {loop.index}, {mask}") for mask in (-4, 3))
+            line = code.fresh(f"mul i64 {word}, {_ROW // 4}")
+            places = (
+                address(code, left, multiple(code, row.index, _ROW), loop.index),
+                address(code, right, line, column.index, byte),
+            )
+            factors = [
+                code.fresh(f"{kind} i8 {code.fresh(f'load i8, ptr {place}')} to i32")
+                for kind, place in zip((extension, "sext"), places, strict=True)
+            ]
+            product = code.fresh(f"mul i32 {factors[0]}, {factors[1]}")
+            loop.results = [code.fresh(f"add i32 {loop.carried[0]}, {product}")]
+        code.effect(f"store i32 {loop.results[0]}, ptr {at}")
+    return _function(name, "i8 %sums, i8 %left, i8 %right", code)

@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multipliers
 
@@ -44,10 +45,19 @@ types_and_targets = pytest.mark.parametrize(
 )
 
 
-def check(case: Case, target: Target, seed: int = 0) -> None:
-    """Runs a case in a few calls, in memory next to inaccessible pages."""
+def check(
+    case: Case, target: Target, seed: int = 0, change: Callable[[Routine], Routine] = lambda each: each
+) -> None:
+    """Runs a case in a few calls, in memory next to inaccessible pages.
+
+    Args:
+        case, target: what is run, and where.
+        seed: for the division into calls.
+        change: returns the routine that is run in place of the generated one.
+    """
     routine = routine_for(case.kernel, target)
     assert routine is not None, case.label
+    routine = change(routine)
     splits = sorted(np.random.default_rng(seed).integers(0, routine.work_items + 1, 2).tolist())
     result, status = run(routine, case.arrays, target, at_start=bool(seed % 2), splits=splits)
     assert not status

@@ -5,6 +5,7 @@ import math
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import Extent, estimate, is_zero, surely_lowest
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile_registers import TILE_ROWS, TILE_WORDS
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
@@ -210,6 +211,11 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     def steps(self) -> int:
         """Number of words per window."""
         return self.product.rows.taps * self.runs * self.run_steps
+
+    @property
+    def is_signed(self) -> bool:
+        """True if signed bytes are multiplied in place, without making them unsigned."""
+        return self.scheme.has_tiles and self.layout.is_direct and self.product.type is Scalar.INT8
 
     @property
     def spills_accumulators(self) -> bool:

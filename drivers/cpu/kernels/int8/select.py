@@ -38,7 +38,7 @@ from neurald.drivers.cpu.kernels.int8.packing.panels import (
 )
 from neurald.drivers.cpu.kernels.int8.packing.run_time_panels import RightMatrix
 from neurald.drivers.cpu.kernels.int8.packing.transposed_input_packing import transposed_plan
-from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of, plan_of_small_images
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, is_flat, plan_of, plan_of_small_images
 from neurald.drivers.cpu.kernels.int8.product import dot_products
 from neurald.drivers.cpu.kernels.int8.product.results import is_packed
 from neurald.drivers.cpu.kernels.int8.product.tiled_product import TiledProductWriter
@@ -131,11 +131,15 @@ def _product(
     if few is not None:
         return few
     epilogue = _epilogue_of(kernel, weights.largest.reshape(-1), target)
-    plan = _plan(product, scheme, zeros[0], has_sums=bool(weights.sums))
+    plan = _plan(product, scheme, zeros[0], has_sums=bool(weights.sums), may_be_signed=True)
+    starts = weights.starts
+    if plan.is_signed:
+        # They are for bytes that were made unsigned.
+        starts = starts + unsigned_shift(source.type) * weights.factors.sum(axis=-1, dtype=np.int64)
     panels = packed(
         plan,
         weights,
-        epilogue.starts(weights.starts),
+        epilogue.starts(starts),
         epilogue.words(plan.groups, product.channels),
         product.weights.value.name,
         residual=() if epilogue.residual is None else epilogue.residual.words,
@@ -151,15 +155,21 @@ def _product(
     )
 
 
-def _plan(product: WindowedProduct, scheme: Scheme, zero: int, *, has_sums: bool) -> ProductPlan:
-    """Returns the fastest plan, by estimate, given the input's zero point."""
+def _plan(
+    product: WindowedProduct, scheme: Scheme, zero: int, *, has_sums: bool, may_be_signed: bool = False
+) -> ProductPlan:
+    """Returns the fastest plan, by estimate, given the input's zero point.
+
+    With tile registers, signed bytes may be multiplied in place, see `ProductPlan.is_signed`.
+    """
     kind = product.type
     is_direct = kind is Scalar.UINT8 if scheme.is_bytes else kind is Scalar.INT16 and not zero
     run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
     is_direct = is_direct and not (has_sums and run % scheme.target.vector_bytes)
     plan = plan_of(product, scheme, is_direct=is_direct)
     if scheme.is_bytes and scheme.target.has_tiles and not has_sums:
-        tiled = plan_of(product, replace(scheme, has_tiles=True), is_direct=is_direct)
+        is_signed = may_be_signed and kind is Scalar.INT8 and is_flat(product)
+        tiled = plan_of(product, replace(scheme, has_tiles=True), is_direct=is_direct or is_signed)
         plan = min(plan, tiled, key=lambda each: each.cycles)
     return plan
 

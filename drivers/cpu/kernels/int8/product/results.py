@@ -11,7 +11,7 @@ from neurald.drivers.cpu.emit.math.packed_bytes import has_packed_bytes
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_position
-from neurald.drivers.cpu.kernels.common.addressing import multiple
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.flattened import pitch_of
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import as_bytes
@@ -76,6 +76,40 @@ class ResultWriter:
         shape = self._plan.pixels if count is None else count, self._plan.vectors
         together = self._together if isinstance(shape[0], Extent) else min(shape[0], self._together)
         each_spilled_position(self._vector, "i32", shape, totals, write, together=together)
+
+    def write_some(
+        self, totals: str, rows: list[list[str]], at: tuple[str, str], index: str, shape: tuple[int, int, int]
+    ) -> None:
+        """Writes the results of some positions of a tile with spilled sums; see `write_spilled`.
+
+        Args:
+            totals: address of the sums of the tile.
+            rows: vectors of epilogue constants.
+            at: the first position and channel of the tile in the output.
+            index: which positions, below `turns`.
+            shape: rows of the tile, positions of a row, and distance of rows in the sums.
+        """
+        code, v, vectors = self._code, self._vector, self._plan.vectors
+        _, width, pitch = shape
+        together = min(width, self._together)
+        of_row = -(-width // together)
+        row, column = "0", index
+        if shape[0] > 1:
+            row, column = (code.value(f"{each} i64 {index}, {of_row}") for each in ("udiv", "urem"))
+        column = multiple(code, column, together)
+        if width % together:
+            column = self._single.call("llvm.smin", "i64", column, str(width - together))
+        size = v.lanes * WORD_BYTES
+        line = vectors * size
+        start = address(code, totals, multiple(code, row, pitch * line), multiple(code, column, line))
+        places = [address(code, start, str(each * size)) for each in range(together * vectors)]
+        sums = [code.fresh(f"load {v.type('i32')}, ptr {each}, align {size}") for each in places]
+        position = total(code, at[0], multiple(code, row, width), column)
+        self._write_positions(sums, rows, position, at[1])
+
+    def turns(self, rows: int, width: int) -> int:
+        """Returns how many calls of `write_some` write a tile of rows of positions."""
+        return rows * -(-width // min(width, self._together))
 
     def write(self, totals: Sequence[str], rows: list[list[str]], position: str, channel: str) -> None:
         """Writes the results of a tile with sums in registers; see `write_spilled`."""

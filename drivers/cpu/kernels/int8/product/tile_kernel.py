@@ -82,6 +82,45 @@ class TileMicroKernel:
             code.declarations.update(inner.declarations)
         code.effect(f"call void {function}({_typed((source, panel, totals), tuple(self._parameters))})")
 
+    # The parts of a group of tiles of known size, between which other instructions are written.
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of a group: tiles of inputs along a window."""
+        return self._plan.steps // self._plan.tile_words
+
+    def begin(self, code: Instructions, panel: str) -> None:
+        """Loads the initial sums of a group."""
+        vector = self._plan.scheme.target.vector_bytes
+        for row in self._sums:
+            for number, each in enumerate(row):
+                # A distance of 0 between the rows repeats the first one.
+                tile_registers.load_tile(code, each, address(code, panel, str(number * vector)), 0)
+
+    def step(self, code: Instructions, source: str, panel: str, index: str) -> None:
+        """Adds the products of a step; see `call`."""
+        plan, product = self._plan, self._product
+        words = plan.tile_words
+        weights = address(code, panel, str(self._head), multiple(code, index, words * self._line))
+        offsets = []
+        for count, distance in (
+            (plan.run_steps // words, words * WORD_BYTES),
+            (plan.runs, product.columns.dilation * plan.layout.pixel_bytes),
+            (product.rows.taps, self._line_bytes),
+        ):
+            if count > 1:
+                offsets.append(multiple(code, code.value(f"urem i64 {index}, {count}"), distance))
+                index = code.value(f"udiv i64 {index}, {count}")
+        self._add(code, address(code, source, *offsets), weights)
+
+    def end(self, code: Instructions, totals: str) -> None:
+        """Stores the sums of a group; see `call`."""
+        vector = self._plan.scheme.target.vector_bytes
+        for row, first in zip(self._sums, self._firsts, strict=True):
+            for number, each in enumerate(row):
+                at = address(code, totals, self._times(code, str(self._line), first), str(number * vector))
+                tile_registers.store_tile(code, each, at, self._line)
+
     def _known(self, number: int) -> str:
         """Returns a number as text, which is a parameter's name if it is open."""
         return self._parameters[str(number)] if isinstance(number, Extent) else str(number)
@@ -89,11 +128,7 @@ class TileMicroKernel:
     def _write(self, code: Instructions) -> None:
         plan, product = self._plan, self._product
         source, panel, totals = _PARAMETERS
-        vector = plan.scheme.target.vector_bytes
-        for row in self._sums:
-            for number, each in enumerate(row):
-                # A distance of 0 between the rows repeats the first one.
-                tile_registers.load_tile(code, each, address(code, panel, str(number * vector)), 0)
+        self.begin(code, panel)
         weights = address(code, panel, str(self._head))
         with code.loop("0", str(product.rows.taps)) as rows:
             line = address(code, source, self._times(code, rows.index, self._line_bytes))
@@ -107,21 +142,19 @@ class TileMicroKernel:
                 with code.loop("0", str(plan.run_steps), step=plan.tile_words) as words:
                     at = address(code, run, multiple(code, words.index, WORD_BYTES))
                     self._add(code, at, address(code, panel_run, multiple(code, words.index, self._line)))
-        for row, first in zip(self._sums, self._firsts, strict=True):
-            for number, each in enumerate(row):
-                at = address(code, totals, self._times(code, str(self._line), first), str(number * vector))
-                tile_registers.store_tile(code, each, at, self._line)
+        self.end(code, totals)
 
     def _add(self, code: Instructions, source: str, weights: str) -> None:
         """Adds the products of a tile's words."""
         vector = self._plan.scheme.target.vector_bytes
+        multiply = "tdpbssd" if self._plan.is_signed else "tdpbusd"
         for number, each in enumerate(self._weights):
             tile_registers.load_tile(code, each, address(code, weights, str(number * vector)), self._line)
         for inputs, sums, first in zip(self._inputs, self._sums, self._firsts, strict=True):
             at = address(code, source, self._times(code, str(self._distance), first))
             tile_registers.load_tile(code, inputs, at, self._distance)
             for each, factors in zip(sums, self._weights, strict=True):
-                tile_registers.multiply_tiles(code, "tdpbusd", each, inputs, factors)
+                tile_registers.multiply_tiles(code, multiply, each, inputs, factors)
 
     def _times(self, code: Instructions, name: str, number: int) -> str:
         """Multiplies a name or number by a number that may be open."""

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.work_items import each_rectangle
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.packing.input_packing import InputPacker
@@ -31,6 +31,8 @@ from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 _MIN_WORK_ITEMS = 96
 #: Length of tiles for positions that are left if their number is open.
 _SHORT_TILE = 4
+#: With fewer steps of a tile, computing results between them is slower than after them.
+_MIN_STEPS = 4
 
 
 class TiledProductWriter:
@@ -103,8 +105,13 @@ class TiledProductWriter:
     @property
     def _before_panels(self) -> int:
         """Offset in scratch memory of panels that are packed at run time."""
-        kept = self._plan.span * self._plan.vectors * self._register if self._plan.spills_accumulators else 0
-        return self._before_totals + kept
+        kept = self._totals_bytes if self._plan.spills_accumulators else 0
+        return self._before_totals + (2 if self._overlaps else 1) * kept
+
+    @property
+    def _totals_bytes(self) -> int:
+        """Size of a tile's spilled sums."""
+        return self._plan.span * self._plan.vectors * self._register
 
     @property
     def _before_totals(self) -> int:
@@ -213,24 +220,109 @@ class TiledProductWriter:
         self, image: str, block: str, units: tuple[str, str, str], panels: tuple[str, str], group: str
     ) -> None:
         """Writes every panel for units[0] to before units[1]; units[2] is the block's first row."""
+        source = address(
+            self.code,
+            block,
+            multiple(self.code, group, self._product.depth * self._scheme.element_bytes),
+        )
+        if self._overlaps:
+            self._write_overlapping(image, source, units, panels, group)
+            return
+        with self.code.loop(*panels, may_be_empty=self._plan.shares_panels) as loop:
+            panel, channel = self._panel_of(loop.index, group)
+            with self.code.loop(units[0], units[1], may_be_empty=True) as each:
+                unit = each.index, units[2], units[0]
+                self._write_unit(image, source, panel, channel, unit, group)
+
+    def _panel_of(self, index: str, group: str) -> tuple[str, str]:
+        """Returns the address of a panel of a group, and its first channel in the output."""
         plan, code, v = self._plan, self.code, self._single
         width = plan.vectors * self._scheme.lanes
-        with code.loop(*panels, may_be_empty=plan.shares_panels) as loop:
-            start = multiple(code, loop.index, width)
-            if plan.panels * width > self._product.channels:
-                start = v.call("llvm.smin", "i64", start, str(plan.start(plan.panels - 1, 0)))
-            number = v.binary("add", "i64", multiple(code, group, plan.panels), loop.index)
-            offset = multiple(code, number, self._panel_bytes)
-            if self._panels is None:
-                panel = address(code, self._weights, offset, str(HEAD_BYTES))
-            else:
-                panel = address(code, "%scratch", offset, str(self._before_panels))
-            channel = v.binary("add", "i64", multiple(code, group, self._product.channels), start)
-            source = address(
-                code, block, multiple(code, group, self._product.depth * self._scheme.element_bytes)
+        start = multiple(code, index, width)
+        if plan.panels * width > self._product.channels:
+            start = v.call("llvm.smin", "i64", start, str(plan.start(plan.panels - 1, 0)))
+        number = v.binary("add", "i64", multiple(code, group, plan.panels), index)
+        offset = multiple(code, number, self._panel_bytes)
+        if self._panels is None:
+            panel = address(code, self._weights, offset, str(HEAD_BYTES))
+        else:
+            panel = address(code, "%scratch", offset, str(self._before_panels))
+        return panel, v.binary("add", "i64", multiple(code, group, self._product.channels), start)
+
+    @property
+    def _overlaps(self) -> bool:
+        """True if the results of a tile are computed while the next one is multiplied."""
+        plan, kernel = self._plan, self._tile_kernel
+        sizes = plan.units, plan.height, plan.width, plan.rows, plan.pitch
+        return kernel is not None and not has_extents(sizes) and kernel.steps >= _MIN_STEPS
+
+    def _write_overlapping(
+        self, image: str, source: str, units: tuple[str, str, str], panels: tuple[str, str], group: str
+    ) -> None:
+        """Writes the tiles of all panels; see `_write_panels`.
+
+        In each turn, a tile is multiplied, and the results of the one before are computed between its
+        steps. The processor does both at once, because they do not depend on each other.
+        """
+        plan, code, v, kernel = self._plan, self.code, self._single, self._tile_kernel
+        assert kernel is not None  # noqa: S101 - see `_overlaps`
+        of_unit = 1 if plan.has_rows else plan.row_tiles
+        tiles = multiple(code, v.binary("sub", "i64", units[1], units[0]), of_unit)
+        whole = v.binary("mul", "i64", v.binary("sub", "i64", panels[1], panels[0]), tiles)
+        is_empty = code.value(f"icmp eq i64 {whole}, 0")
+        end = code.value(f"select i1 {is_empty}, i64 0, i64 {total(code, whole, '1')}")
+        has_gaps = plan.span != plan.pixels
+        shape = (plan.rows, plan.width, plan.pitch) if has_gaps else (1, plan.pixels, plan.pixels)
+        results = self._results.turns(*shape[:2])
+        of_step = -(-results // kernel.steps)
+
+        def place(number: str) -> tuple[tuple[str, str], str, str]:
+            """Returns the panel and its first channel, and the row and column of a tile."""
+            # Not hoisted, since there may be none.
+            panel, tile = (code.fresh(f"{each} i64 {number}, {tiles}") for each in ("udiv", "urem"))
+            return self._panel_of(total(code, panels[0], panel), group), *self._tile_place(tile, units[0])
+
+        with code.loop("0", end, may_be_empty=True) as turns:
+            number = turns.index
+            turn = code.value(f"and i64 {number}, 1")
+            is_tile = code.fresh(f"icmp ult i64 {number}, {whole}")
+            (panel, _), row, column = place(v.call("llvm.smin", "i64", number, total(code, whole, "-1")))
+            inner = v.binary("sub", "i64", row, units[2])
+            window = address(
+                code,
+                source,
+                multiple(code, inner, self._product.rows.stride * plan.layout.row_bytes),
+                multiple(code, column, self._product.columns.stride * plan.layout.pixel_bytes),
             )
-            with code.loop(units[0], units[1], may_be_empty=True) as each:
-                self._write_unit(image, source, panel, channel, (each.index, units[2], units[0]), group)
+            is_first = code.fresh(f"icmp eq i64 {number}, 0")
+            (last, channel), row, column = place(v.call("llvm.smax", "i64", total(code, number, "-1"), "0"))
+            top = v.binary("add", "i64", multiple(code, image, plan.height), row)
+            position = total(code, multiple(code, top, plan.width), column)
+            others = self._totals_of(code.value(f"xor i64 {turn}, 1"))
+            constants = self._rows_of(last)
+            left = code.fresh(f"select i1 {is_first}, i64 0, i64 {results}")
+            with code.when(is_tile):
+                kernel.begin(code, panel)
+            with code.loop("0", str(kernel.steps)) as steps:
+                with code.when(is_tile):
+                    kernel.step(code, window, panel, steps.index)
+                first = multiple(code, steps.index, of_step)
+                stop = v.call("llvm.umin", "i64", total(code, first, str(of_step)), left)
+                with code.loop(first, stop, may_be_empty=True) as some:
+                    self._results.write_some(others, constants, (position, channel), some.index, shape)
+            with code.when(is_tile):
+                kernel.end(code, self._totals_of(turn))
+
+    def _tile_place(self, tile: str, unit: str) -> tuple[str, str]:
+        """Returns the first row and column of a tile, given its number from a unit on."""
+        plan, v = self._plan, self._single
+        if plan.has_rows or is_one(plan.row_tiles):
+            return self._row(total(self.code, unit, tile)), "0"
+        after, of_unit = (v.binary(each, "i64", tile, str(plan.row_tiles)) for each in ("udiv", "urem"))
+        column = multiple(self.code, of_unit, plan.pixels)
+        if plan.width % plan.pixels:
+            column = v.call("llvm.smin", "i64", column, str(plan.width - plan.pixels))
+        return self._row(total(self.code, unit, after)), column
 
     def _row(self, unit: str) -> str:
         """Returns the first row of a unit; the last unit may share rows with the one before."""
@@ -372,7 +464,7 @@ class TiledProductWriter:
         if self._tile_kernel is not None:
             source, _, _ = memory
             self._tile_kernel.call(code, source, panel, self._totals)
-            self._write_rows(self._rows_of(panel), at)
+            self._write_rows(self._rows_of(panel), at, self._totals)
         elif plan.spills_accumulators:
             sums.call(code, *memory, window_sums, self._totals)
             self._results.write_spilled(self._totals, self._rows_of(panel), *at, count=length)
@@ -380,16 +472,16 @@ class TiledProductWriter:
             totals = sums.write(code, *memory, window_sums)
             self._results.write(totals, self._rows_of(panel), *at)
 
-    def _write_rows(self, rows: list[list[str]], at: tuple[str, str]) -> None:
+    def _write_rows(self, rows: list[list[str]], at: tuple[str, str], sums: str) -> None:
         """Writes the results of a tile with spilled sums, without those between its rows."""
         plan, code = self._plan, self.code
         if same_length(plan.span, plan.pixels):
-            self._results.write_spilled(self._totals, rows, *at)
+            self._results.write_spilled(sums, rows, *at)
             return
         position, channel = at
         with code.loop("0", str(plan.rows)) as loop:
             line = plan.pitch * plan.vectors * self._register
-            totals = address(code, self._totals, multiple(code, loop.index, line))
+            totals = address(code, sums, multiple(code, loop.index, line))
             first = self._single.binary("add", "i64", position, multiple(code, loop.index, plan.width))
             self._results.write_spilled(totals, rows, first, channel, count=plan.width)
 
@@ -401,3 +493,7 @@ class TiledProductWriter:
     def _totals(self) -> str:
         """Address of a tile's spilled sums."""
         return address(self.code, "%scratch", str(self._before_totals))
+
+    def _totals_of(self, turn: str) -> str:
+        """Address of the spilled sums of every other tile."""
+        return address(self.code, self._totals, multiple(self.code, turn, self._totals_bytes))

@@ -1,16 +1,23 @@
-"""Products with tile registers give the results of the interpreted graph."""
+"""Products with tile registers give the results of the interpreted graph.
+
+On processors without tile registers, functions take the place of their instructions.
+"""
 
 from typing import Any
 
 import pytest
+from support.cpu.emulated_tiles import emulated, with_emulated_tiles
+from support.cpu.native import RUNNABLE
 from support.cpu.quantized_sums import QuantizedSums, check
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.math import packed_bytes
 from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
+from neurald.drivers.cpu.kernels.int8.epilogue import float_scale
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
 from neurald.drivers.cpu.kernels.int8.product.tile_kernel import TileMicroKernel
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
@@ -18,9 +25,9 @@ from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import TARGETS, runs_here
 
 AMX = TARGETS["amx"]
-needs_amx = pytest.mark.skipif(
-    not runs_here(AMX), reason="this processor or kernel has no tile registers (amx_tile, amx_int8)"
-)
+HAS_TILES = runs_here(AMX)
+TARGET = AMX if HAS_TILES else emulated(RUNNABLE[0])
+SOURCES = [Scalar.INT8, Scalar.UINT8] if HAS_TILES else [Scalar.INT8]
 
 #: Depth, channels, height and width of pixels that are multiplied as they are.
 PIXELS = [
@@ -48,18 +55,32 @@ WINDOWS = [
     ((1, 12, 12, 128), (2, 2), 64, (1, 1), (1, 1), 0),
 ]
 
+if not HAS_TILES:
+    # Compiling takes long with functions.
+    PIXELS, WINDOWS = PIXELS[1::3], WINDOWS[::3]
+
+
+@pytest.fixture(autouse=True)
+def without_other_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are computed without instructions of AVX-512 where tiles are not the processor's."""
+    if not HAS_TILES:
+        monkeypatch.setattr(packed_bytes, "_BYTES", -1)
+        monkeypatch.setattr(float_scale, "float_scale", lambda rule: None)
+
 
 def checked_label(case: Any, seed: int) -> str:
     """Checks a case, and returns the label of its routine."""
-    check(case, AMX, seed)
-    routine = routine_for(case.kernel, AMX)
+    if HAS_TILES:
+        check(case, TARGET, seed)
+    else:
+        check(case, TARGET, seed, with_emulated_tiles)
+    routine = routine_for(case.kernel, TARGET)
     assert routine is not None
     return routine.label
 
 
-@needs_amx
 @sweep("shape", PIXELS)
-@pytest.mark.parametrize("source", [Scalar.INT8, Scalar.UINT8])
+@pytest.mark.parametrize("source", SOURCES)
 def test_pixels(shape: tuple[int, int, int, int], source: Scalar) -> None:
     depth, channels, height, width = shape
     sums = QuantizedSums(depth + channels, source=source, zeros=(9, 0), extreme=height % 2 == 0)
@@ -69,9 +90,8 @@ def test_pixels(shape: tuple[int, int, int, int], source: Scalar) -> None:
     assert checked_label(case, width).startswith("int8 tiles")
 
 
-@needs_amx
 @sweep("number", range(len(WINDOWS)))
-@pytest.mark.parametrize("source", [Scalar.INT8, Scalar.UINT8])
+@pytest.mark.parametrize("source", SOURCES)
 def test_windows(number: int, source: Scalar) -> None:
     shape, kernel, channels, stride, dilation, pad = WINDOWS[number]
     sums = QuantizedSums(number, source=source, zeros=(number, 0))
@@ -92,7 +112,6 @@ def test_windows(number: int, source: Scalar) -> None:
     assert checked_label(case, number).startswith("int8 tiles")
 
 
-@needs_amx
 def test_matrix_products_and_sums_without_rescaling() -> None:
     sums = QuantizedSums(1, zeros=(5, 0))
     assert checked_label(sums.product((29, 320), (72, 320)), 0).startswith("int8 tiles")
@@ -101,7 +120,9 @@ def test_matrix_products_and_sums_without_rescaling() -> None:
     assert checked_label(case, 1).startswith("int8 tiles")
 
 
-@needs_amx
+@pytest.mark.skipif(
+    not HAS_TILES, reason="this processor or kernel has no tile registers (amx_tile, amx_int8)"
+)
 def test_unsigned_weights_and_shallow_windows_use_vectors() -> None:
     unsigned = QuantizedSums(3, source=Scalar.UINT8, weights=Scalar.UINT8, zeros=(3, 200), extreme=True)
     shallow = QuantizedSums(4)
