@@ -24,7 +24,7 @@ from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.autopsy import DriverEnd, describe_end, suspects
-from neurald.service.crashes.trial import TrialJob, TrialReport
+from neurald.service.crashes.trial_job import TrialJob, TrialReport
 from neurald.service.logs.formatters import DRIVER
 from neurald.service.sandbox.mode import SandboxMode
 

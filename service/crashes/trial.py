@@ -27,7 +27,7 @@ import msgspec
 from neurald.hal.cache.secret import keep_derived_secret
 from neurald.hal.crashes.breadcrumbs import recorded_version
 from neurald.hal.crashes.outline import ModelOutline
-from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
+from neurald.hal.crashes.pattern import ModelSignatures
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions, declared_extensions
 from neurald.hal.errors import BadData, Error
@@ -50,7 +50,7 @@ from neurald.hal.records import DECODE_ERRORS, replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.wire.model import decode_model
 from neurald.hal.validation.model_rules import validate_model
-from neurald.service.sandbox.mode import SandboxMode
+from neurald.service.crashes.trial_job import TrialJob, TrialReport
 from neurald.service.sandbox.sandbox import enter
 
 #: Sizes of open dimensions.
@@ -68,53 +68,6 @@ _IMPOSSIBLE: Final = 3
 _FIRST_TO_END: Final = 1000
 #: Signals by which a child ends for other reasons than the model.
 _FOREIGN: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
-
-
-class TrialJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The task of a sacrificial process.
-
-    Attributes:
-        driver: that died.
-        version: of it; another one is not tried.
-        outline: of the model, see `neurald.hal.crashes.outline`.
-        address: of the driver, whose sandbox the process enters.
-        sandbox, writable, readable: as for the driver.
-        hangs: it did not die by itself, but hung: a part that takes too long counts as one that
-            kills.
-        trial_s: how long a part may take.
-        total_s: how long the search may take.
-        memory_bytes: how much memory a child may take.
-    """
-
-    driver: str
-    version: str
-    outline: bytes
-    address: str
-    sandbox: SandboxMode
-    writable: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
-    hangs: bool = False
-    trial_s: float = 15.0
-    total_s: float = 120.0
-    memory_bytes: int = 4 << 30
-
-
-class TrialReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a sacrificial process.
-
-    Attributes:
-        kills: True if the model killed a child.
-        pattern: the pattern of the smallest part that does; None if it does not kill.
-        trials: how many children were started.
-        is_complete: False if the time ran out before the search ended.
-        problem: why nothing could be tried; empty if it could.
-    """
-
-    kills: bool = False
-    pattern: CrashPattern | None = None
-    trials: int = 0
-    is_complete: bool = True
-    problem: str = ""
 
 
 def smallest_part(

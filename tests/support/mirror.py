@@ -535,6 +535,8 @@ COVERED_BY: Mapping[str, str] = {
     "service/manager/setting_choice.py": "tests/service/manager/test_configuration.py",
     "service/cli/config.py": "tests/service/manager/test_configuration.py",
     "hal/crashes/outline.py": "tests/service/crashes/test_trial.py",
+    "service/crashes/trial_job.py": "tests/service/crashes/test_trial.py",
+    "service/inference/models/worker_options.py": "tests/service/inference/models/test_instance.py",
     "hal/crashes/trail.py": "tests/hal/crashes/test_breadcrumbs.py",
     "hal/crashes/watch.py": "tests/hal/crashes/test_guard.py",
     "service/cli/forgive.py": "tests/service/manager/test_poison.py",

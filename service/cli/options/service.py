@@ -40,7 +40,7 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
     from neurald.hal.lanes.opening import SERVICE_SOCKET
     from neurald.hal.process.runtime_directory import runtime_directory
     from neurald.hal.rpc.transport.tls_files import TlsFiles
-    from neurald.service.inference.models.model_worker import WorkerOptions
+    from neurald.service.inference.models.worker_options import WorkerOptions
     from neurald.service.inference.server.settings import ServiceSettings
     from neurald.service.logs.choices import LogFormat
 

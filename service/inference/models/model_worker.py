@@ -9,8 +9,6 @@ import subprocess
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from neurald.hal.errors import DeadObject, Error, OpFailed, ResultCode, error_for
 from neurald.hal.lanes import socket_end
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
@@ -18,6 +16,7 @@ from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.autopsy import describe_end
 from neurald.service.inference.models.silence import Silence
+from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.worker.orders import (
     Cancel,
     Explained,
@@ -32,8 +31,6 @@ from neurald.service.inference.worker.orders import (
     encode,
 )
 from neurald.service.inference.worker.read_files import read_state
-from neurald.service.logs.choices import LogFormat, LogLevel
-from neurald.service.sandbox.mode import SandboxMode
 
 #: How often a worker is asked whether it is well.
 _PING_S: Final = 0.05
@@ -41,19 +38,6 @@ _PING_S: Final = 0.05
 _MAX_FAILURE: Final = 500
 _EXPLAIN_S: Final = 30.0
 _MAX_EXPLANATION_BYTES: Final = 64 << 20
-
-
-class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How workers are started.
-
-    Attributes:
-        sandbox: restricts them.
-        log_format, log_level: of their logs.
-    """
-
-    sandbox: SandboxMode = SandboxMode.AUTO
-    log_format: LogFormat = LogFormat.AUTO
-    log_level: LogLevel = LogLevel.NOTICE
 
 
 class ModelWorker:

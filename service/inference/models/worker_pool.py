@@ -6,7 +6,8 @@ One that was started before files changed that workers read is not given out.
 import asyncio
 import contextlib
 
-from neurald.service.inference.models.model_worker import ModelWorker, WorkerOptions
+from neurald.service.inference.models.model_worker import ModelWorker
+from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.worker.read_files import read_state
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from neurald.service.inference.models.model_worker import WorkerOptions
+from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.manager.service_configuration import ServiceLimits, TraceConfiguration
 
 

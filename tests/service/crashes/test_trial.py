@@ -19,7 +19,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
 from neurald.hal.rpc.wire.model import encode_model
-from neurald.service.crashes.trial import TrialJob, TrialReport, model_of, part_of, smallest_part
+from neurald.service.crashes.trial import model_of, part_of, smallest_part
+from neurald.service.crashes.trial_job import TrialJob, TrialReport
 from neurald.service.sandbox.mode import SandboxMode
 
 ADD, MUL, SUB, DIV = OperationType.ADD, OperationType.MUL, OperationType.SUB, OperationType.DIV

@@ -64,6 +64,9 @@ def test_a_driver_starts_at_its_first_connection_and_no_earlier(managed: Managed
     assert is_served(managed.address.path or Path())
     time.sleep(0.1)
     assert managed.status().starts == 0
+    # It has imported nothing that only models need, which would double its start and its memory.
+    mapped = Path(f"/proc/{managed.process.pid}/maps").read_text()
+    assert [name for name in ("numpy", "cygrpc", "llvmlite") if name in mapped] == []
     device = connected(managed)
     assert add(device, 2) == 3
     status = managed.status()

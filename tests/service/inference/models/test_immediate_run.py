@@ -18,8 +18,8 @@ from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob, JobInput
 from neurald.service.inference.models.lane import ServedLane
-from neurald.service.inference.models.model_worker import WorkerOptions
 from neurald.service.inference.models.statistics import Statistics
+from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import Bytes

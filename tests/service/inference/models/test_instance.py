@@ -11,8 +11,8 @@ from support.inference import zoo
 
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob, JobInput
-from neurald.service.inference.models.model_worker import WorkerOptions
 from neurald.service.inference.models.statistics import Statistics
+from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.tensors import Bytes
 from neurald.service.inference.worker.orders import LoadOrder

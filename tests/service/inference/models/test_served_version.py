@@ -10,8 +10,8 @@ import pytest
 from support.inference import zoo
 
 from neurald.service.inference.models import served_version
-from neurald.service.inference.models.model_worker import WorkerOptions
 from neurald.service.inference.models.served_version import ServedVersion
+from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import Bytes, InferenceRequest, InputTensor
