@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "ipc" / "neighbours.py"
 
 
+@pytest.mark.full
 def test_a_short_run(tmp_path: Path) -> None:
     file = tmp_path / "neighbours.json"
     command = [sys.executable, str(PROGRAM), "--hogs", "1", "--rounds", "1", "--seconds", "0.2"]

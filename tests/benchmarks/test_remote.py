@@ -11,6 +11,7 @@ import pytest
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "ipc" / "remote.py"
 
 
+@pytest.mark.full
 def test_a_short_run(tmp_path: Path) -> None:
     file = tmp_path / "remote.json"
     command = [sys.executable, str(PROGRAM), "--bytes", "1024", "65536", "--rounds", "1", "--gbit", "0.1"]

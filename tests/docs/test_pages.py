@@ -99,7 +99,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     _assistant().write(tmp_path / "assistant.tflite")
     _training().write(tmp_path / "model.tflite")
     np.savez(tmp_path / "inputs.npz", image=np.zeros((1, 8, 8, 1), np.uint8))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     # Paths of sockets are limited, and pytest's are long.

@@ -37,7 +37,7 @@ def test_every_example_is_listed() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_an_example(name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_example(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     if name == "serve_a_model":
         pytest.importorskip("uvicorn", reason="HTTP needs neurald[serve]")
     if name == "use_another_host":
@@ -47,7 +47,6 @@ def test_an_example(name: str, tmp_path: Path, tmp_path_factory: pytest.TempPath
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "XDG_RUNTIME_DIR": str(runtime),
     }
     process = subprocess.Popen(

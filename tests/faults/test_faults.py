@@ -14,6 +14,7 @@ def test_every_scenario() -> None:
     assert len(right) == 10, "in every way some call was right"
 
 
+@pytest.mark.full
 @pytest.mark.timed
 @pytest.mark.slow
 def test_nothing_leaks() -> None:

@@ -54,6 +54,7 @@ def test_outliers_do_not_change_a_slope() -> None:
     assert slope([(1.0, 5.0)]) == 0.0
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_short_soak() -> None:
     # Within three seconds sessions come and go by chance, with dozens of descriptors each.

@@ -40,6 +40,7 @@ def test_a_graph_depends_on_its_seed_only() -> None:
     assert [a.tobytes() for a in first.expected] == [b.tobytes() for b in second.expected]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_graphs_cover_everything_to_be_tested() -> None:
     graphs = [random_graph(seed) for seed in range(150)]

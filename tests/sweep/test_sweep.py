@@ -76,6 +76,7 @@ def test_every_difference_has_its_reason() -> None:
     assert found == set(DIFFERENT)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(8))
 def test_references_and_kernels_agree(share: int, tmp_path: Path) -> None:

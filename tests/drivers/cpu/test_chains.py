@@ -107,7 +107,7 @@ def outputs(device: Device, model: nd.Model) -> "np.ndarray[tuple[int, ...], np.
 
 
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: str(link.__name__).strip("_"))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_chains_of_any_length_are_compiled(link: Link, caplog: pytest.LogCaptureFixture) -> None:
     model = Chain().model(link, 350)
     frame, frames = sys._getframe(), 0

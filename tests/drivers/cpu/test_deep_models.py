@@ -27,7 +27,7 @@ def _expect_compiled(model: Model, caplog: pytest.LogCaptureFixture, tolerance: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chain", CHAINS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_long_chain(chain: str, caplog: pytest.LogCaptureFixture) -> None:
     _expect_compiled(deep_model(chain, 400), caplog, 1e-4)
 

@@ -119,6 +119,7 @@ def cases(signature: CaseSignature, values: Values) -> Iterator[Case]:
         yield first.changed(values=given, operands=operands, model_inputs=model_inputs)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_stay_inside_their_buffers(name: str, device: Device, runs: GuardProcessRunner) -> None:
     operation, values = CASES[name]

@@ -234,6 +234,7 @@ def test_networks_with_many_strides_serve_all_sizes() -> None:
     assert [size for size in sizes if not check(model, opened, size)] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("hint", [(40, 48), (41, 47)])
 @pytest.mark.parametrize("name", STRIDED)
 def test_strided_windows_serve_all_sizes(name: str, hint: Size) -> None:

@@ -452,6 +452,7 @@ def check(model: nd.Model, opened: CpuOpenModel, length: int) -> bool:
     return True
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_results_are_those_of_references_for_every_length(name: str) -> None:
     model = MODELS[name]()
@@ -462,6 +463,7 @@ def test_results_are_those_of_references_for_every_length(name: str) -> None:
     assert any(LABELS.get(name, "") in label for label in labels), labels
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_code_for_short_lengths_is_right(name: str) -> None:
     model = MODELS[name]()

@@ -104,7 +104,7 @@ def assert_close(found: Array, wanted: Array, what: str) -> None:
 
 
 @pytest.mark.parametrize("part", range(_PARTS))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_open_lengths_give_the_results_of_references(part: int) -> None:
     chosen, compared = random.Random(part), 0
     target = host_target(process_settings())

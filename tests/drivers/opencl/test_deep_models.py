@@ -12,7 +12,7 @@ from neurald.hal.device import PrepareOptions
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chain", CHAINS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_long_chain(chain: str, opencl: DeviceContext) -> None:
     model, options = deep_model(chain, 400), PrepareOptions()
     device = OpenClDevice(opencl.facts)

@@ -27,6 +27,7 @@ def test_every_fault_in_every_phase() -> None:
     assert report.played == len(FAULTS) * len(PHASES)
 
 
+@pytest.mark.full
 @pytest.mark.timed
 @pytest.mark.slow
 def test_jobs_play_cells_at_the_same_time() -> None:

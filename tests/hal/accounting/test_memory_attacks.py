@@ -135,6 +135,7 @@ def memfd(size: int) -> int:
     return descriptor
 
 
+@pytest.mark.full
 def test_one_memory_given_16000_times() -> None:
     limits = ("memory_bytes=8GiB", "user_memory_bytes=33GiB", "total_memory_bytes=64GiB")
     with daemon_process("cpu", limits=limits) as (process, address):

@@ -209,6 +209,7 @@ def test_clients_that_are_killed_disturb_nobody(listen: str | None) -> None:
         remote.close()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
 def test_a_daemon_that_stops_lets_calls_finish(listen: str | None) -> None:

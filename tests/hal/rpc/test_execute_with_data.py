@@ -57,6 +57,7 @@ def run(model: RemotePreparedModel, count: int, options: ExecuteOptions = RUN) -
     assert np.array_equal(result, values + 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [1, 1000, MIB - 16, MIB, MIB + 1, 5 * MIB + 3])
 @pytest.mark.parametrize("rate", [0.0, 1e5, 5e8, 1e12])
 @pytest.mark.parametrize("takes_parts", [True, False], ids=["", "an older daemon"])

@@ -90,7 +90,7 @@ class Caller:
 
 
 @pytest.mark.parametrize("mode", ["burst", "calls", "run", "start", "fenced"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_killed_in_any_phase_of_many_runs(mode: str, daemon: Daemon, compilation: nd.Compilation) -> None:
     rng = random.Random(mode)
     caller = Caller(compilation)

@@ -184,7 +184,7 @@ PARTS = sorted({str(fault) for fault in faults()})
 
 @pytest.mark.parametrize("is_explicit", [False, True], ids=["by default", "explicit"])
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_nothing_but_errors_leaves_the_api(
     part: str, is_explicit: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

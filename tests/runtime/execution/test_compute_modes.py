@@ -232,6 +232,7 @@ class Reusable:
         return tuple(self._buffers.result())
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("killed", "mode"),

@@ -273,9 +273,10 @@ def test_a_what_if_beside_the_plan(browser: BrowserPage, tmp_path: Path) -> None
     assert count(browser, ".node.d1") == 0
 
 
-@pytest.mark.parametrize(("width", "height"), [(380, 760), (1400, 900)])
+@pytest.mark.parametrize("size", [(380, 760), (1400, 900)], ids=str)
 @pytest.mark.sampled(2)
-def test_700_operations_at_every_size(browser: BrowserPage, tmp_path: Path, width: int, height: int) -> None:
+def test_700_operations_at_every_size(browser: BrowserPage, tmp_path: Path, size: tuple[int, int]) -> None:
+    width, height = size
     subject = Model(main=random_graph(random.Random(2), 700, (ADD, MUL, SUB)))
     candidates = [*pair(subject), candidate("third", only(SUB), model=subject, time=0.2)]
     show(browser, explained(subject, candidates), tmp_path, width, height)

@@ -59,6 +59,7 @@ def check_random_graph(seed: int) -> None:
     assert results(graph.model, drivers(signatures, rng.randint(2, 5)), arrays) == expected
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", sorted({*KNOWN_SEEDS, *range(100, 116)}))
 def test_partitioned_equals_unpartitioned(seed: int, caplog: pytest.LogCaptureFixture) -> None:

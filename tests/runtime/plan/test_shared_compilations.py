@@ -111,7 +111,7 @@ def test_each_shape_is_compiled_once_for_all_processes(
 @pytest.mark.slow
 @pytest.mark.parametrize("model", one_in(2, ["with constants", "without constants"]))
 @pytest.mark.parametrize("is_remote", [False, True], ids=["in-process", "daemon"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_every_step_is_stored(driver: str, is_remote: bool, model: str, environment: dict[str, str]) -> None:
     for outcome in ("miss", "hit"):
         with served(driver, is_remote, environment) as where:

@@ -232,6 +232,7 @@ def test_starting_imports_nothing_heavy() -> None:
     assert process.stderr == "[]\n"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "command",
     [["explain", str(MODEL)], ["devices"], ["run", str(MODEL)], ["cache", "ls"]],

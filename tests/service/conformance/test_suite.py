@@ -42,6 +42,7 @@ def test_the_cpu_device_passes() -> None:
     assert counts["contract"][Outcome.PASSED] >= len(RULES) - 3
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_sample_driver_in_a_daemon_passes() -> None:
     shares: list[float] = []

@@ -108,6 +108,7 @@ def test_both_ways_give_the_same_answers() -> None:
         assert device["latency"]["median_ms"] > 0
 
 
+@pytest.mark.full
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch, short_path: Path) -> None:
     pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
     monkeypatch.setenv("TMPDIR", str(short_path))

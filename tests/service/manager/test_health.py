@@ -125,6 +125,7 @@ def test_a_deadlock(clinic: Clinic) -> None:
     healed(clinic)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("deadline_s", [0.2, None], ids=["deadline", "limit of the operator"])
 def test_an_endless_kernel(clinic: Clinic, deadline_s: float | None) -> None:
     device = connect(str(clinic.address))

@@ -139,7 +139,7 @@ def test_a_driver_in_its_sandbox_knows_what_killed_it(tmp_path_factory: pytest.T
 
 
 @pytest.mark.parametrize("culprit", [SUB, DIV, MAXIMUM, POW])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_each_way_to_die_is_recognised(managed: Managed, culprit: OperationType) -> None:
     kill_twice(managed, ADD, culprit)
     wait_until(lambda: any(each.narrowing for each in refused(managed)))

@@ -106,6 +106,7 @@ def test_every_golden_file_has_a_graph() -> None:
     assert {path.stem for path in GOLDEN.glob("*.cl")} == set(GOLDEN_GRAPHS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("is_integer", [False, True])
 @pytest.mark.parametrize("form", MAKE)
 def test_images_and_buffers_give_the_same_bits(form: str, is_integer: bool, bench: Bench) -> None:

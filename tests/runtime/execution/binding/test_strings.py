@@ -59,7 +59,7 @@ def compiled(model: Model, device: Device) -> Compilation:
 
 
 @pytest.mark.parametrize("times", [(1, 1), (3, 1), (0, 2), (5, 40)])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_strings_go_in_and_out(device: Device, times: tuple[int, int]) -> None:
     (result,) = compiled(tile(), device).run(WORDS, np.array(times, np.int32))
     expected = np.tile(WORDS, times)

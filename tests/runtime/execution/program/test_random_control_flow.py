@@ -113,7 +113,7 @@ def drivers() -> list[nd.Device]:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_split_equals_whole(seed: int) -> None:
     rng = random.Random(seed)
     model = RandomGraph(rng, rng.randint(1, 3), depth=3).finished(rng.randint(1, 3))

@@ -115,6 +115,7 @@ def test_the_next_case_runs_after_a_fault(reading_constants: GuardProcessRunner)
     assert all(text == texts[1] for text in texts if text)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_fault_is_only_reported_for_its_operation() -> None:
     driver = "support.devices.faulty_drivers:create_reading_past_constants"

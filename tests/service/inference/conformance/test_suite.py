@@ -38,7 +38,7 @@ def url(serving: Serving, scheme: str) -> str:
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_this_service_passes(serving: Serving, scheme: str, model: str) -> None:
     client = connect(url(serving, scheme))
     results = list(run_checks(client, model, 60))

@@ -149,6 +149,7 @@ def test_images_without_height_or_width(target: Target) -> None:
         case.assert_equal(result, routine.label)
 
 
+@pytest.mark.sampled(2)
 def test_results_do_not_depend_on_the_division(target: Target) -> None:
     """Threads order work items in another way, and copy the inputs of their own ones only."""
     cases = [

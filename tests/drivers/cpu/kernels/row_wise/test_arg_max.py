@@ -17,6 +17,7 @@ SHAPES = (((), 1), ((3,), 7), ((2, 3), 21), ((5,), 64), ((2,), 65), ((3,), 131),
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("prefers_lower_index", [False, True])
 @pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_indices_of_the_largest(kind: Scalar, prefers_lower_index: bool, target: Target) -> None:

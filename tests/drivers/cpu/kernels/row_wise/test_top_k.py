@@ -26,6 +26,7 @@ SHAPES = (
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_indices(kind: Scalar, target: Target) -> None:
     graphs, arrays = [], []

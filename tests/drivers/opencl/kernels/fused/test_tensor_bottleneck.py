@@ -62,6 +62,7 @@ TYPES: tuple[dict[str, Any], ...] = (
 
 
 # One in six of five types: nearly every shape runs by default, each time with another type.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("number", "kind"), one_in(6, itertools.product(range(len(SHAPES)), TYPES)))
 def test_blocks_compute_the_same(number: int, kind: dict[str, Any], opencl: DeviceContext) -> None:
     block = Block(**SHAPES[number], **kind)

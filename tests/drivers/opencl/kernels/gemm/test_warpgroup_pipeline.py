@@ -81,7 +81,7 @@ def random_case(kind: Scalar, form: str, seed: int) -> Case:
 @pytest.mark.parametrize("tiling", one_in(2, range(_TILINGS)))
 @pytest.mark.parametrize("kind", _KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("form", ["matrices", "batches"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_every_tiling_gives_the_same_result(form: str, kind: Scalar, tiling: int) -> None:
     """Sizes are odd, and smaller than tiles."""
     case = random_case(kind, form, 1000 * tiling)
