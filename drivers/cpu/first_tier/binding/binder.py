@@ -80,6 +80,17 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_EMBEDDING_LOOKUP,
         T.TFLITE_GATHER_ND,
     ),
+    "scattering": (
+        T.TFLITE_SCATTER_ND,
+        T.TFLITE_UNSORTED_SEGMENT_SUM,
+        T.TFLITE_UNSORTED_SEGMENT_PROD,
+        T.TFLITE_UNSORTED_SEGMENT_MAX,
+        T.TFLITE_UNSORTED_SEGMENT_MIN,
+        T.TFLITE_ONE_HOT,
+    ),
+    "scans": (T.TFLITE_CUMSUM,),
+    "local_response": (T.LOCAL_RESPONSE_NORMALIZATION,),
+    "spectral": (T.TFLITE_RFFT2D, T.TFLITE_COMPLEX_ABS),
     "elements": (
         T.RELU,
         T.RELU1,

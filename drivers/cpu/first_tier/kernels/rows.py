@@ -17,14 +17,14 @@ from neurald.drivers.cpu.target.target import Target
 
 def row_units(target: Target) -> list[Unit]:
     """Returns the units of all kernels for rows."""
-    reductions = [_reduction(target, each, is_row=is_row) for each in _REDUCTIONS for is_row in (True, False)]
+    reductions = [_reduction(target, each, is_row=is_row) for each in REDUCTIONS for is_row in (True, False)]
     softmaxes = [_quantized_softmax(target, *each) for each in (("signed", "sext"), ("unsigned", "zext"))]
     normalizations = [_softmax(target, is_logarithm=each) for each in (False, True)]
     return [*reductions, *normalizations, *softmaxes, _unit_rows(target)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reduction:
+class RowReduction:
     """A reduction.
 
     Attributes:
@@ -55,8 +55,8 @@ class _Reduction:
 
 
 _I32: Final = -(1 << 31), (1 << 31) - 1
-_REDUCTIONS: Final = (
-    _Reduction(
+REDUCTIONS: Final = (
+    RowReduction(
         name="mean_float",
         element="float",
         total="float",
@@ -65,9 +65,11 @@ _REDUCTIONS: Final = (
         across="fadd",
         result="divided",
     ),
-    _Reduction(name="sum_float", element="float", total="float", start=0, combine="fadd", across="fadd"),
-    _Reduction(name="product_float", element="float", total="float", start=1, combine="fmul", across="fmul"),
-    _Reduction(
+    RowReduction(name="sum_float", element="float", total="float", start=0, combine="fadd", across="fadd"),
+    RowReduction(
+        name="product_float", element="float", total="float", start=1, combine="fmul", across="fmul"
+    ),
+    RowReduction(
         name="largest_float",
         element="float",
         total="float",
@@ -75,7 +77,7 @@ _REDUCTIONS: Final = (
         combine="llvm.maximum",
         across="fmaximum",
     ),
-    _Reduction(
+    RowReduction(
         name="smallest_float",
         element="float",
         total="float",
@@ -83,16 +85,16 @@ _REDUCTIONS: Final = (
         combine="llvm.minimum",
         across="fminimum",
     ),
-    _Reduction(name="sum_word", element="i32", total="i32", start=0, combine="add", across="add"),
-    _Reduction(name="product_word", element="i32", total="i32", start=1, combine="mul", across="mul"),
-    _Reduction(
+    RowReduction(name="sum_word", element="i32", total="i32", start=0, combine="add", across="add"),
+    RowReduction(name="product_word", element="i32", total="i32", start=1, combine="mul", across="mul"),
+    RowReduction(
         name="largest_word", element="i32", total="i32", start=_I32[0], combine="llvm.smax", across="smax"
     ),
-    _Reduction(
+    RowReduction(
         name="smallest_word", element="i32", total="i32", start=_I32[1], combine="llvm.smin", across="smin"
     ),
     *(
-        _Reduction(
+        RowReduction(
             name=f"{name}_{sign}", element="i8", total="i8", start=start, combine=f"llvm.{how}", across=how
         )
         for name, sign, how, start in (
@@ -102,7 +104,7 @@ _REDUCTIONS: Final = (
             ("smallest", "unsigned", "umin", 255),
         )
     ),
-    _Reduction(
+    RowReduction(
         name="largest_short",
         element="i16",
         total="i16",
@@ -110,7 +112,7 @@ _REDUCTIONS: Final = (
         combine="llvm.smax",
         across="smax",
     ),
-    _Reduction(
+    RowReduction(
         name="smallest_short",
         element="i16",
         total="i16",
@@ -118,7 +120,7 @@ _REDUCTIONS: Final = (
         combine="llvm.smin",
         across="smin",
     ),
-    _Reduction(
+    RowReduction(
         name="mean_short",
         element="i16",
         total="i32",
@@ -129,7 +131,7 @@ _REDUCTIONS: Final = (
         result="requantized",
     ),
     *(
-        _Reduction(
+        RowReduction(
             name=f"{name}_{sign}",
             element="i8",
             total="i32",
@@ -159,7 +161,7 @@ def across(v: Vector, kind: str, how: str, value: str, start: float) -> str:
 def reduced(
     kernel: KernelWriter,
     length: str,
-    how: _Reduction,
+    how: RowReduction,
     write: Callable[[Vector, str], str],
     v: Vector | None = None,
 ) -> str:
@@ -184,7 +186,7 @@ def reduced(
     return rest.results[0]
 
 
-def _reduction(target: Target, how: _Reduction, *, is_row: bool) -> Unit:
+def _reduction(target: Target, how: RowReduction, *, is_row: bool) -> Unit:
     """Writes a reduction of rows, or of columns, which have neighbours.
 
     Words: elements that are reduced, columns, then: for `divided`, the divisor; for `requantized`,
@@ -259,9 +261,9 @@ def stored_integer(
     return v.cast("trunc", "i32", value, result)
 
 
-_LARGEST: Final = next(each for each in _REDUCTIONS if each.name == "largest_float")
-_SUM: Final = next(each for each in _REDUCTIONS if each.name == "sum_float")
-_DOUBLE_SUM: Final = _Reduction(
+_LARGEST: Final = next(each for each in REDUCTIONS if each.name == "largest_float")
+_SUM: Final = next(each for each in REDUCTIONS if each.name == "sum_float")
+_DOUBLE_SUM: Final = RowReduction(
     name="", element="double", total="double", start=0, combine="fadd", across="fadd"
 )
 
@@ -316,7 +318,7 @@ def _quantized_softmax(target: Target, sign: str, extension: str) -> Unit:
     """
     kernel = KernelWriter(target, f"first_softmax_{sign}", ("out", "input", "powers"))
     length, scale = kernel.word(0), kernel.word(1, "double")
-    largest = next(each for each in _REDUCTIONS if each.name == f"largest_{sign}")
+    largest = next(each for each in REDUCTIONS if each.name == f"largest_{sign}")
     bytes_ = Vector(kernel.code, target, target.lanes(1))
     v = Vector(kernel.code, target, target.lanes(8))
     with kernel.each_item() as row:
