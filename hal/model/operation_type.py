@@ -1,15 +1,14 @@
 """The operations of Android NN and of the extension `neurald.tflite`."""
 
 from enum import IntEnum
-from typing import TypeVar
 
-_Member = TypeVar("_Member", bound=IntEnum)
+from neurald.hal.model.quick_enum import QuickEnumType, add_member
 
 #: First code of extensions; `neurald.tflite`, for what TFLite has beyond Android NN, is the first.
 TFLITE_EXTENSION_BASE = 0x1_0000
 
 
-class OperationType(IntEnum):
+class OperationType(IntEnum, metaclass=QuickEnumType):
     """Android NN's operation codes; members named `TFLITE_…` are operations of `neurald.tflite`.
 
     Operations of vendor extensions are added at run time.
@@ -285,12 +284,3 @@ class OperationType(IntEnum):
     def add(cls, number: int, name: str) -> "OperationType":
         """Registers an operation of a vendor's extension; see `neurald.hal.model.extension`."""
         return add_member(cls, number, name)
-
-
-def add_member(kind: type[_Member], number: int, name: str) -> _Member:
-    """Adds an enum member that `kind(number)` finds, but iteration does not."""
-    member = int.__new__(kind, number)
-    member._name_ = name
-    member._value_ = number
-    found: _Member = kind._value2member_map_.setdefault(number, member)  # type: ignore[assignment]
-    return found

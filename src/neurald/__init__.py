@@ -153,9 +153,11 @@ def _imported(name: str) -> Any:
         raise AttributeError(f"module 'neurald' has no attribute {name!r}")
     try:
         from neurald.hal.process.memory.gc_pause import paused_gc
+        from neurald.hal.process.msgspec_import import import_msgspec
 
         # Nothing that an import creates is garbage, but looking for some takes a tenth of its time.
         with paused_gc():
+            import_msgspec()
             value = getattr(import_module(f"neurald.{_HOMES[name]}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("neurald."):

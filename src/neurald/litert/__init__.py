@@ -108,9 +108,11 @@ def _imported(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'neurald.litert' has no attribute {name!r}")
     from neurald.hal.process.memory.gc_pause import paused_gc
+    from neurald.hal.process.msgspec_import import import_msgspec
 
     # Nothing that an import creates is garbage, but looking for some takes a tenth of its time.
     with paused_gc():
+        import_msgspec()
         value = getattr(import_module(f"neurald.runtime.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
