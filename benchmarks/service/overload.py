@@ -186,6 +186,8 @@ def main() -> None:
             Column(name="share", title="of capacity", format=".2f"),
         ]
         title = f"The execution service under twice its load: {arguments.network}, int8"
+        if arguments.shared:
+            title += ", on the same processors as the clients"
         write_run(arguments.json, title, __doc__, [Table(title="Requests", columns=columns, rows=rows)])
 
 
