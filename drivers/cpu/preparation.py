@@ -8,6 +8,7 @@ import msgspec
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
 from neurald.drivers.compiler.frontend.open_dimensions import is_specified, open_shapes, with_shapes
+from neurald.drivers.compiler.frontend.sequence_loops import SEQUENCES, may_have_loops
 from neurald.drivers.compiler.frontend.structured_model import (
     CONTROL_FLOW,
     BasicBlock,
@@ -217,7 +218,10 @@ class Preparation:
             if not is_specified(known):
                 return references
             supported = [
-                self._is_compiled(known, n) if known.main.operations[n].type in CONTROL_FLOW else verdict.ok
+                self._is_compiled(known, n)
+                if known.main.operations[n].type in CONTROL_FLOW
+                else verdict.ok
+                or (known.main.operations[n].type in SEQUENCES and self._is_compiled(known, n))
                 for n, verdict in enumerate(
                     supported_operations(
                         known, has_bounds=True, expects_inputs=True, strings=_string_constants()
@@ -242,7 +246,7 @@ class Preparation:
 
     @temporary()
     def _is_compiled(self, model: Model, position: int) -> bool:
-        """Returns True if IF or WHILE, and everything in its graphs, can be compiled."""
+        """Returns True if IF, WHILE or a long sequence, and everything in its graphs, can be compiled."""
         try:
             own = sub_model(model, model.main, (position,))
             if not is_specified(own):
@@ -351,6 +355,10 @@ class Preparation:
 
         if any(operation.type in CONTROL_FLOW for operation in model.main.operations):
             return compiled(self._structured(model, shapes, positions, scope))
+        if scope is None and may_have_loops(model.main):
+            structured = self._structured(model, shapes, positions)
+            if structured.has_loops:
+                return compiled(structured)
         try:
             return compiled(None)
         except BadData:

@@ -35,6 +35,7 @@ from neurald.drivers.compiler.frontend.flat_graph import (
 from neurald.drivers.compiler.frontend.growing_layouts import grow_outermost
 from neurald.drivers.compiler.frontend.list_appends import append_in_place
 from neurald.drivers.compiler.frontend.loop_lengths import LoopLengths
+from neurald.drivers.compiler.frontend.sequence_loops import SequenceLoop, sequence_loop
 from neurald.drivers.compiler.frontend.structured_model import (
     CONTROL_FLOW,
     Branch,
@@ -135,6 +136,8 @@ class _Structurer:
         #: loop.
         self._changing: dict[tuple[int, int], set[int]] = {}
         self._loop_lengths: dict[tuple[int, int], LoopLengths] = {}
+        #: The model's own graphs; those of loops over sequences are added.
+        self._referenced = model.referenced
         graphs = (model.main, *model.referenced)
         self._left = _MAX_INLINED + _MAX_INLINED_PER_OPERATION * sum(len(each.operations) for each in graphs)
 
@@ -154,7 +157,7 @@ class _Structurer:
             outputs=outputs,
         )
         structured = StructuredModel(
-            model=replace(self._flat.model, main=graph),
+            model=replace(self._flat.model, main=graph, referenced=self._referenced),
             items=self._flat.regions[0].finished(),
             origins=tuple(self._flat.origins),
             graphs=tuple(self._flat.graphs),
@@ -215,6 +218,10 @@ class _Structurer:
                 self._branch(call, origin) if operation.type is OperationType.IF else self._loop(call, origin)
             )
             mapping.update(zip(operation.outputs, results, strict=False))
+            return
+        loop = sequence_loop(moved, call, self._flat.operands, self._flat.shape)
+        if loop is not None:
+            mapping.update(zip(operation.outputs, self._over_sequence(loop, origin), strict=True))
             return
         if graph is not self._flat.model.main and self._flat.is_identity(moved, call):
             mapping[operation.outputs[0]] = moved.inputs[0]
@@ -315,7 +322,7 @@ class _Structurer:
         try:
             with self._flat.attempt():
                 stored = [self._lengths.stored(each) for each in inputs]
-                return self._repeated(call, stored, origin, opens=False)
+                return self._repeated(_graphs(call), stored, origin, opens=False)
         except ShapeChanges:
             pass
         try:
@@ -323,7 +330,21 @@ class _Structurer:
         except (_NotUnrolled, ShapeChanges):
             pass
         with self._flat.attempt():
-            return self._repeated(call, [self._lengths.stored(each) for each in inputs], origin, opens=True)
+            stored = [self._lengths.stored(each) for each in inputs]
+            return self._repeated(_graphs(call), stored, origin, opens=True)
+
+    def _over_sequence(self, loop: SequenceLoop, origin: int) -> Sequence[int]:
+        """Adds a loop over a sequence, and returns the results of the operation that it replaces."""
+        first = len(self._flat.model.referenced)
+        graphs = (loop.condition, loop.body) if loop.rest is None else (loop.condition, loop.body, loop.rest)
+        self._flat.model = replace(self._flat.model, referenced=(*self._flat.model.referenced, *graphs))
+        inputs = [self._flat.add_operand(each) for each in (loop.index, loop.results)]
+        inputs += [self._lengths.stored(each) for each in loop.inputs]
+        with self._flat.attempt():
+            values = self._repeated((first, first + 1), inputs, origin, opens=False)
+            if loop.rest is not None:
+                values = self._inline(first + 2, values, origin)
+        return [values[position] for position in loop.outputs]
 
     def _is_nested(self, call: Call) -> bool:
         """Returns True if there is control flow in a loop. Unrolling it would multiply the inner one."""
@@ -359,17 +380,24 @@ class _Structurer:
                     raise _NotUnrolled("a loop has too many operations to be unrolled")
             raise _NotUnrolled("a loop has too many turns to be unrolled")
 
-    def _repeated(self, call: Call, inputs: Sequence[int], origin: int, *, opens: bool) -> Sequence[int]:
+    def _repeated(
+        self, graphs: tuple[int, int], inputs: Sequence[int], origin: int, *, opens: bool
+    ) -> Sequence[int]:
         """Inlines a loop once.
+
+        Args:
+            graphs: the numbers of its condition and its body.
+            inputs: its first values.
+            origin: see `_add_operation`.
+            opens: whether shapes may change, which become lengths then.
 
         Raises:
             ShapeChanges: a shape changes from turn to turn, and `opens` is False.
         """
-        body_graph = call.graph_index("body")
+        condition_graph, body_graph = graphs
         carried = len(self._flat.model.referenced[body_graph].outputs)
         # What changed when the loop was last inlined changes again: without this, the attempts of
         # nested loops would multiply.
-        graphs = call.graph_index("condition"), body_graph
         changing = self._changing.setdefault(graphs, set())
         lengths = self._loop_lengths.setdefault(graphs, LoopLengths(self._flat, self._lengths))
         attempts = 0
@@ -388,7 +416,7 @@ class _Structurer:
                 ]
                 try:
                     with self._flat.region(repeats=True) as condition:
-                        (test,) = self._inline(call.graph_index("condition"), values, origin)
+                        (test,) = self._inline(condition_graph, values, origin)
                     with self._flat.region(repeats=True) as body:
                         results = [
                             self._lengths.stored(each) for each in self._inline(body_graph, values, origin)
@@ -467,6 +495,10 @@ class _Structurer:
     def _check_input(self, given: int, declared: Operand) -> None:
         """Checks that a graph accepts the shape of an operand."""
         merge(declared.dimensions, self._flat.shape(given), operand_name(self._flat.operands, given))
+
+
+def _graphs(call: Call) -> tuple[int, int]:
+    return call.graph_index("condition"), call.graph_index("body")
 
 
 def _inputs(call: Call) -> Sequence[int]:

@@ -147,6 +147,11 @@ class StructuredModel(Struct, frozen=True, kw_only=True):
     values: Mapping[int, Array]
 
     @property
+    def has_loops(self) -> bool:
+        """True if a part of the model is repeated."""
+        return any(isinstance(each, WhileLoop) for each in each_item(self.items))
+
+    @property
     def has_changing_lengths(self) -> bool:
         """True if lengths are only known while the model runs."""
         operands = self.model.main.operands

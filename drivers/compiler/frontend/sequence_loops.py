@@ -1,0 +1,251 @@
+"""Recurrent operations over long sequences as loops over parts of a few steps.
+
+A lowering writes out every step of a sequence, so that compiling takes as long as there are steps.
+A longer sequence becomes a loop whose body has the same operation on the next steps: it reads them
+at an index that it counts, and writes their results into a sequence. What follows the last whole
+part has a body of its own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.value import Shape
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, Operand, OperandType, Operation, Subgraph, byte_size
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.records import replace
+
+#: Sequences of at most as many steps are written out.
+_MAX_WRITTEN: Final = 32
+#: Numbers of steps of a part: enough for products of inputs to have many rows.
+_STEPS: Final = range(12, 21)
+#: Limit on the results of a sequence, whose memory is a constant at first.
+_MAX_BYTES: Final = 1 << 26
+_LSTM: Final = ("output_state", "cell_state")
+#: States of the operations.
+_STATES: Final = {
+    OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM: _LSTM,
+    OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM: _LSTM,
+    OperationType.UNIDIRECTIONAL_SEQUENCE_RNN: ("hidden_state",),
+    OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_RNN: ("hidden_state",),
+}
+#: Operations over sequences that may become loops.
+SEQUENCES: Final = frozenset(_STATES)
+
+
+def may_have_loops(graph: Subgraph) -> bool:
+    """Returns True if an operation of a graph may become a loop, as far as declared shapes tell."""
+    return any(
+        operation.type in _STATES
+        and max((graph.operands[operation.inputs[0]].dimensions or (0,))[:2]) > _MAX_WRITTEN
+        for operation in graph.operations
+    )
+
+
+class SequenceLoop(Struct, frozen=True, kw_only=True):
+    """The graphs of a loop over a sequence.
+
+    Their inputs are the index of the next step along each axis of the sequence, the results so far,
+    the states, the sequence and other operands; their outputs those that change.
+
+    Attributes:
+        index: the operand of the first index.
+        results: the operand of the results before the first step.
+        inputs: the operands of the model for the other inputs.
+        condition: whether a whole part is left.
+        body: computes a whole part.
+        rest: computes the steps after these; None if there are none.
+        outputs: the positions of the operation's outputs among those of a graph.
+    """
+
+    index: Operand
+    results: Operand
+    inputs: tuple[int, ...]
+    condition: Subgraph
+    body: Subgraph
+    rest: Subgraph | None
+    outputs: tuple[int, ...]
+
+
+def sequence_loop(
+    operation: Operation, call: Call, operands: Sequence[Operand], shape_of: Callable[[int], Shape]
+) -> SequenceLoop | None:
+    """Returns the loop for an operation with many steps, or None.
+
+    Args:
+        operation: the operation.
+        call: the operation.
+        operands: those of its graph.
+        shape_of: returns the shape of an operand.
+    """
+    names = _STATES.get(operation.type)
+    if names is None:
+        return None
+    shape, (whole, *_) = call.shape("input"), DEFINITIONS[operation.type].output_shapes(call)
+    axis = 0 if call.scalar("time_major") else 1
+    if has_extents(shape) or shape[axis] <= _MAX_WRITTEN:
+        return None
+    if byte_size(call.operand("output").type, whole) > _MAX_BYTES:
+        return None
+    part = _Part(operation, call, operands, shape_of, names, axis, whole)
+    # Each step of a part, and of the rest, adds kernels.
+    steps = min(_STEPS, key=lambda each: each + shape[axis] % each)
+    count, rest = divmod(shape[axis], steps)
+    made = ("output", *(f"{name}_out" for name in names))
+    return SequenceLoop(
+        index=_constant(np.zeros(3, np.int32)),
+        results=replace(
+            call.operand("output"),
+            dimensions=whole,
+            lifetime=Lifetime.CONSTANT_COPY,
+            value=bytes(byte_size(call.operand("output").type, whole)),
+        ),
+        inputs=part.given,
+        condition=part.condition(count * steps),
+        body=part.body(steps),
+        rest=part.body(rest) if rest else None,
+        # The index is the first output of a graph.
+        outputs=tuple(1 + made.index(name) for name in call.binding.outputs),
+    )
+
+
+class _Part:
+    """Makes the graphs; see `sequence_loop`.
+
+    Args:
+        operation, call, operands, shape_of: see `sequence_loop`.
+        states: the names of its states.
+        axis: the axis of steps.
+        whole: the shape of all results.
+
+    Attributes:
+        given: the operands of the operation that are inputs of the graphs: the states first.
+    """
+
+    def __init__(
+        self,
+        operation: Operation,
+        call: Call,
+        operands: Sequence[Operand],
+        shape_of: Callable[[int], Shape],
+        states: Sequence[str],
+        axis: int,
+        whole: tuple[int, ...],
+    ) -> None:
+        self._operation, self._call, self._axis = operation, call, axis
+        self._operands, self._shape_of = operands, shape_of
+        self._states = [call.index(f"{name}_in") for name in states]
+        self._whole = whole
+        first = [*self._states, call.index("input")]
+        others = [each for each in dict.fromkeys(operation.inputs) if each not in first]
+        self.given = (*first, *(each for each in others if self._is_given(each)))
+
+    def _is_given(self, index: int) -> bool:
+        """Returns True if an operand is an input of the graphs; others are a part of them."""
+        return (
+            self._operands[index].type.is_tensor and self._operands[index].lifetime is not Lifetime.NO_VALUE
+        )
+
+    def condition(self, end: int) -> Subgraph:
+        """Returns the graph that tells whether the index of the step is less than a number."""
+        graph = _Graph()
+        inputs = self._inputs(graph)
+        begin, one = graph.add(_constant(np.array([self._axis], np.int32))), graph.ones()
+        step = graph.add(Operand(type=OperandType.TENSOR_INT32, dimensions=(1,)))
+        graph.run(OperationType.TFLITE_SLICE, (inputs[0], begin, one), step)
+        test = graph.add(Operand(type=OperandType.TENSOR_BOOL8, dimensions=(1,)))
+        graph.run(OperationType.LESS, (step, graph.add(_constant(np.array([end], np.int32)))), test)
+        return graph.finished(inputs, (test,))
+
+    def body(self, steps: int) -> Subgraph:
+        """Returns the graph that computes the next steps."""
+        graph, call = _Graph(), self._call
+        inputs = self._inputs(graph)
+        index, results, *given = inputs
+        here = dict(zip(self.given, given, strict=True))
+        shape = self._with_steps(call.shape("input"), steps)
+        size = graph.add(_constant(np.array(shape, np.int32)))
+        part = graph.add(_computed(call.operand("input"), shape))
+        sequence = call.index("input")
+        graph.run(OperationType.TFLITE_SLICE, (here[sequence], index, size), part)
+        here[sequence] = part
+        for each in self._operation.inputs:
+            if each not in here:
+                here[each] = graph.add(self._operands[each])
+        output = graph.add(_computed(call.operand("output"), self._with_steps(self._whole, steps)))
+        states = [graph.add(_computed(self._operands[each], self._shape_of(each))) for each in self._states]
+        operands = tuple(here[each] for each in self._operation.inputs)
+        graph.operations.append(
+            Operation(type=self._operation.type, inputs=operands, outputs=(output, *states))
+        )
+        longer = graph.add(_computed(call.operand("output"), self._whole))
+        graph.run(OperationType.TFLITE_DYNAMIC_UPDATE_SLICE, (results, output, index), longer)
+        following = graph.add(Operand(type=OperandType.TENSOR_INT32, dimensions=(3,)))
+        by = graph.add(_constant(np.where(np.arange(3) == self._axis, steps, 0).astype(np.int32)))
+        none = graph.add(
+            Operand(type=OperandType.INT32, lifetime=Lifetime.CONSTANT_COPY, value=np.int32(0).tobytes())
+        )
+        graph.run(OperationType.ADD, (index, by, none), following)
+        return graph.finished(inputs, (following, longer, *states))
+
+    def _inputs(self, graph: "_Graph") -> tuple[int, ...]:
+        index = graph.add(Operand(type=OperandType.TENSOR_INT32, dimensions=(3,)))
+        results = graph.add(_computed(self._call.operand("output"), self._whole))
+        given = [_computed(self._operands[each], self._shape_of(each)) for each in self.given]
+        return index, results, *(graph.add(each) for each in given)
+
+    def _with_steps(self, shape: Sequence[int], steps: int) -> tuple[int, ...]:
+        return tuple(steps if axis == self._axis else length for axis, length in enumerate(shape))
+
+
+class _Graph:
+    """A graph under construction."""
+
+    def __init__(self) -> None:
+        self._operands: list[Operand] = []
+        self.operations: list[Operation] = []
+
+    def add(self, operand: Operand) -> int:
+        """Adds an operand, and returns its index."""
+        self._operands.append(operand)
+        return len(self._operands) - 1
+
+    def ones(self) -> int:
+        """Adds a vector of a single 1."""
+        return self.add(_constant(np.ones(1, np.int32)))
+
+    def run(self, kind: OperationType, inputs: tuple[int, ...], output: int) -> None:
+        """Adds an operation."""
+        self.operations.append(Operation(type=kind, inputs=inputs, outputs=(output,)))
+
+    def finished(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Subgraph:
+        """Returns the graph."""
+        return Subgraph(
+            operands=tuple(self._operands), operations=tuple(self.operations), inputs=inputs, outputs=outputs
+        )
+
+
+def _computed(operand: Operand, shape: tuple[int, ...]) -> Operand:
+    """Returns an operand of the same type that an operation computes."""
+    return Operand(
+        type=operand.type,
+        dimensions=shape,
+        scale=operand.scale,
+        zero_point=operand.zero_point,
+        channel_quant=operand.channel_quant,
+        name=operand.name,
+    )
+
+
+def _constant(values: "np.ndarray[tuple[int, ...], np.dtype[np.int32]]") -> Operand:
+    return Operand(
+        type=OperandType.TENSOR_INT32,
+        dimensions=values.shape,
+        lifetime=Lifetime.CONSTANT_COPY,
+        value=values.tobytes(),
+    )
