@@ -35,7 +35,7 @@ from neurald.drivers.compiler.frontend.flat_graph import (
 from neurald.drivers.compiler.frontend.growing_layouts import grow_outermost
 from neurald.drivers.compiler.frontend.list_appends import append_in_place
 from neurald.drivers.compiler.frontend.loop_lengths import LoopLengths
-from neurald.drivers.compiler.frontend.sequence_loops import SequenceLoop, sequence_loop
+from neurald.drivers.compiler.frontend.sequence_loops import sequence_loop, two_directions
 from neurald.drivers.compiler.frontend.structured_model import (
     CONTROL_FLOW,
     Branch,
@@ -91,6 +91,8 @@ def structure_control_flow(
     evaluate: "EvaluateGraph | None" = None,
     positions: Sequence[int] | None = None,
     scope: ExtentScope | None = None,
+    *,
+    splits_sequences: bool = True,
 ) -> StructuredModel:
     """Returns the model with its control flow as a program.
 
@@ -101,13 +103,17 @@ def structure_control_flow(
         positions: positions of the model's operations in the model that it is a part of; None if it
             is the whole model.
         scope: of the extents in `input_shapes`; None if there are none.
+        splits_sequences: whether operations over long sequences become loops, see `sequence_loops`.
 
     Raises:
         BadData: the control flow cannot be compiled, or the model has an error, which its execution
             reports.
     """
     try:
-        return _Structurer(model, input_shapes or {}, evaluate, scope).result(positions)
+        structurer = _Structurer(
+            model, input_shapes or {}, evaluate, scope, splits_sequences=splits_sequences
+        )
+        return structurer.result(positions)
     except UnknownValue as error:
         raise BadData(f"control flow: {error} is not known before execution") from None
     except NotStructured as error:
@@ -119,7 +125,7 @@ class _Structurer:
 
     Args:
         model: the model.
-        input_shapes, evaluate, scope: see `structure_control_flow`.
+        input_shapes, evaluate, scope, splits_sequences: see `structure_control_flow`.
     """
 
     def __init__(
@@ -128,7 +134,10 @@ class _Structurer:
         input_shapes: Mapping[int, Shape],
         evaluate: "EvaluateGraph | None",
         scope: ExtentScope | None,
+        *,
+        splits_sequences: bool,
     ) -> None:
+        self._splits_sequences = splits_sequences
         self._flat = FlatGraph(model, input_shapes, evaluate, scope)
         self._lengths = DataLengths(self._flat)
         self._slices = CountedSlices(self._flat, self._lengths)
@@ -219,9 +228,9 @@ class _Structurer:
             )
             mapping.update(zip(operation.outputs, results, strict=False))
             return
-        loop = sequence_loop(moved, call, self._flat.operands, self._flat.shape)
-        if loop is not None:
-            mapping.update(zip(operation.outputs, self._over_sequence(loop, origin), strict=True))
+        made = self._over_sequence(moved, call, origin) if self._splits_sequences else None
+        if made is not None:
+            mapping.update(zip(operation.outputs, made, strict=True))
             return
         if graph is not self._flat.model.main and self._flat.is_identity(moved, call):
             mapping[operation.outputs[0]] = moved.inputs[0]
@@ -333,11 +342,18 @@ class _Structurer:
             stored = [self._lengths.stored(each) for each in inputs]
             return self._repeated(_graphs(call), stored, origin, opens=True)
 
-    def _over_sequence(self, loop: SequenceLoop, origin: int) -> Sequence[int]:
-        """Adds a loop over a sequence, and returns the results of the operation that it replaces."""
-        first = len(self._flat.model.referenced)
+    def _over_sequence(self, operation: Operation, call: Call, origin: int) -> Sequence[int] | None:
+        """Adds loops for an operation over a long sequence, and returns its results; None for others."""
+        apart = two_directions(operation, call, self._flat.operands, self._flat.shape)
+        if apart is not None:
+            both, given = apart
+            inputs = [self._lengths.stored(each) for each in given]
+            return self._inline(self._referenced_graphs(both), inputs, origin)
+        loop = sequence_loop(operation, call, self._flat.operands, self._flat.shape)
+        if loop is None:
+            return None
         graphs = (loop.condition, loop.body) if loop.rest is None else (loop.condition, loop.body, loop.rest)
-        self._flat.model = replace(self._flat.model, referenced=(*self._flat.model.referenced, *graphs))
+        first = self._referenced_graphs(*graphs)
         inputs = [self._flat.add_operand(each) for each in (loop.index, loop.results)]
         inputs += [self._lengths.stored(each) for each in loop.inputs]
         with self._flat.attempt():
@@ -345,6 +361,12 @@ class _Structurer:
             if loop.rest is not None:
                 values = self._inline(first + 2, values, origin)
         return [values[position] for position in loop.outputs]
+
+    def _referenced_graphs(self, *graphs: Subgraph) -> int:
+        """Adds graphs to those of the model, and returns the number of the first."""
+        first = len(self._flat.model.referenced)
+        self._flat.model = replace(self._flat.model, referenced=(*self._flat.model.referenced, *graphs))
+        return first
 
     def _is_nested(self, call: Call) -> bool:
         """Returns True if there is control flow in a loop. Unrolling it would multiply the inner one."""

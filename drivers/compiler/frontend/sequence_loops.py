@@ -3,7 +3,7 @@
 A lowering writes out every step of a sequence, so that compiling takes as long as there are steps.
 A longer sequence becomes a loop whose body has the same operation on the next steps: it reads them
 at an index that it counts, and writes their results into a sequence. What follows the last whole
-part has a body of its own.
+part has a body of its own. An operation in both directions becomes one for each of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,14 +34,21 @@ _STATES: Final = {
     OperationType.UNIDIRECTIONAL_SEQUENCE_RNN: ("hidden_state",),
     OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_RNN: ("hidden_state",),
 }
+#: The operations that do the same in one direction.
+_DIRECTED: Final = {
+    OperationType.BIDIRECTIONAL_SEQUENCE_LSTM: OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM,
+    OperationType.TFLITE_BIDIRECTIONAL_SEQUENCE_LSTM: OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM,
+    OperationType.BIDIRECTIONAL_SEQUENCE_RNN: OperationType.UNIDIRECTIONAL_SEQUENCE_RNN,
+    OperationType.TFLITE_BIDIRECTIONAL_SEQUENCE_RNN: OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_RNN,
+}
 #: Operations over sequences that may become loops.
-SEQUENCES: Final = frozenset(_STATES)
+SEQUENCES: Final = frozenset((*_STATES, *_DIRECTED))
 
 
 def may_have_loops(graph: Subgraph) -> bool:
     """Returns True if an operation of a graph may become a loop, as far as declared shapes tell."""
     return any(
-        operation.type in _STATES
+        operation.type in SEQUENCES
         and max((graph.operands[operation.inputs[0]].dimensions or (0,))[:2]) > _MAX_WRITTEN
         for operation in graph.operations
     )
@@ -114,6 +121,90 @@ def sequence_loop(
     )
 
 
+def two_directions(
+    operation: Operation, call: Call, operands: Sequence[Operand], shape_of: Callable[[int], Shape]
+) -> tuple[Subgraph, tuple[int, ...]] | None:
+    """Returns a graph with an operation for each direction of a long sequence, and its inputs, or None.
+
+    Args:
+        operation, call, operands, shape_of: see `sequence_loop`.
+    """
+    kind = _DIRECTED.get(operation.type)
+    if kind is None:
+        return None
+    # Few models have any.
+    from neurald.hal.operations.recurrent.bidirectional import is_merged
+    from neurald.hal.operations.recurrent.recurrent import is_given
+
+    if is_given(call, "aux_input"):
+        return None
+    shape = call.shape("input")
+    axis = 0 if call.scalar("time_major") else 1
+    if has_extents(shape) or shape[axis] <= _MAX_WRITTEN:
+        return None
+    graph, found = _Graph(), call.binding.inputs
+    given = [each for each in dict.fromkeys(operation.inputs) if _is_passed(operands[each])]
+    inputs = tuple(graph.add(_computed(operands[each], shape_of(each))) for each in given)
+    here = dict(zip(given, inputs, strict=True))
+    along = graph.add(_constant(np.array([axis], np.int32)))
+
+    def reversed_(index: int, like: Operand, of: Shape) -> int:
+        result = graph.add(_computed(like, of))
+        graph.run(OperationType.TFLITE_REVERSE_V2, (index, along), result)
+        return result
+
+    results: dict[str, int] = {}
+    sequence, output = call.operand("input"), call.operand("fw_output")
+    for prefix in ("fw_", "bw_"):
+        source = here[call.index("input")]
+        if prefix == "bw_":
+            source = reversed_(source, sequence, shape)
+        arguments = []
+        for parameter in DEFINITIONS[kind].forms[1].inputs:
+            name = parameter.name
+            index = (found.get(f"{prefix}{name}") or found.get(name) or (None,))[0]
+            if name == "input":
+                arguments.append(source)
+            elif name == "time_major":
+                arguments.append(graph.add(_time_major(kind, is_time_major=axis == 0)))
+            elif index is not None:
+                arguments.append(here[index] if index in here else graph.add(operands[index]))
+        states = [call.index(f"{prefix}{name}_in") for name in _STATES[kind]]
+        width = shape_of(states[0])[1]
+        made = [graph.add(_computed(output, (*shape[:2], width)))]
+        made += [graph.add(_computed(operands[each], shape_of(each))) for each in states]
+        graph.operations.append(Operation(type=kind, inputs=tuple(arguments), outputs=tuple(made)))
+        if prefix == "bw_":
+            made[0] = reversed_(made[0], output, (*shape[:2], width))
+        names = ("output", *(f"{name}_out" for name in _STATES[kind]))
+        results.update((f"{prefix}{name}", each) for name, each in zip(names, made, strict=True))
+    if is_merged(call):
+        whole = DEFINITIONS[operation.type].output_shapes(call)[0]
+        last = graph.add(
+            Operand(type=OperandType.INT32, lifetime=Lifetime.CONSTANT_COPY, value=np.int32(2).tobytes())
+        )
+        both = (results["fw_output"], results["bw_output"], last)
+        results["fw_output"] = graph.add(_computed(output, whole))
+        graph.run(OperationType.CONCATENATION, both, results["fw_output"])
+    outputs = tuple(results[name] for name in call.binding.outputs)
+    return graph.finished(inputs, outputs), tuple(given)
+
+
+def _time_major(kind: OperationType, *, is_time_major: bool) -> Operand:
+    """Returns the argument of an operation, which is an INT32 for RNN, and a BOOL for LSTM."""
+    is_integer = _STATES[kind] is not _LSTM
+    return Operand(
+        type=OperandType.INT32 if is_integer else OperandType.BOOL,
+        lifetime=Lifetime.CONSTANT_COPY,
+        value=(np.int32 if is_integer else np.bool_)(is_time_major).tobytes(),
+    )
+
+
+def _is_passed(operand: Operand) -> bool:
+    """Returns True if an operand is an input of the graphs; others are a part of them."""
+    return operand.type.is_tensor and operand.lifetime is not Lifetime.NO_VALUE
+
+
 class _Part:
     """Makes the graphs; see `sequence_loop`.
 
@@ -143,13 +234,7 @@ class _Part:
         self._whole = whole
         first = [*self._states, call.index("input")]
         others = [each for each in dict.fromkeys(operation.inputs) if each not in first]
-        self.given = (*first, *(each for each in others if self._is_given(each)))
-
-    def _is_given(self, index: int) -> bool:
-        """Returns True if an operand is an input of the graphs; others are a part of them."""
-        return (
-            self._operands[index].type.is_tensor and self._operands[index].lifetime is not Lifetime.NO_VALUE
-        )
+        self.given = (*first, *(each for each in others if _is_passed(operands[each])))
 
     def condition(self, end: int) -> Subgraph:
         """Returns the graph that tells whether the index of the step is less than a number."""

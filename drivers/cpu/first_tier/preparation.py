@@ -105,7 +105,7 @@ def _structured(
     from neurald.drivers.cpu.first_tier.program import bound_program
 
     try:
-        structured = structure_control_flow(model, positions=positions)
+        structured = structure_control_flow(model, positions=positions, splits_sequences=False)
         flat, main = structured.model, structured.model.main
         binder = Binder(flat, main, tiles_of(target), is_known=True)
         program = bound_program(structured, binder)

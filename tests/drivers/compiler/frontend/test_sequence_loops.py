@@ -23,17 +23,20 @@ _SCALARS = {
 }
 
 
-def over(operation: str, steps: int, *, time_major: bool, with_states: bool) -> nd.Model:
+def over(
+    operation: str, steps: int, *, time_major: bool, with_states: bool, merged: bool = False
+) -> nd.Model:
     """Creates an operation over a sequence, with the mandatory parts of a cell."""
     graph, kind = Graph(), nd.OperationType[operation]
-    form = DEFINITIONS[kind].forms[with_states]
+    form = DEFINITIONS[kind].forms[2 * with_states + merged if operation.startswith("BI") else with_states]
     shapes = {"input": (steps, BATCH, SIZE) if time_major else (BATCH, steps, SIZE)}
     inputs, given = [], []
     for each in form.inputs:
         name = each.name
-        if name == "time_major" or name in _SCALARS:
-            is_bool = "LSTM" in operation
-            scalar = (T.BOOL if is_bool else T.INT32, time_major) if name == "time_major" else _SCALARS[name]
+        if name in ("time_major", "merge_outputs") or name in _SCALARS:
+            is_bool = "LSTM" in operation or operation.startswith("BI")
+            flag = time_major if name == "time_major" else merged
+            scalar = _SCALARS.get(name, (T.BOOL if is_bool else T.INT32, flag))
             index = graph.builder.add_operand(scalar[0])
             graph.builder.set_operand_value(index, scalar[1])
         elif name == "input" or name.endswith("_state_in"):
@@ -48,21 +51,18 @@ def over(operation: str, steps: int, *, time_major: bool, with_states: bool) -> 
             graph.builder.set_operand_value(index, _RANDOM.uniform(-1, 1, shape).astype(np.float32))
         inputs.append(index)
     outputs = [
-        graph.value(FLOAT, (*shapes["input"][:2], UNITS) if each.name == "output" else (BATCH, UNITS))
+        graph.value(
+            FLOAT,
+            (BATCH, UNITS) if "state" in each.name else (*shapes["input"][:2], UNITS * (1 + merged)),
+        )
         for each in form.outputs
     ]
     graph.builder.add_operation(kind, inputs, outputs)
     return graph.finish(given, outputs)
 
 
-@sweep("with_states", [False, True])
-@sweep("time_major", [False, True])
-@sweep("operation", ["UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"])
-@sweep("steps", [33, 36], full=[129, 300])
-def test_long_sequences_are_loops(
-    steps: int, operation: str, caplog: pytest.LogCaptureFixture, *, time_major: bool, with_states: bool
-) -> None:
-    model = over(operation, steps, time_major=time_major, with_states=with_states)
+def check(model: nd.Model, caplog: pytest.LogCaptureFixture) -> None:
+    """Compares a model with references."""
     feeds = [
         _RANDOM.uniform(-1, 1, model.main.operands[index].dimensions).astype(np.float32)
         for index in model.main.inputs
@@ -74,6 +74,25 @@ def test_long_sequences_are_loops(
     for got, expected in zip(found, wanted, strict=True):
         np.testing.assert_allclose(got, expected, atol=2e-5)
     assert "on references" not in caplog.text
+
+
+@sweep("with_states", [False, True])
+@sweep("time_major", [False, True])
+@sweep("operation", ["UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"])
+@sweep("steps", [33, 36], full=[129, 300])
+def test_long_sequences_are_loops(
+    steps: int, operation: str, caplog: pytest.LogCaptureFixture, *, time_major: bool, with_states: bool
+) -> None:
+    check(over(operation, steps, time_major=time_major, with_states=with_states), caplog)
+
+
+@sweep("merged", [False, True])
+@sweep("operation", ["BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN"])
+@sweep("time_major", [False, True])
+def test_long_sequences_in_both_directions(
+    operation: str, caplog: pytest.LogCaptureFixture, *, time_major: bool, merged: bool
+) -> None:
+    check(over(operation, 37, time_major=time_major, with_states=not time_major, merged=merged), caplog)
 
 
 def test_the_number_of_operations_does_not_depend_on_that_of_steps() -> None:
