@@ -100,7 +100,8 @@ def stage(
         if argument.pool not in numbers:
             numbers[argument.pool] = len(kept)
             kept.append(pool)
-        arguments[position] = replace(argument, pool=numbers[argument.pool])
+        if numbers[argument.pool] != argument.pool:
+            arguments[position] = replace(argument, pool=numbers[argument.pool])
     arenas: list[Memory] = []
     input_copies: list[ByteCopy] = []
     results: list[ByteCopy | None] = [None] * len(request.outputs)

@@ -47,6 +47,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     COMPLETION,
     MEMORY,
     MEMORY_HEAD,
+    ONGOING_REQUEST,
     RELEASE,
     RELEASE_HEAD,
     SUBMISSION,
@@ -95,7 +96,16 @@ def _client_seeds() -> list[list[Action]]:
     run = [_put(SUBMISSION.pack(0, True, 1.0, 2.0)), _TAKE]
     second = [_packet(request_packet(1, _HANDLE, pack_arguments(_REQUEST, (1,)))), _TAKE]
     release = [_packet(RELEASE_HEAD.pack(RELEASE, 1)), *second]
-    return [start + run, start + run + run, start + run + second, start + run + release, start]
+    ongoing = [_packet(request_packet(1, _HANDLE, pack_arguments(_REQUEST, (1,)), ONGOING_REQUEST))]
+    its_run = [_put(SUBMISSION.pack(1, False, -1.0, 2.0)), _TAKE]
+    return [
+        start + run,
+        start + run + run,
+        start + run + second,
+        start + run + ongoing + its_run + run,
+        start + run + release,
+        start,
+    ]
 
 
 def _daemon_seeds() -> list[list[Action]]:

@@ -653,6 +653,11 @@ awake:
   store atomic i32 0, ptr %p.sleeps monotonic, align 4
   br label %arrived
 arrived:
+  ; The entry may name a request that the client has sent right before it.
+  %sent.before = load atomic i32, ptr %p.sent monotonic, align 4
+  %is.new = icmp ne i32 %sent.before, %noted
+  br i1 %is.new, label %python, label %known
+known:
   %arrival = call i64 @now(ptr %time)
   %waited = sub i64 %arrival, %begin
   %eighth = lshr i64 %usual, 3

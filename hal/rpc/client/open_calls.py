@@ -138,7 +138,7 @@ class RemoteOpenFunction:
                 return None
             for array, target in zip(arrays, call.inputs, strict=True):
                 target[...] = array
-            result = self._rings.execute(self._model, call.request, _RUN)
+            result = self._rings.execute(self._model, call.request, _RUN, is_ongoing=True)
             if result is None:
                 return None
             if result is call.result:

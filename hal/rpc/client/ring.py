@@ -27,6 +27,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     MAX_ARGUMENTS,
     MAX_REQUESTS,
     MAX_SLOTS,
+    ONGOING_REQUEST,
     SUBMISSION,
     RingOutcome,
     pack_arguments,
@@ -59,6 +60,7 @@ class _SentRequest(Struct, kw_only=True, eq=False):
 
     Attributes:
         number: None once the daemon no longer knows it.
+        key: its prepared model and arguments.
         slots: the slots of its memories.
         outputs: how many outputs its prepared model has.
         result: the last one that the daemon sent, without timing.
@@ -66,6 +68,7 @@ class _SentRequest(Struct, kw_only=True, eq=False):
     """
 
     number: int | None
+    key: tuple[int, bytes]
     slots: frozenset[int]
     outputs: int
     result: ExecutionResult | None = None
@@ -137,13 +140,21 @@ class Ring:
         known = self._bound.get(id(request))
         return None if known is None else known[1].sent.result
 
-    def bind(self, model: RemoteModel, request: Request, deadline_s: float | None = None) -> RingRequest:
+    def bind(
+        self,
+        model: RemoteModel,
+        request: Request,
+        deadline_s: float | None = None,
+        *,
+        is_ongoing: bool = False,
+    ) -> RingRequest:
         """Prepares a request that is `is_for_rings`, and copies its inputs; `run` follows.
 
         Args:
             model: that runs it.
             request: the request.
             deadline_s: by which the daemon must have read it, on the clock of `time.monotonic()`.
+            is_ongoing: not to wait for the daemon, whose refusal `run` then raises. It must follow.
 
         Raises:
             BadState: a memory of the request is closed.
@@ -163,7 +174,7 @@ class Ring:
             for pool in staged.request.pools
             if isinstance(pool, SharedMemory)
         )
-        sent = self._send(model, pack_arguments(staged.request, slots), slots)
+        sent = self._send(model, pack_arguments(staged.request, slots), slots, is_ongoing=is_ongoing)
         entry = RingRequest(model=model, sent=sent, staged=staged)
         entries, identity = self._bound, id(request)
         reference = weakref.ref(request, lambda _: entries.pop(identity, None))
@@ -240,6 +251,8 @@ class Ring:
         self._under_way = None
         if outcome is not None:
             if outcome.error is not None:
+                if sent.result is None and sent.number is not None:
+                    self._drop(sent.key)  # the daemon may have refused it
                 if options.cancellation is not None and options.cancellation.is_cancelled:
                     raise Cancelled(str(outcome.error))
                 raise outcome.error
@@ -273,7 +286,9 @@ class Ring:
 
     # Requests
 
-    def _send(self, model: RemoteModel, arguments: bytes, slots: tuple[int, ...]) -> _SentRequest:
+    def _send(
+        self, model: RemoteModel, arguments: bytes, slots: tuple[int, ...], *, is_ongoing: bool
+    ) -> _SentRequest:
         """Sends a request to the daemon, unless an equal one was sent."""
         key = (model.handle, arguments)
         sent = self._sent.get(key)
@@ -283,9 +298,14 @@ class Ring:
         if not self._free_numbers:
             self._drop(next(iter(self._sent)))
         number = self._free_numbers[-1]
-        self._peer.ask(request_packet(number, model.handle, arguments))
+        if is_ongoing:
+            self._peer.tell(request_packet(number, model.handle, arguments, ONGOING_REQUEST))
+        else:
+            self._peer.ask(request_packet(number, model.handle, arguments))
         self._free_numbers.pop()
-        sent = self._sent[key] = _SentRequest(number=number, slots=frozenset(slots), outputs=len(model.types))
+        sent = self._sent[key] = _SentRequest(
+            number=number, key=key, slots=frozenset(slots), outputs=len(model.types)
+        )
         return sent
 
     def _forget(self, slot: int) -> None:

@@ -138,14 +138,7 @@ class RingPeer:
             OpFailed: the daemon broke the protocol.
             Error: the daemon's refusal.
         """
-        self.require_open()
-        self._ring.announce_packet()
-        if not send_packet(self.socket, packet, descriptors):
-            room = select.poll()
-            room.register(self.socket, select.POLLOUT)
-            room.poll(_ANSWER_TIMEOUT_S * 1000)
-            if not send_packet(self.socket, packet, descriptors):
-                raise self._dead("it does not read its socket")
+        self.tell(packet, descriptors)
         self._answer = None
         end = time.monotonic() + _ANSWER_TIMEOUT_S
         late = _FOREVER_S if self.deadline_s is None else self.deadline_s + _SLACK_S
@@ -165,6 +158,21 @@ class RingPeer:
         except BadData as error:
             raise self._broken(error) from None
         require_success(self._answer)
+
+    def tell(self, packet: bytes, descriptors: tuple[int, ...] = ()) -> None:
+        """Sends a packet.
+
+        Raises:
+            DeadObject: the daemon is gone.
+        """
+        self.require_open()
+        self._ring.announce_packet()
+        if not send_packet(self.socket, packet, descriptors):
+            room = select.poll()
+            room.register(self.socket, select.POLLOUT)
+            room.poll(_ANSWER_TIMEOUT_S * 1000)
+            if not send_packet(self.socket, packet, descriptors):
+                raise self._dead("it does not read its socket")
 
     def submit(self, submission: bytes, outputs: int) -> None:
         """Has the daemon run a request; `complete` returns the outcome.

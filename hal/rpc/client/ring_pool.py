@@ -73,14 +73,21 @@ class RingPool:
         return len(self._open)
 
     def execute(
-        self, model: RemoteModel, request: Request, options: ExecuteOptions
+        self,
+        model: RemoteModel,
+        request: Request,
+        options: ExecuteOptions,
+        *,
+        is_ongoing: bool = False,
     ) -> ExecutionResult | None:
         """Runs a request through a ring.
 
         Args:
             model: the prepared model.
             request: for it.
-            options: for the execution.
+            options: for the execution. They limit nothing if it is ongoing.
+            is_ongoing: to send a new request with its execution, which takes one round trip less. Its
+                refusal is then an error, after which it may go by gRPC.
 
         Returns:
             The result; None if nothing was run, or a ring broke while the daemon lives, so that
@@ -95,7 +102,7 @@ class RingPool:
         if ring is None:
             return None
         try:
-            bound = self._bound(ring, model, request, options)
+            bound = self._bound(ring, model, request, options, is_ongoing=is_ongoing)
             return None if bound is None else ring.run(bound, options)
         except DeadObject:
             if ring.is_usable or not self._is_connected:
@@ -165,7 +172,13 @@ class RingPool:
                     execution.wait(0)
 
     def _bound(
-        self, ring: Ring, model: RemoteModel, request: Request, options: ExecuteOptions
+        self,
+        ring: Ring,
+        model: RemoteModel,
+        request: Request,
+        options: ExecuteOptions,
+        *,
+        is_ongoing: bool = False,
     ) -> RingRequest | None:
         """Binds a request to a ring; returns None if that fails.
 
@@ -174,13 +187,13 @@ class RingPool:
         """
         try:
             try:
-                return ring.bind(model, request, options.deadline_s)
+                return ring.bind(model, request, options.deadline_s, is_ongoing=is_ongoing)
             except (ResourceExhaustedTransient, ResourceExhaustedPersistent):
                 # The memory of earlier requests, which the daemon keeps for rings, may be too much.
                 for other in tuple(self._free):
                     self._discard_free(other)
                 ring.release_memories()
-                return ring.bind(model, request, options.deadline_s)
+                return ring.bind(model, request, options.deadline_s, is_ongoing=is_ongoing)
         except (MissedDeadlineTransient, MissedDeadlinePersistent):
             raise
         except Error:

@@ -57,6 +57,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     MAX_SLOTS,
     MEMORY,
     MEMORY_HEAD,
+    ONGOING_REQUEST,
     PACKET_BYTES,
     RELEASE,
     RELEASE_HEAD,
@@ -66,6 +67,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     answer_packet,
     error_packet,
     read_request,
+    request_number,
     shapes_packet,
 )
 from neurald.hal.sync.deadline import deadline_in
@@ -120,6 +122,8 @@ class RingServer:
         self._lock = threading.Lock()
         self._slots: dict[int, Memory] = {}
         self._requests: dict[int, ReceivedRequest] = {}
+        #: The last request that was refused without an answer, and why.
+        self._refused: tuple[int, Error] | None = None
         self._arena: Memory | None = None
         self._last = b""
         #: The beginning of the stamps of the execution under way, if its client wants them.
@@ -252,8 +256,12 @@ class RingServer:
 
     # Packets
 
-    def _read_packets(self) -> None:
-        """Reads the packets that have arrived, up to one that wakes this end."""
+    def _read_packets(self) -> bool:
+        """Reads the packets that have arrived, up to one that wakes this end.
+
+        Returns:
+            Whether there may be more before the next submission.
+        """
         while True:
             # Also before the last look: native code leaves the ring to Python while packets that
             # were announced are not noted.
@@ -261,7 +269,7 @@ class RingServer:
             try:
                 packet = receive_packet(self._connection, PACKET_BYTES, 1)
             except BlockingIOError:
-                return
+                return False
             except OSError:
                 raise _ClientGone from None
             if not packet.data:
@@ -279,7 +287,9 @@ class RingServer:
                 )
             self._handle(kind, packet)
             if kind == WAKE:
-                return
+                return True
+            if kind == ONGOING_REQUEST:
+                return False  # its submission is next
 
     def _handle(self, kind: int, packet: Packet) -> None:
         if kind == WAKE:
@@ -297,6 +307,15 @@ class RingServer:
                 # No variable of this frame refers to the error, which refers to the frame.
                 answer = answer_packet(error)
             self._send(answer)
+        elif kind == ONGOING_REQUEST:
+            number = request_number(packet.data)
+            try:
+                self._add_request(packet.data)
+            except Error as error:
+                self._forget_native(number)
+                self._requests.pop(number, None)
+                self._forget_last()
+                self._refused = number, error.with_traceback(None)
         else:
             raise BadData(f"a packet has unknown kind {kind}")
 
@@ -356,7 +375,16 @@ class RingServer:
     def _serve(self, *, needs_instance: bool) -> None:
         wanted = self._ring.wanted_stamps
         self._traced = [wanted, os.getpid(), time.monotonic_ns()] if wanted else None
-        received, options = self._submitted(self._ring.take())
+        if self._ring.has_announced:
+            # The entry may name a request that was sent right before it.
+            while self._read_packets():
+                pass
+        entry = self._ring.take()
+        refused, self._refused = self._refused, None
+        if refused is not None and refused[0] == SUBMISSION.unpack_from(entry)[0]:
+            self._fail(refused[1])
+            return
+        received, options = self._submitted(entry)
         self._cancellation.begin()
         registered = received.registered()
         if registered is None:

@@ -181,6 +181,11 @@ class RingEnd:
         self._packets = self._words[PACKETS]
 
     @property
+    def has_announced(self) -> bool:
+        """True if packets were announced that were not noted."""
+        return self._packets != self._words[PACKETS]
+
+    @property
     def has_entry(self) -> bool:
         """True if the peer's next entry has arrived.
 

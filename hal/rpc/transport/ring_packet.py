@@ -3,6 +3,7 @@
     client -> daemon:   MEMORY (slot, size, whether constant; with its descriptor), answered
                         RELEASE (slot)
                         REQUEST (number, handle of a prepared model, arguments), answered
+                        ONGOING_REQUEST (the same), not answered: the next submission is of it
                         WAKE, see `neurald.hal.rpc.transport.ring_end`
     daemon -> client:   ANSWER (result code, text)
                         OUTCOME (number of the completion, result code, then shapes or a text)
@@ -11,7 +12,7 @@
 Slots are numbered from 1 upwards and never reused. A request number refers to the last request sent
 under it, until one of its slots or its prepared model is released. An execution only names the
 number of the request, and its completion only says that the shapes are the last ones sent for it,
-unless an OUTCOME was sent before.
+unless an OUTCOME was sent before. If an ONGOING_REQUEST is refused, so is its submission.
 """
 
 import struct
@@ -32,7 +33,7 @@ MAX_SLOTS = 128
 #: Inputs and outputs of a request together; that many fit into a packet.
 MAX_ARGUMENTS = 256
 
-MEMORY, RELEASE, REQUEST, ANSWER, OUTCOME = range(1, 6)
+MEMORY, RELEASE, REQUEST, ANSWER, OUTCOME, ONGOING_REQUEST = range(1, 7)
 
 MEMORY_HEAD = struct.Struct("<BQQ?")
 RELEASE_HEAD = struct.Struct("<BQ")
@@ -98,9 +99,28 @@ def _text(message: str) -> bytes:
 # Requests
 
 
-def request_packet(number: int, handle: int, arguments: bytes) -> bytes:
-    """Encodes a REQUEST of a prepared model; `arguments` come from `pack_arguments`."""
-    return _REQUEST_HEAD.pack(REQUEST, number, handle) + arguments
+def request_packet(number: int, handle: int, arguments: bytes, kind: int = REQUEST) -> bytes:
+    """Encodes a REQUEST of a prepared model, or an ONGOING_REQUEST.
+
+    Args:
+        number: of the request.
+        handle: of the prepared model.
+        arguments: see `pack_arguments`.
+        kind: of the packet.
+    """
+    return _REQUEST_HEAD.pack(kind, number, handle) + arguments
+
+
+def request_number(packet: bytes) -> int:
+    """Returns the number of a REQUEST or an ONGOING_REQUEST.
+
+    Raises:
+        BadData: the packet has none, or one that is too large.
+    """
+    _, number, _ = _PacketReader(packet).read(_REQUEST_HEAD)
+    if number >= MAX_REQUESTS:
+        raise BadData(f"request {number} of a ring; numbers below {MAX_REQUESTS} are allowed")
+    return number
 
 
 def pack_arguments(request: Request, slots: Sequence[int]) -> bytes:

@@ -319,10 +319,10 @@ def test_a_call_inside_of_a_call(prepared: RemotePreparedModel, monkeypatch: pyt
     bind = Ring.bind
     inner = Caller()
 
-    def interrupted(ring: Ring, *arguments: Any) -> Any:
+    def interrupted(ring: Ring, *arguments: Any, **options: bool) -> Any:
         monkeypatch.undo()
         inner.run(prepared, 7)
-        return bind(ring, *arguments)
+        return bind(ring, *arguments, **options)
 
     monkeypatch.setattr(Ring, "bind", interrupted)
     Caller().run(prepared, 1)

@@ -37,6 +37,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     MAX_SLOTS,
     MEMORY,
     MEMORY_HEAD,
+    ONGOING_REQUEST,
     OUTCOME,
     RELEASE,
     RELEASE_HEAD,
@@ -108,6 +109,9 @@ class Raw:
 
     def run(self) -> bytes:
         self.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
+        return self.taken()
+
+    def taken(self) -> bytes:
         while not self.ring.sleep(10):
             packet = self.connection.recv(1 << 16)
             assert packet, "the ring is over"
@@ -164,6 +168,45 @@ def test_the_bare_protocol(raw: Raw) -> None:
     assert COMPLETION.unpack_from(raw.run())[0] == 1
     assert view[16:22].tolist() == [5, 6, 7, 8, 9, 10]
     assert COMPLETION.unpack_from(raw.run())[0] == 0
+
+
+def test_a_request_is_replaced_right_before_it_is_run(raw: Raw) -> None:
+    """Even if native code has run the old one, and has seen its submission before the packet."""
+    raw.prepare()
+    view = np.frombuffer(raw.shared.view(), np.float32)
+    view[:6] = 5
+    for _ in range(4):
+        raw.run()
+    for offset in (128, 160, 192):
+        view[16:] = 0
+        outputs = (Argument(pool=0, offset=offset, length=24),)
+        wanted = Request(inputs=REQUEST.inputs, outputs=outputs, pools=())
+        raw.ring.announce_packet()
+        raw.connection.send(request_packet(0, raw.handle, pack_arguments(wanted, (1,)), kind=ONGOING_REQUEST))
+        assert COMPLETION.unpack_from(raw.run())[0] == 1
+        assert np.flatnonzero(view[16:]).tolist() == [*range(offset // 4 - 16, offset // 4 - 10)]
+        raw.run()
+
+
+def test_a_refused_request_refuses_its_submission(raw: Raw, bystander: Callable[[], None]) -> None:
+    """The next ones are of no request, which breaks the protocol."""
+    raw.prepare()
+    for number in (0, 1):
+        raw.ring.announce_packet()
+        raw.connection.send(request_packet(number, raw.handle, b"", kind=ONGOING_REQUEST))
+        raw.ring.put(SUBMISSION.pack(number, False, -1.0, 2.0))
+        assert COMPLETION.unpack_from(raw.taken())[0] == 1
+        raw.ask(request_packet(0, raw.handle, pack_arguments(REQUEST, (1,))))
+        raw.run()
+    raw.ring.put(SUBMISSION.pack(1, False, -1.0, 2.0))
+    assert raw.is_cut_off()
+
+
+@pytest.mark.parametrize("packet", [bytes([ONGOING_REQUEST]), request_packet(64, 1, b"", ONGOING_REQUEST)])
+def test_requests_without_a_number(raw: Raw, bystander: Callable[[], None], packet: bytes) -> None:
+    raw.prepare()
+    raw.connection.send(packet)
+    assert raw.is_cut_off()
 
 
 @pytest.mark.parametrize(

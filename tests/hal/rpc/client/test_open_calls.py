@@ -16,6 +16,7 @@ from neurald.hal.rpc.client.device import RemoteDevice
 from neurald.hal.rpc.client.open_calls import RemoteOpenFunction, create_open_function
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.client.ring import RemoteModel
+from neurald.hal.rpc.client.ring_peer import RingPeer
 
 _OPEN = Operand(type=FLOAT, dimensions=(0, 2), lifetime=Lifetime.SUBGRAPH_INPUT)
 _FIXED = Operand(type=FLOAT, dimensions=(3, 2), lifetime=Lifetime.SUBGRAPH_INPUT)
@@ -52,6 +53,16 @@ def test_any_sizes(
     for value, output in enumerate(kept):
         assert np.all(output == value + 1)
     assert remote.traffic.messages_sent == messages
+
+
+def test_a_new_size_takes_one_round_trip(
+    prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = function_of(prepared)
+    run(function, 1000)
+    monkeypatch.setattr(RingPeer, "ask", lambda *_: pytest.fail("an answer is waited for"))
+    for rows in range(1, 1000, 100):
+        run(function, rows)
 
 
 def test_memory_is_kept(prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +139,8 @@ class HostileRings:
         self.shapes = shapes
         self.calls = 0
 
-    def execute(self, *_: object) -> ExecutionResult:
+    def execute(self, *_: object, is_ongoing: bool) -> ExecutionResult:
+        assert is_ongoing
         self.calls += 1
         return ExecutionResult(output_shapes=tuple(self.shapes))
 
