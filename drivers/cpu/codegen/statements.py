@@ -40,6 +40,7 @@ from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient, byte_quo
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
 from neurald.drivers.cpu.emit.math.quotients import quotient, quotient_of
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
+from neurald.drivers.cpu.emit.math.sigmoids import has_risen, risen, risen_curve
 from neurald.drivers.cpu.emit.math.vector_math import MIN_WEIGHT_EXPONENT, exp, limited_exponent, weight
 from neurald.drivers.cpu.emit.op_table import (
     apply_value,
@@ -272,6 +273,9 @@ class Statements:
                 if limit >= MIN_WEIGHT_EXPONENT and is_weight_exponent(exponent):
                     return weight(v, x, limit)
                 return exp(v, computed(expression, v.lanes), x, self._vector(is_below))
+            curve = risen(expression) if has_risen(v) else None
+            if curve is not None:
+                return risen_curve(v, curve.op, self._vector(curve.arguments[0]))
             arguments = [(computed(each, v.lanes), self._vector(each)) for each in expression.arguments]
             return apply_value(v, expression, arguments)
         raise AssertionError("the sum of a contraction has no value in this scope")

@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
 from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.op import Number, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.emit.math import angles, vector_math
+from neurald.drivers.cpu.emit.math import angles, sigmoids, vector_math
 from neurald.drivers.cpu.emit.math.conversion import converted
 from neurald.drivers.cpu.emit.math.division import divide, float_remainder, floor_quotient
 from neurald.drivers.cpu.emit.math.fixed_point import fixed_point
@@ -328,9 +328,9 @@ _OPERATIONS: dict[Op, _Operation] = {
     Op.SIN: _function(angles.sin),
     Op.COS: _function(angles.cos),
     Op.TAN: _function(angles.tan),
-    Op.TANH: _function(vector_math.tanh),
-    Op.LOGISTIC: _function(vector_math.logistic),
-    Op.ERF: _function(vector_math.erf),
+    Op.TANH: _function(sigmoids.tanh),
+    Op.LOGISTIC: _function(sigmoids.logistic),
+    Op.ERF: _function(sigmoids.erf),
     Op.FLOOR: _rounding("floor"),
     Op.CEIL: _rounding("ceil"),
     Op.ROUND_EVEN: _rounding("rint"),

@@ -55,6 +55,8 @@ _MAX_TABLED_VECTORS, _MAX_TABLED_EXPRESSIONS = 96, 3000
 _LANE_BYTES = 4
 #: Operations that need so many registers that only one vector is computed at a time.
 _GREEDY = frozenset((Op.POWER, Op.MODULO))
+#: Functions whose instructions wait for each other more than they need registers.
+_WAITING = frozenset((Op.EXP, Op.LOGISTIC, Op.TANH, Op.ERF))
 
 
 class LoopSchedule(Struct, frozen=True, kw_only=True):
@@ -318,7 +320,10 @@ def _registers(kernel: Kernel, target: Target) -> int:
     if steps > 4 * _MAX_CHEAP_STEPS:
         return 1
     is_wide = any(each.type.size_bytes > _LANE_BYTES for each in found if each.type is not Scalar.INDEX)
-    return _REGISTERS if target.registers >= _MIN_MANY_REGISTERS and not is_wide else 2
+    has_room = target.registers >= _MIN_MANY_REGISTERS or any(
+        isinstance(each, Apply) and each.op in _WAITING for each in found
+    )
+    return _REGISTERS if has_room and not is_wide else 2
 
 
 def _is_gathered(load: Load, along: Axis) -> bool:

@@ -18,7 +18,7 @@ class Format(Struct, frozen=True, kw_only=True):
         bias: the bias of the exponent.
         ln2_high, ln2_low: their sum is ln 2; the first has trailing zeros, so that products with
             small integers are exact.
-        smallest_exp, largest_exp: e^x is 0 below, and infinite above.
+        smallest_exp, largest_exp: e^x is below the normal numbers below, and infinite above.
         exp: (e^r - 1 - r) / r², for |r| < 0.348.
         log: (2·artanh(s) - 2·s) / s³ in s², for |s| ≤ 0.2.
         sin: (sin r - r) / r³ in r², for |r| < 0.786.
@@ -64,8 +64,8 @@ FLOAT = Format(
     bias=127,
     ln2_high=0.693145751953125,
     ln2_low=LN2 - 0.693145751953125,
-    smallest_exp=-104.0,
-    largest_exp=89.0,
+    smallest_exp=-87.33654,
+    largest_exp=88.72283,
     exp=(0.49999997, 0.16666542, 0.041667208, 0.0083667878, 0.001388247),
     log=(0.66666947, 0.39957825, 0.3036057),
     sin=(-0.16666655, 0.00833216, -0.00019515204),
@@ -111,8 +111,8 @@ DOUBLE = Format(
     bias=1023,
     ln2_high=0.693147182464599609375,
     ln2_low=-1.9046543250724186e-09,
-    smallest_exp=-746.0,
-    largest_exp=710.0,
+    smallest_exp=-708.3964185322641,
+    largest_exp=709.782712893384,
     exp=tuple(1 / math.factorial(k + 2) for k in range(12)),
     log=tuple(2 / (2 * k + 3) for k in range(11)),
     sin=tuple((-1) ** (k + 1) / math.factorial(2 * k + 3) for k in range(8)),
@@ -228,6 +228,16 @@ class Floats:
         moved = self.fma(x, self.number(factor), magic)
         bits = self.integers("sub", self.to_bits(moved), self.to_bits(magic))
         return self.subtract(moved, magic), bits
+
+    def whole_power(self, x: str, factor: float) -> tuple[str, str]:
+        """Returns the integer n nearest to x × factor as a float, and 2^n.
+
+        The latter is 0 for the largest n for which it is below the normal numbers.
+        """
+        biased = self.number(self.format.magic + self.format.bias)
+        moved = self.fma(x, self.number(factor), biased)
+        scale = self.integers("shl", self.to_bits(moved), self.whole(self.format.fraction_bits))
+        return self.subtract(moved, biased), self.from_bits(scale)
 
     def power_of_two(self, exponent: str) -> str:
         """Returns 2^n for an integer n, if that is a normal number."""

@@ -8,14 +8,11 @@ Infinities, NaN, zeros and denormals behave as in IEEE 754 and C.
 """
 
 import math
-from functools import cache
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.emit.math.float_tables import table_length
 from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
-from neurald.drivers.cpu.emit.math.piecewise_polynomial import PiecewisePolynomial, pieces, piecewise
 from neurald.drivers.cpu.emit.math.rounding import rounded
 from neurald.drivers.cpu.emit.math.wide_floats import (
     exponent_of,
@@ -28,34 +25,36 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 #: Least limit of `weight`: e^x is a normal number.
 MIN_WEIGHT_EXPONENT = -87.0
-#: Number of terms of the polynomials for the error function, by the number of parts.
-_ERF_TERMS = {16: 6, 4: 9}
 #: (e^r - 1) / r for |r| < 0.348, with an error of 0.8 ULP of e^r.
 _WEIGHT = (0.999999702, 0.499991417, 0.166676462, 0.0418991633, 0.00829008687)
 
 
 def exp(v: Vector, element: str, x: str, is_zero: str = "") -> str:
-    """Computes e^x with an error of at most 1.1 ULP.
+    """Computes e^x with an error of at most 1.1 ULP, or 0 if that is below the normal numbers.
+
+    Numbers below these take many processors over a hundred cycles.
 
     Args:
         v: receives the instructions.
         element: the type of the operand.
         x: the operand.
-        is_zero: an i1, true where the result is 0, wherever it is too small for a number at least;
-            empty for these.
+        is_zero: an i1, true where the result is 0, at least where it is below the normal numbers;
+            empty for only these.
     """
     f = Floats(v, element)
-    # A result below the normal numbers takes many processors over a hundred cycles. Masked elements
-    # of a softmax are far below them, so they are replaced before and after.
     is_zero = is_zero or f.is_("olt", x, f.format.smallest_exp)
-    n, power, r = f.reduced(f.at_most(f.select(is_zero, f.number(0), x), f.format.largest_exp))
     if has_wide_floats(v, element):
-        result = scaled(v, v.polynomial(element, r, (1, 1, *f.format.exp)), n)
-    else:
-        half = f.integers("ashr", power, f.whole(1))
-        # Scales in two steps, because 2^n itself may overflow or be denormal.
-        result = f.multiply(f.add(f.exp_below_one(r), f.number(1)), f.power_of_two(half))
-        result = f.multiply(result, f.power_of_two(f.integers("sub", power, half)))
+        # Masked elements of a softmax are far below, so they are replaced before and after.
+        limited = f.at_most(f.select(is_zero, f.number(0), x), math.ceil(f.format.largest_exp))
+        n, _, r = f.reduced(limited)
+        return f.select(is_zero, f.number(0), scaled(v, v.polynomial(element, r, (1, 1, *f.format.exp)), n))
+    _, power, r = f.reduced(x)
+    power = f.integers("shl", power, f.whole(f.format.fraction_bits))
+    below_two = f.to_bits(f.add(f.exp_below_one(r), f.number(1)))
+    result = f.from_bits(f.integers("add", below_two, power))
+    # Infinite, or NaN.
+    other = f.multiply(x, f.number(math.inf))
+    result = f.select(f.is_("ugt", x, f.format.largest_exp), other, result)
     return f.select(is_zero, f.number(0), result)
 
 
@@ -73,10 +72,7 @@ def weight(v: Vector, x: str, limit: float) -> str:
     is_kept = f.is_("uge", x, limit)
     # Powers below the normal numbers would take many processors over a hundred cycles.
     x = f.select(f.is_("olt", x, limit), f.number(limit), x)
-    # The integer nearest to x / ln 2 with the exponent's bias is in the low bits.
-    biased = FLOAT.magic + FLOAT.bias
-    moved = f.fma(x, f.number(1 / LN2), f.number(biased))
-    n = f.subtract(moved, f.number(biased))
+    n, scale = f.whole_power(x, 1 / LN2)
     if v.target.has_fma:
         r = f.fma(n, f.number(-LN2), x)
     else:
@@ -85,7 +81,6 @@ def weight(v: Vector, x: str, limit: float) -> str:
     if has_wide_floats(v, FLOAT.element):
         result = scaled(v, f.fma(rest, r, f.number(1)), n)
     else:
-        scale = f.from_bits(f.integers("shl", f.to_bits(moved), f.whole(FLOAT.fraction_bits)))
         result = f.fma(f.multiply(r, scale), rest, scale)
     return f.select(is_kept, result, f.number(0))
 
@@ -114,7 +109,9 @@ def limited_exponent(expression: Apply) -> tuple[Expression, Expression, float] 
 def expm1(v: Vector, element: str, x: str) -> str:
     """Computes e^x - 1 with an error of at most 1.8 ULP."""
     f = Floats(v, element)
-    n, power, r = f.reduced(f.cut(x, -45.0 if element == "double" else -20.0, f.format.largest_exp))
+    n, power, r = f.reduced(
+        f.cut(x, -45.0 if element == "double" else -20.0, math.ceil(f.format.largest_exp))
+    )
     if has_wide_floats(v, element):
         half = scaled(v, f.number(0.5), n)
     else:
@@ -184,51 +181,6 @@ def log1p(v: Vector, element: str, x: str) -> str:
     result = f.add(_log(f, whole), f.divide(lost, whole))
     result = f.with_sign(result, x)
     return f.select(_is_finite_above(f, whole), result, _log_of_others(f, whole))
-
-
-def logistic(v: Vector, element: str, x: str) -> str:
-    """Computes 1 / (1 + e^-x) with an error of at most 2.5 ULP, or 1e-38 for x below -88."""
-    f = Floats(v, element)
-    one = f.number(1)
-    return f.divide(one, f.add(one, exp(v, element, v.negate(element, x))))
-
-
-def tanh(v: Vector, element: str, x: str) -> str:
-    """Computes the hyperbolic tangent with an error of at most 3 ULP."""
-    f = Floats(v, element)
-    a, high = f.absolute(x), f.number(20.0)
-    a = f.select(v.compare("ogt", element, a, high), high, a)
-    # 2a = n·ln 2 + 2r. For floats n is small enough that ln 2 need not be split.
-    n, power = f.nearest(a, 2 / LN2)
-    r, is_whole = a, element == "float" and v.target.has_fma
-    for part in (LN2,) if is_whole else (f.format.ln2_high, f.format.ln2_low):
-        r = f.fma(n, f.number(-part / 2), r)
-    scale = scaled(v, f.number(1), n) if has_wide_floats(v, element) else f.power_of_two(power)
-    # With e^2a = scale·(1 + below): (e^2a - 1) / (e^2a - 1 + 2).
-    rest = v.polynomial(element, r, [each * 2.0 ** (k + 2) for k, each in enumerate(f.format.exp)])
-    below = f.fma(f.multiply(r, r), rest, f.multiply(r, f.number(2)))
-    above = f.fma(scale, below, f.subtract(scale, f.number(1)))
-    return f.with_sign(f.divide(above, f.add(above, f.number(2))), x)
-
-
-def erf(v: Vector, element: str, x: str) -> str:
-    """Computes the error function with an error of at most 1.5 ULP."""
-    f = Floats(v, element)
-    high = f.number(f.format.erfc_end)
-    a = f.absolute(x)
-    a = f.select(v.compare("ogt", element, a, high), high, a)
-    parts = table_length(v, element)
-    if parts:
-        return f.with_sign(piecewise(f, _erf_pieces(parts), a), x)
-    near = f.fma(a, v.polynomial(element, f.multiply(a, a), f.format.erf), a)
-    power = v.polynomial(element, a, f.format.erfc)
-    far = f.subtract(f.number(1), exp(v, element, v.negate(element, power)))
-    return f.with_sign(f.select(f.is_("ogt", a, 1.0), far, near), x)
-
-
-@cache
-def _erf_pieces(count: int) -> PiecewisePolynomial:
-    return pieces(math.erf, FLOAT.erfc_end, count, _ERF_TERMS[count])
 
 
 def rsqrt(v: Vector, element: str, x: str) -> str:

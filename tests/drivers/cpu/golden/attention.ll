@@ -1,7 +1,7 @@
 ; attention, 3 rows of 9
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
 declare i64 @llvm.smin.i64(i64, i64)
-define void @k8038412a9057ed06(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k5b7bf6e74889c35c(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v1 = getelementptr i8, ptr %scratch, i64 512
   %v2 = getelementptr i8, ptr %scratch, i64 704
   %v3 = getelementptr i8, ptr %scratch, i64 768
@@ -280,34 +280,34 @@ v201:
   %v232 = fcmp olt <8 x float> %v230, splat (float 0xC051533340000000)
   %v233 = select <8 x i1> %v232, <8 x float> splat (float 0xC051533340000000), <8 x float> %v230
   %v234 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v233, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
-  %v235 = fsub <8 x float> %v234, splat (float 0x4168000FE0000000)
-  %v236 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v235, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v233)
-  %v237 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v236, <8 x float> splat (float 0x3FA573CEA0000000))
-  %v238 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v237, <8 x float> %v236, <8 x float> splat (float 0x3FC555A780000000))
-  %v239 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v238, <8 x float> %v236, <8 x float> splat (float 0x3FDFFFDC00000000))
-  %v240 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v239, <8 x float> %v236, <8 x float> splat (float 0x3FEFFFFF60000000))
-  %v241 = bitcast <8 x float> %v234 to <8 x i32>
-  %v242 = shl <8 x i32> %v241, splat (i32 23)
-  %v243 = bitcast <8 x i32> %v242 to <8 x float>
-  %v244 = fmul <8 x float> %v236, %v243
-  %v245 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v244, <8 x float> %v240, <8 x float> %v243)
+  %v235 = bitcast <8 x float> %v234 to <8 x i32>
+  %v236 = shl <8 x i32> %v235, splat (i32 23)
+  %v237 = fsub <8 x float> %v234, splat (float 0x4168000FE0000000)
+  %v238 = bitcast <8 x i32> %v236 to <8 x float>
+  %v239 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v237, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v233)
+  %v240 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v239, <8 x float> splat (float 0x3FA573CEA0000000))
+  %v241 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v240, <8 x float> %v239, <8 x float> splat (float 0x3FC555A780000000))
+  %v242 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v241, <8 x float> %v239, <8 x float> splat (float 0x3FDFFFDC00000000))
+  %v243 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v242, <8 x float> %v239, <8 x float> splat (float 0x3FEFFFFF60000000))
+  %v244 = fmul <8 x float> %v239, %v238
+  %v245 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v244, <8 x float> %v243, <8 x float> %v238)
   %v246 = select <8 x i1> %v231, <8 x float> %v245, <8 x float> splat (float 0x0000000000000000)
   %v247 = fsub <8 x float> %v207, %v229
   %v248 = fcmp uge <8 x float> %v247, splat (float 0xC051533340000000)
   %v249 = fcmp olt <8 x float> %v247, splat (float 0xC051533340000000)
   %v250 = select <8 x i1> %v249, <8 x float> splat (float 0xC051533340000000), <8 x float> %v247
   %v251 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v250, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
-  %v252 = fsub <8 x float> %v251, splat (float 0x4168000FE0000000)
-  %v253 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v252, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v250)
-  %v254 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v253, <8 x float> splat (float 0x3FA573CEA0000000))
-  %v255 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v254, <8 x float> %v253, <8 x float> splat (float 0x3FC555A780000000))
-  %v256 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v255, <8 x float> %v253, <8 x float> splat (float 0x3FDFFFDC00000000))
-  %v257 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v256, <8 x float> %v253, <8 x float> splat (float 0x3FEFFFFF60000000))
-  %v258 = bitcast <8 x float> %v251 to <8 x i32>
-  %v259 = shl <8 x i32> %v258, splat (i32 23)
-  %v260 = bitcast <8 x i32> %v259 to <8 x float>
-  %v261 = fmul <8 x float> %v253, %v260
-  %v262 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v261, <8 x float> %v257, <8 x float> %v260)
+  %v252 = bitcast <8 x float> %v251 to <8 x i32>
+  %v253 = shl <8 x i32> %v252, splat (i32 23)
+  %v254 = fsub <8 x float> %v251, splat (float 0x4168000FE0000000)
+  %v255 = bitcast <8 x i32> %v253 to <8 x float>
+  %v256 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v254, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v250)
+  %v257 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v256, <8 x float> splat (float 0x3FA573CEA0000000))
+  %v258 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v257, <8 x float> %v256, <8 x float> splat (float 0x3FC555A780000000))
+  %v259 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v258, <8 x float> %v256, <8 x float> splat (float 0x3FDFFFDC00000000))
+  %v260 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v259, <8 x float> %v256, <8 x float> splat (float 0x3FEFFFFF60000000))
+  %v261 = fmul <8 x float> %v256, %v255
+  %v262 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v261, <8 x float> %v260, <8 x float> %v255)
   %v263 = select <8 x i1> %v248, <8 x float> %v262, <8 x float> splat (float 0x0000000000000000)
   %v264 = fmul <8 x float> %v263, splat (float 0x3FB0000000000000)
   store <8 x float> %v264, ptr %v204, align 4

@@ -1,6 +1,6 @@
 ; rows of 21, 8 elements at once
 declare <8 x float> @llvm.fmuladd.v8f32(<8 x float>, <8 x float>, <8 x float>)
-define void @ked6b299716692382(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k7ba689c760a84de9(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %v1.before
 v1.before:
   br label %v1
@@ -46,17 +46,17 @@ v1.turn:
   %v37 = fcmp olt <8 x float> %v35, splat (float 0xC053000000000000)
   %v38 = select <8 x i1> %v37, <8 x float> splat (float 0xC053000000000000), <8 x float> %v35
   %v39 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v38, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
-  %v40 = fsub <8 x float> %v39, splat (float 0x4168000FE0000000)
-  %v41 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v40, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v38)
-  %v42 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v41, <8 x float> splat (float 0x3FA573CEA0000000))
-  %v43 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v42, <8 x float> %v41, <8 x float> splat (float 0x3FC555A780000000))
-  %v44 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v43, <8 x float> %v41, <8 x float> splat (float 0x3FDFFFDC00000000))
-  %v45 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v44, <8 x float> %v41, <8 x float> splat (float 0x3FEFFFFF60000000))
-  %v46 = bitcast <8 x float> %v39 to <8 x i32>
-  %v47 = shl <8 x i32> %v46, splat (i32 23)
-  %v48 = bitcast <8 x i32> %v47 to <8 x float>
-  %v49 = fmul <8 x float> %v41, %v48
-  %v50 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v49, <8 x float> %v45, <8 x float> %v48)
+  %v40 = bitcast <8 x float> %v39 to <8 x i32>
+  %v41 = shl <8 x i32> %v40, splat (i32 23)
+  %v42 = fsub <8 x float> %v39, splat (float 0x4168000FE0000000)
+  %v43 = bitcast <8 x i32> %v41 to <8 x float>
+  %v44 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v42, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v38)
+  %v45 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v44, <8 x float> splat (float 0x3FA573CEA0000000))
+  %v46 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v45, <8 x float> %v44, <8 x float> splat (float 0x3FC555A780000000))
+  %v47 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v46, <8 x float> %v44, <8 x float> splat (float 0x3FDFFFDC00000000))
+  %v48 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v47, <8 x float> %v44, <8 x float> splat (float 0x3FEFFFFF60000000))
+  %v49 = fmul <8 x float> %v44, %v43
+  %v50 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v49, <8 x float> %v48, <8 x float> %v43)
   %v51 = select <8 x i1> %v36, <8 x float> %v50, <8 x float> splat (float 0x0000000000000000)
   %v52 = fadd <8 x float> splat (float 0x0000000000000000), %v51
   %v53 = fsub <8 x float> %v12, %v34
@@ -64,17 +64,17 @@ v1.turn:
   %v55 = fcmp olt <8 x float> %v53, splat (float 0xC053000000000000)
   %v56 = select <8 x i1> %v55, <8 x float> splat (float 0xC053000000000000), <8 x float> %v53
   %v57 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v56, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
-  %v58 = fsub <8 x float> %v57, splat (float 0x4168000FE0000000)
-  %v59 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v58, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v56)
-  %v60 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v59, <8 x float> splat (float 0x3FA573CEA0000000))
-  %v61 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v60, <8 x float> %v59, <8 x float> splat (float 0x3FC555A780000000))
-  %v62 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v61, <8 x float> %v59, <8 x float> splat (float 0x3FDFFFDC00000000))
-  %v63 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v62, <8 x float> %v59, <8 x float> splat (float 0x3FEFFFFF60000000))
-  %v64 = bitcast <8 x float> %v57 to <8 x i32>
-  %v65 = shl <8 x i32> %v64, splat (i32 23)
-  %v66 = bitcast <8 x i32> %v65 to <8 x float>
-  %v67 = fmul <8 x float> %v59, %v66
-  %v68 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v67, <8 x float> %v63, <8 x float> %v66)
+  %v58 = bitcast <8 x float> %v57 to <8 x i32>
+  %v59 = shl <8 x i32> %v58, splat (i32 23)
+  %v60 = fsub <8 x float> %v57, splat (float 0x4168000FE0000000)
+  %v61 = bitcast <8 x i32> %v59 to <8 x float>
+  %v62 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v60, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v56)
+  %v63 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v62, <8 x float> splat (float 0x3FA573CEA0000000))
+  %v64 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v63, <8 x float> %v62, <8 x float> splat (float 0x3FC555A780000000))
+  %v65 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v64, <8 x float> %v62, <8 x float> splat (float 0x3FDFFFDC00000000))
+  %v66 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v65, <8 x float> %v62, <8 x float> splat (float 0x3FEFFFFF60000000))
+  %v67 = fmul <8 x float> %v62, %v61
+  %v68 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v67, <8 x float> %v66, <8 x float> %v61)
   %v69 = select <8 x i1> %v54, <8 x float> %v68, <8 x float> splat (float 0x0000000000000000)
   %v70 = fadd <8 x float> %v52, %v69
   %v71 = fsub <8 x float> %v17, %v34
@@ -82,17 +82,17 @@ v1.turn:
   %v73 = fcmp olt <8 x float> %v71, splat (float 0xC053000000000000)
   %v74 = select <8 x i1> %v73, <8 x float> splat (float 0xC053000000000000), <8 x float> %v71
   %v75 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v74, <8 x float> splat (float 0x3FF7154760000000), <8 x float> splat (float 0x4168000FE0000000))
-  %v76 = fsub <8 x float> %v75, splat (float 0x4168000FE0000000)
-  %v77 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v76, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v74)
-  %v78 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v77, <8 x float> splat (float 0x3FA573CEA0000000))
-  %v79 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v78, <8 x float> %v77, <8 x float> splat (float 0x3FC555A780000000))
-  %v80 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v79, <8 x float> %v77, <8 x float> splat (float 0x3FDFFFDC00000000))
-  %v81 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v80, <8 x float> %v77, <8 x float> splat (float 0x3FEFFFFF60000000))
-  %v82 = bitcast <8 x float> %v75 to <8 x i32>
-  %v83 = shl <8 x i32> %v82, splat (i32 23)
-  %v84 = bitcast <8 x i32> %v83 to <8 x float>
-  %v85 = fmul <8 x float> %v77, %v84
-  %v86 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v85, <8 x float> %v81, <8 x float> %v84)
+  %v76 = bitcast <8 x float> %v75 to <8 x i32>
+  %v77 = shl <8 x i32> %v76, splat (i32 23)
+  %v78 = fsub <8 x float> %v75, splat (float 0x4168000FE0000000)
+  %v79 = bitcast <8 x i32> %v77 to <8 x float>
+  %v80 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v78, <8 x float> splat (float 0xBFE62E4300000000), <8 x float> %v74)
+  %v81 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> splat (float 0x3F80FA64A0000000), <8 x float> %v80, <8 x float> splat (float 0x3FA573CEA0000000))
+  %v82 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v81, <8 x float> %v80, <8 x float> splat (float 0x3FC555A780000000))
+  %v83 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v82, <8 x float> %v80, <8 x float> splat (float 0x3FDFFFDC00000000))
+  %v84 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v83, <8 x float> %v80, <8 x float> splat (float 0x3FEFFFFF60000000))
+  %v85 = fmul <8 x float> %v80, %v79
+  %v86 = call <8 x float> @llvm.fmuladd.v8f32(<8 x float> %v85, <8 x float> %v84, <8 x float> %v79)
   %v87 = select <8 x i1> %v72, <8 x float> %v86, <8 x float> splat (float 0x0000000000000000)
   %v88 = select <8 x i1> <i1 false, i1 false, i1 false, i1 true, i1 true, i1 true, i1 true, i1 true>, <8 x float> %v87, <8 x float> splat (float 0x0000000000000000)
   %v89 = fadd <8 x float> %v70, %v88

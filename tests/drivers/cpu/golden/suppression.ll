@@ -2,37 +2,31 @@
 declare float @llvm.fmuladd.f32(float, float, float)
 declare float @llvm.maximum.f32(float, float)
 declare float @llvm.minimum.f32(float, float)
-define internal float @k2cf7778e3cd5797e_exp(float %x) nounwind {
-  %v1 = fcmp olt float %x, 0xC05A000000000000
-  %v2 = select i1 %v1, float 0x0000000000000000, float %x
-  %v3 = fcmp ogt float %v2, 0x4056400000000000
-  %v4 = select i1 %v3, float 0x4056400000000000, float %v2
-  %v5 = call float @llvm.fmuladd.f32(float %v4, float 0x3FF7154760000000, float 0x4168000000000000)
-  %v6 = bitcast float %v5 to i32
-  %v7 = bitcast float 0x4168000000000000 to i32
-  %v8 = sub i32 %v6, %v7
-  %v9 = fsub float %v5, 0x4168000000000000
-  %v10 = call float @llvm.fmuladd.f32(float %v9, float 0xBFE62E4000000000, float %v4)
-  %v11 = call float @llvm.fmuladd.f32(float %v9, float 0xBEB7F7D1C0000000, float %v10)
-  %v12 = ashr i32 %v8, 1
-  %v13 = call float @llvm.fmuladd.f32(float 0x3F56BEBAE0000000, float %v11, float 0x3F81229B40000000)
-  %v14 = call float @llvm.fmuladd.f32(float %v13, float %v11, float 0x3FA5556780000000)
-  %v15 = call float @llvm.fmuladd.f32(float %v14, float %v11, float 0x3FC5554AE0000000)
-  %v16 = call float @llvm.fmuladd.f32(float %v15, float %v11, float 0x3FDFFFFFE0000000)
-  %v17 = fmul float %v11, %v11
-  %v18 = call float @llvm.fmuladd.f32(float %v17, float %v16, float %v11)
-  %v19 = fadd float %v18, 0x3FF0000000000000
-  %v20 = add i32 %v12, 127
-  %v21 = shl i32 %v20, 23
-  %v22 = bitcast i32 %v21 to float
-  %v23 = fmul float %v19, %v22
-  %v24 = sub i32 %v8, %v12
-  %v25 = add i32 %v24, 127
-  %v26 = shl i32 %v25, 23
-  %v27 = bitcast i32 %v26 to float
-  %v28 = fmul float %v23, %v27
-  %v29 = select i1 %v1, float 0x0000000000000000, float %v28
-  ret float %v29
+define internal float @k0dbec4f2e7859ff8_exp(float %x) nounwind {
+  %v1 = fcmp olt float %x, 0xC055D589E0000000
+  %v2 = call float @llvm.fmuladd.f32(float %x, float 0x3FF7154760000000, float 0x4168000000000000)
+  %v3 = bitcast float %v2 to i32
+  %v4 = bitcast float 0x4168000000000000 to i32
+  %v5 = sub i32 %v3, %v4
+  %v6 = fsub float %v2, 0x4168000000000000
+  %v7 = call float @llvm.fmuladd.f32(float %v6, float 0xBFE62E4000000000, float %x)
+  %v8 = call float @llvm.fmuladd.f32(float %v6, float 0xBEB7F7D1C0000000, float %v7)
+  %v9 = shl i32 %v5, 23
+  %v10 = call float @llvm.fmuladd.f32(float 0x3F56BEBAE0000000, float %v8, float 0x3F81229B40000000)
+  %v11 = call float @llvm.fmuladd.f32(float %v10, float %v8, float 0x3FA5556780000000)
+  %v12 = call float @llvm.fmuladd.f32(float %v11, float %v8, float 0x3FC5554AE0000000)
+  %v13 = call float @llvm.fmuladd.f32(float %v12, float %v8, float 0x3FDFFFFFE0000000)
+  %v14 = fmul float %v8, %v8
+  %v15 = call float @llvm.fmuladd.f32(float %v14, float %v13, float %v8)
+  %v16 = fadd float %v15, 0x3FF0000000000000
+  %v17 = bitcast float %v16 to i32
+  %v18 = add i32 %v17, %v9
+  %v19 = bitcast i32 %v18 to float
+  %v20 = fmul float %x, 0x7FF0000000000000
+  %v21 = fcmp ugt float %x, 0x40562E42E0000000
+  %v22 = select i1 %v21, float %v20, float %v19
+  %v23 = select i1 %v1, float 0x0000000000000000, float %v22
+  ret float %v23
 }
 ; Selects boxes by score unless they overlap. %a1 has the boxes, %a2 the scores; %a3 to %a5 have the
 ; least overlap that drops a box, the score that others must exceed, and sigma.
@@ -42,7 +36,7 @@ define internal float @k2cf7778e3cd5797e_exp(float %x) nounwind {
 ; that the box has been compared with. The order of equal scores follows from how the heap is changed.
 
 ; Moves an element up from %hole to its place in the heap.
-define internal void @k2cf7778e3cd5797e_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
+define internal void @k0dbec4f2e7859ff8_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
 entry:
   br label %test
 test:
@@ -72,7 +66,7 @@ end:
 
 ; Removes the root of a heap that keeps %count elements: moves the larger child up, down to a leaf, and
 ; from there the last element up to its place.
-define internal void @k2cf7778e3cd5797e_drop(ptr %heap, i64 %count) nounwind {
+define internal void @k0dbec4f2e7859ff8_drop(ptr %heap, i64 %count) nounwind {
 entry:
   br label %test
 test:
@@ -107,12 +101,12 @@ last:
   %index = load i32, ptr %p.index
   %p.compared = getelementptr i32, ptr %p.last, i64 2
   %compared = load i32, ptr %p.compared
-  call void @k2cf7778e3cd5797e_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared)
+  call void @k0dbec4f2e7859ff8_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared)
   ret void
 }
 
 ; Returns the intersection of two boxes over their union; 0 if the union has no area.
-define internal float @k2cf7778e3cd5797e_overlap(ptr %corners, i64 %one, i64 %other) nounwind {
+define internal float @k0dbec4f2e7859ff8_overlap(ptr %corners, i64 %one, i64 %other) nounwind {
   %p.one = getelementptr [4 x float], ptr %corners, i64 %one
   %p.other = getelementptr [4 x float], ptr %corners, i64 %other
   %p.one.x = getelementptr float, ptr %p.one, i64 1
@@ -152,7 +146,7 @@ define internal float @k2cf7778e3cd5797e_overlap(ptr %corners, i64 %one, i64 %ot
   ret float %result
 }
 
-define void @k2cf7778e3cd5797e(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr noalias %a4, ptr noalias %a5, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k0dbec4f2e7859ff8(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr noalias %a4, ptr noalias %a5, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
   %some = icmp slt i64 %begin, %end
@@ -199,7 +193,7 @@ queue:
   %p.right = getelementptr float, ptr %p.corners, i64 3
   store float %right, ptr %p.right
   %index.short = trunc i64 %index to i32
-  call void @k2cf7778e3cd5797e_rise(ptr %heap, i64 %waiting, float %score, i32 %index.short, i32 0)
+  call void @k0dbec4f2e7859ff8_rise(ptr %heap, i64 %waiting, float %score, i32 %index.short, i32 0)
   %waiting.more = add i64 %waiting, 1
   br label %queued
 queued:
@@ -229,7 +223,7 @@ take:
   %is.empty = icmp eq i64 %rest, 0
   br i1 %is.empty, label %compare.first, label %drop
 drop:
-  call void @k2cf7778e3cd5797e_drop(ptr %heap, i64 %rest)
+  call void @k0dbec4f2e7859ff8_drop(ptr %heap, i64 %rest)
   br label %compare.first
 compare.first:
   br label %compare
@@ -243,7 +237,7 @@ overlap:
   %p.other = getelementptr i32, ptr %scratch, i64 %earlier
   %other = load i32, ptr %p.other
   %other.wide = zext i32 %other to i64
-  %iou = call float @k2cf7778e3cd5797e_overlap(ptr %corners, i64 %own.wide, i64 %other.wide)
+  %iou = call float @k0dbec4f2e7859ff8_overlap(ptr %corners, i64 %own.wide, i64 %other.wide)
   %reaches = fcmp oge float %iou, %iou.limit
   br i1 %reaches, label %dropped, label %lower
 lower:
@@ -251,7 +245,7 @@ lower:
 soften:
   %scaled = fmul float %scale, %iou
   %exponent = fmul float %scaled, %iou
-  %decay = call float @k2cf7778e3cd5797e_exp(float %exponent)
+  %decay = call float @k0dbec4f2e7859ff8_exp(float %exponent)
   %softened = fmul float %current, %decay
   %is.low = fcmp ole float %softened, %least
   br i1 %is.low, label %decide, label %lower.end
@@ -279,7 +273,7 @@ again:
   br i1 %is.above, label %requeue, label %kept
 requeue:
   %chosen.short = trunc i64 %chosen to i32
-  call void @k2cf7778e3cd5797e_rise(ptr %heap, i64 %rest, float %final, i32 %own, i32 %chosen.short)
+  call void @k0dbec4f2e7859ff8_rise(ptr %heap, i64 %rest, float %final, i32 %own, i32 %chosen.short)
   br label %kept
 kept:
   %waiting.after = phi i64 [ %rest, %again ], [ %left.waiting, %requeue ]

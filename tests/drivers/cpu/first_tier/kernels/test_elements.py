@@ -130,7 +130,8 @@ def test_functions_of_floats(target: str, operation: str) -> None:
     array = special.reshape(3, 1371)
     (expected,) = results(ReferenceModel(model), model, [array])
     (found,) = results(prepared(model, target), model, [array])
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    # Results below the normal numbers may be 0.
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=float(np.finfo(np.float32).tiny))
 
 
 @pytest.mark.parametrize(

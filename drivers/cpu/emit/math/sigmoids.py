@@ -1,0 +1,109 @@
+"""LOGISTIC, TANH, ERF, and the sums of the latter with 1 that activations multiply with.
+
+Errors are stated as in `vector_math`. Those of sums with 1 are absolute: near -1 the function itself
+is only known within the last place of 1.
+"""
+
+import math
+from functools import cache
+
+from neurald.drivers.compiler.ir.expression import Apply, Constant
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.emit.math.float_tables import table_length
+from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
+from neurald.drivers.cpu.emit.math.piecewise_polynomial import PiecewisePolynomial, pieces, piecewise
+from neurald.drivers.cpu.emit.math.vector_math import exp
+from neurald.drivers.cpu.emit.math.wide_floats import has_wide_floats, scaled
+from neurald.drivers.cpu.emit.vector import Vector
+
+#: Number of terms of the polynomials for the error function, by the number of parts.
+_ERF_TERMS = {16: 6, 4: 9}
+#: erf(x) for |x| up to `_ERF_END` is x times the quotient of these polynomials of x², within 3.8e-7 if
+#: products are added without rounding. At the end it is exactly 1.
+_ERF_ABOVE = (1.12837899, 0.196247071, 0.053467229, 0.00400356669, 0.000288040086, 1.97484837e-06)
+_ERF_BELOW = (1.0, 0.507250607, 0.116475642, 0.0154442601, 0.00121634174, 3.74809861e-05)
+_ERF_END = 4.0
+
+
+def logistic(v: Vector, element: str, x: str) -> str:
+    """Computes 1 / (1 + e^-x) with an error of at most 2.5 ULP, or 0 for x below -88."""
+    f = Floats(v, element)
+    one = f.number(1)
+    if has_wide_floats(v, element):
+        return f.divide(one, f.add(one, exp(v, element, v.negate(element, x))))
+    return f.divide(one, _one_and_power(f, x))
+
+
+def tanh(v: Vector, element: str, x: str) -> str:
+    """Computes the hyperbolic tangent with an error of at most 3 ULP."""
+    f = Floats(v, element)
+    a = f.at_most(f.absolute(x), 20.0)
+    # 2a = n·ln 2 + 2r. For floats n is small enough that ln 2 need not be split.
+    n, scale = f.whole_power(a, 2 / LN2)
+    r, is_whole = a, element == "float" and v.target.has_fma
+    for part in (LN2,) if is_whole else (f.format.ln2_high, f.format.ln2_low):
+        r = f.fma(n, f.number(-part / 2), r)
+    if has_wide_floats(v, element):
+        scale = scaled(v, f.number(1), n)
+    # With e^2a = scale·(1 + below): (e^2a - 1) / (e^2a - 1 + 2).
+    terms = (2, *(each * 2.0 ** (k + 2) for k, each in enumerate(f.format.exp)))
+    below = f.multiply(r, v.polynomial(element, r, terms))
+    above = f.fma(scale, below, f.subtract(scale, f.number(1)))
+    return f.with_sign(f.divide(above, f.add(above, f.number(2))), x)
+
+
+def erf(v: Vector, element: str, x: str) -> str:
+    """Computes the error function with an error of at most 1.5 ULP."""
+    f = Floats(v, element)
+    a = f.at_most(f.absolute(x), f.format.erfc_end)
+    parts = table_length(v, element)
+    if parts:
+        return f.with_sign(piecewise(f, _erf_pieces(parts), a), x)
+    near = f.fma(a, v.polynomial(element, f.multiply(a, a), f.format.erf), a)
+    power = v.polynomial(element, a, f.format.erfc)
+    far = f.subtract(f.number(1), exp(v, element, v.negate(element, power)))
+    return f.with_sign(f.select(f.is_("ogt", a, 1.0), far, near), x)
+
+
+def risen(expression: Apply) -> Apply | None:
+    """Matches the sum of 1 and TANH or ERF in FLOAT32; returns the latter, or None."""
+    if expression.op is not Op.ADD or expression.type is not Scalar.FLOAT32:
+        return None
+    for curve, one in (expression.arguments, expression.arguments[::-1]):
+        is_one = isinstance(one, Constant) and one.value == 1
+        if is_one and isinstance(curve, Apply) and curve.op in (Op.TANH, Op.ERF):
+            return curve
+    return None
+
+
+def has_risen(v: Vector) -> bool:
+    """Returns True if `risen_curve` is faster than the sum: a division takes longer than 512 bits' tables."""
+    return v.target.has_fma and not has_wide_floats(v, FLOAT.element)
+
+
+def risen_curve(v: Vector, op: Op, x: str) -> str:
+    """Computes 1 + tanh(x) with an error of at most 5 ULP, or 1 + erf(x) with one of 4e-7, in FLOAT32."""
+    f = Floats(v, FLOAT.element)
+    if op is Op.TANH:
+        return f.divide(f.number(2), _one_and_power(f, f.add(x, x)))
+    x = f.cut(x, -_ERF_END, _ERF_END)
+    square = f.multiply(x, x)
+    above = f.multiply(x, v.polynomial(f.element, square, _ERF_ABOVE))
+    return f.add(f.divide(above, v.polynomial(f.element, square, _ERF_BELOW)), f.number(1))
+
+
+@cache
+def _erf_pieces(count: int) -> PiecewisePolynomial:
+    return pieces(math.erf, FLOAT.erfc_end, count, _ERF_TERMS[count])
+
+
+def _one_and_power(f: Floats, x: str) -> str:
+    """Returns 1 + e^-x, which is infinite from e^-x = 2^127.5 on."""
+    # -x = n·ln 2 - rest; e^-x = scale·e^-rest. At the ends, the scale is infinite or 0.
+    x = f.cut(x, -math.ceil(f.format.largest_exp), math.floor(f.format.largest_exp))
+    n, scale = f.whole_power(x, -1 / LN2)
+    rest = f.fma(n, f.number(f.format.ln2_high), x)
+    rest = f.fma(n, f.number(f.format.ln2_low), rest)
+    terms = [each * (-1) ** k for k, each in enumerate((1, 1, *f.format.exp))]
+    return f.fma(f.v.polynomial(f.element, rest, terms), scale, f.number(1))

@@ -1,0 +1,39 @@
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from support.compiler.elementwise import computed
+from support.cpu.native import RUNNABLE
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.ir.expression import Expression, apply
+from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.cpu.target.target import Target
+
+#: The functions, and the largest absolute errors of their sums with 1.
+CURVES: dict[Op, tuple[Callable[..., Any], float]] = {
+    Op.TANH: (np.tanh, 4e-7),
+    Op.ERF: (np.vectorize(math.erf, otypes=[np.float64]), 4e-7),
+}
+
+
+def _risen(op: Op) -> Callable[[Expression], Expression]:
+    return lambda value: apply(op, value) + 1.0
+
+
+@sweep("target", RUNNABLE[:: len(RUNNABLE) - 1 or 1], ids=lambda target: target.name)
+def test_sums_of_curves_with_one(target: Target) -> None:
+    ends = np.array([0.0, 4.0, 20.0, 88.0, 89.0, 3e38, math.inf])
+    x = np.concatenate([np.linspace(-12, 12, 20_000), ends, -ends, [math.nan]]).astype(np.float32)
+    found = computed([_risen(op) for op in CURVES], [x], target)
+    for got, (function, limit) in zip(found, CURVES.values(), strict=True):
+        exact = function(x.astype(np.float64)) + 1
+        np.testing.assert_allclose(got, exact, rtol=0, atol=limit)
+        # Activations multiply them with large numbers.
+        np.testing.assert_array_equal(got[x >= 20], 2)
+        np.testing.assert_allclose(got[x <= -44], 0, atol=1e-37)
+    if target.has_fma:
+        # The sum itself would have no digit.
+        is_low = (x > -12) & (x < -8)
+        np.testing.assert_allclose(found[0][is_low], 2 / (1 + np.exp(-2.0 * x[is_low])), rtol=1e-6)
