@@ -215,10 +215,11 @@ class SubgraphRunner:
             elif index not in self._values or self._values[index].shape != self.shape(index):
                 self._values[index] = self._zeros(index, self.shape(index))
         for index, shape in zip(() if entry is None else entry.outputs, shapes, strict=True):
+            # What has an unknown length has no value until the first run.
+            if shape is None or 0 in shape:
+                continue
             if index < self.tensor_count and self._is_result(index):
-                # What is not known is as in the file until the first run.
-                known = shape if shape is not None and 0 not in shape else self._source.tensors[index].shape
-                self._values[index] = self._zeros(index, known)
+                self._values[index] = self._zeros(index, shape)
         self._shapes.clear()
         self.is_ready = True
 
@@ -388,22 +389,25 @@ class SubgraphRunner:
         self._values[index][...] = array
 
     def get(self, index: int) -> Array:
-        """Returns a copy of a tensor's value.
+        """Returns a copy of a tensor's value; of a number an object of NumPy's scalar types.
 
         Raises:
             ValueError: there is no such tensor, or it has no value.
         """
-        return self._value(tensor_number(index, "GetTensor")).copy()
+        value = self._value(tensor_number(index, "GetTensor"))
+        return value.copy() if value.ndim or value.dtype.hasobject else value[()]
 
     def view(self, index: int) -> Array:
         """Returns a view of a tensor's memory, which must not outlive the next `invoke`.
+
+        Of a single number, and of strings, it returns what `get` returns.
 
         Raises:
             ValueError: there is no such tensor, or it has no value.
         """
         value = self._value(index)
-        if value.dtype.hasobject:
-            return value.copy()
+        if value.dtype.hasobject or not value.ndim:
+            return self.get(index)
         lease = _Lease(value)
         self._leases.add(lease)
         return np.asarray(lease)
@@ -476,7 +480,13 @@ class SubgraphRunner:
                 yield self._name_of(subgraph, tensor), self._values[index]
 
     def reset_variables(self, names: Collection[str]) -> None:
-        """Gives variables of some names their initial values."""
+        """Gives variables of some names their initial values.
+
+        Raises:
+            RuntimeError: they have no values before `allocate`.
+        """
+        if self.compilation is None and any(tensor.is_variable for tensor in self._source.tensors):
+            raise RuntimeError("The variables have no memory. Run allocate_tensors() first")
         if self.compilation is not None:
             self.compilation.state.reset(names)
 

@@ -381,8 +381,39 @@ def test_lengths_that_only_stand_for_others_are_not_compared() -> None:
     interpreter.set_tensor(x, value)
     interpreter.set_tensor(begin, np.array([1, 0, 2], np.int32))
     interpreter.set_tensor(size, np.array([1, 2, -1], np.int32))
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(y)
     interpreter.invoke()
     np.testing.assert_array_equal(interpreter.get_tensor(y), value[1:, :2, 2:])
+
+
+def test_single_numbers_are_scalars() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, y = (graph.tensor((), name=name, has_rank=True) for name in "xy")
+    graph.operator("NEG", (x,), (y,), "NegOptions")
+    graph.inputs, graph.outputs = (x,), (y,)
+    interpreter = opened(file)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(x, np.array(2, np.float32))
+    interpreter.invoke()
+    for found in (interpreter.get_tensor(y), interpreter.tensor(y)()):
+        assert type(found).__name__ == "float32"
+        assert found == -2
+
+
+def test_variables_have_no_values_before_allocation() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, y = graph.tensor((2,), name="x"), graph.tensor((2,), name="y")
+    graph.tensor((2,), name="state", is_variable=True)
+    graph.operator("NEG", (x,), (y,), "NegOptions")
+    graph.inputs, graph.outputs = (x,), (y,)
+    interpreter = opened(file)
+    with pytest.raises(RuntimeError, match="Run allocate_tensors"):
+        interpreter.reset_all_variables()
+    interpreter.allocate_tensors()
+    interpreter.reset_all_variables()
 
 
 def test_strings_keep_all_bytes() -> None:
