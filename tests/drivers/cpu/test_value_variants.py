@@ -1,6 +1,7 @@
 """Models are compiled for frequent values of inputs that code must know."""
 
 import gc
+import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,6 +101,25 @@ def test_results_are_those_of_references(model: nd.Model, numbers: Sequence[Any]
         for number in numbers:
             for _ in range(3):
                 check(number)
+
+
+def test_lengths_of_a_transform_that_are_inputs(
+    compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its lowering failed with an exception that the user saw as a warning."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    rows, lengths = graph.tensor((4, 8)), graph.tensor((2,), "INT32")
+    result = graph.tensor((4, 5), "COMPLEX64", shape_signature=(-1, -1))
+    graph.operator("RFFT2D", (rows, lengths), (result,))
+    graph.inputs, graph.outputs = (rows, lengths), (result,)
+    model, given = nd.load_tflite(file.build()), np.arange(32, dtype=np.float32).reshape(4, 8)
+    found, wanted = (
+        nd.CompilationBuilder(model, [device]).finish().run(given, order(4, 8))[0]
+        for device in (CpuDevice(), ReferenceDevice())
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 def test_variants_replace_references(monkeypatch: pytest.MonkeyPatch) -> None:

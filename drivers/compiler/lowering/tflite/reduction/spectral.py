@@ -13,8 +13,9 @@ import math
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
+from neurald.drivers.compiler.ir.extent import has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import filled
@@ -29,6 +30,8 @@ _MAX_DIRECT = 64
 def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
     source, (shape,) = builder.value(call, "input"), output_shapes(call)
     rows, columns = call.array("lengths").tolist()
+    if has_extents((rows, columns)):
+        raise Unsupported("the lengths of a transform must be known")
     if not source.count or 0 in shape:
         return (filled(builder, (*shape, 2), 0, Scalar.FLOAT32),)
     batch, count = math.prod(shape[:-2]), shape[-1]
