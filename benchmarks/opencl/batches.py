@@ -6,7 +6,8 @@
 
 Without networks, all are measured in the batches and precisions of `_CASES`. Figures are medians in
 microseconds: of the kernels from the first launch to the end of the last, and of whole executions
-with inputs and outputs in host memory. PyTorch runs networks of the same shape as a CUDA graph,
+with inputs and outputs in host memory, once no faster program is being built. Cold preparations end
+when executions can begin. PyTorch runs networks of the same shape as a CUDA graph,
 with inputs and outputs on the GPU, and then as `torch.compile` with `max-autotune` makes them.
 "Relaxed" means float16 there.
 
@@ -116,6 +117,7 @@ def neurald_cells(model: Model, runs: int, choices: Choices | None) -> tuple[flo
     builder.set_caching(None)
     compilation = builder.finish()
     cold_s = time.perf_counter() - started
+    device.prepared.wait_until_improved()
     execution = nd.Execution(compilation, reusable=True)
     for number, array in enumerate(inputs_of(model)):
         execution.set_input(number, array)
@@ -173,7 +175,8 @@ def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]], notes: list[s
     result = Result(
         title="OpenCL device: batches",
         description="Medians. Compute: with the data on the GPU. With transfers: with inputs and "
-        "outputs in host memory. For PyTorch, relaxed means float16.",
+        "outputs in host memory. Prepare: until executions can begin; persistent kernels may replace "
+        "separate ones later. For PyTorch, relaxed means float16.",
         tables=[Table(title="Medians", columns=columns, rows=rows)],
         notes=notes,
         **about,

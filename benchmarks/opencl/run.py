@@ -88,6 +88,7 @@ def neurald_figures(path: Path, network: Network, precision: str, runs: int) -> 
             started = time.perf_counter()
             compilation = builder.finish()
             prepared.append(time.perf_counter() - started)
+            device.prepared.wait_until_improved()
     execution = nd.Execution(compilation, reusable=True)
     image = network.image.value
     operands = model.main.operands

@@ -14,7 +14,7 @@ import numpy as np
 from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.dialect import has_texels
 from neurald.drivers.opencl.platform.storage import TEXEL
-from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, KernelCall
+from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, Improvement, KernelCall
 from neurald.drivers.opencl.runtime.open_launches import OpenLaunches
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact
@@ -22,7 +22,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.records import DECODE_ERRORS
 
-_MAGIC = b"nopencl3"
+_MAGIC = b"nopencl4"
 _OPEN_MAGIC = b"nopenclo"
 #: Checksum after the magic number: damaged offsets would let kernels access memory outside their
 #: buffers.
@@ -32,6 +32,7 @@ _CHECKSUM_BYTES = 32
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
     executable: Executable
     binary: bytes
+    improvement: Improvement | None
 
 
 class _StoredOpen(msgspec.Struct, frozen=True, array_like=True):
@@ -42,12 +43,21 @@ class _StoredOpen(msgspec.Struct, frozen=True, array_like=True):
 _S = TypeVar("_S", _Stored, _StoredOpen)
 
 
-def write_artifact(executable: Executable, binary: bytes, constants: np.ndarray) -> Artifact:
-    """Serializes a step in the format that `read_artifact` reads."""
+def write_artifact(
+    executable: Executable, binary: bytes, constants: np.ndarray, improvement: Improvement | None = None
+) -> Artifact:
+    """Serializes a step in the format that `read_artifact` reads.
+
+    Args:
+        executable, binary, constants: the step, the binary of its program, and its constants.
+        improvement: what makes it faster, if that is not built yet.
+    """
     # Then only profiles use the separate kernels, which can be compiled when a profile is
     # requested.
     text = "" if executable.persistent is None else executable.text
-    stored = _Stored(executable=msgspec.structs.replace(executable, text=text), binary=binary)
+    stored = _Stored(
+        executable=msgspec.structs.replace(executable, text=text), binary=binary, improvement=improvement
+    )
     return _written(_MAGIC, stored, constants)
 
 
@@ -62,15 +72,24 @@ def _written(magic: bytes, stored: _Stored | _StoredOpen, constants: np.ndarray)
     return Artifact(model=(HostMemory(head + body),), data=(HostMemory(constants),))
 
 
-def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray]:
-    """Returns the executable, the binary of its program, and its constants.
+def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray, Improvement | None]:
+    """Returns the executable, the binary of its program, its constants, and what improves it.
 
     Raises:
         BadData: the artifact is not from this driver, or its parts are inconsistent.
     """
     stored, constants = _read(_MAGIC, artifact, _Stored)
     _require_places(stored.executable, constants.nbytes)
-    return stored.executable, stored.binary, constants
+    improvement = stored.improvement
+    if improvement is not None:
+        _require_places(improvement.executable, constants.nbytes)
+        if _ports(improvement.executable) != _ports(stored.executable):
+            raise BadData("these cache files are damaged: the parts of a step have other inputs or outputs")
+    return stored.executable, stored.binary, constants, improvement
+
+
+def _ports(executable: Executable) -> tuple[object, ...]:
+    return executable.inputs, executable.outputs, executable.arena_bytes
 
 
 def read_open_artifact(artifact: Artifact) -> tuple[OpenLaunches, bytes, np.ndarray]:

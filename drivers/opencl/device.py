@@ -40,6 +40,8 @@ from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.tuning.build_helper import build_kernels
 from neurald.drivers.opencl.tuning.calibration import calibrated, estimated, known
 from neurald.drivers.opencl.tuning.choices import Choices
+from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses
+from neurald.drivers.opencl.tuning.improvement import ImprovementBuild
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
 from neurald.drivers.settings import Settings
 from neurald.hal.accounting.account import temporary
@@ -263,20 +265,31 @@ class OpenClDevice:
         """Compiles a model for these input shapes."""
         started = time.monotonic()
         tuning = Tuning.of(options.preference, self.facts, self._settings)
-        tuner = Tuner(self.context, tuning, options.require_wanted, self.choices)
-        compiled = compile_model(
-            model,
-            input_shapes,
-            self.context.facts,
-            precision=self._precision(model),
-            choose=tuner.choose,
-            is_fused=self._is_fused,
-            kernel_set=self._kernel_set,
-            require_wanted=options.require_wanted,
-        )
-        options.require_wanted("before the kernels were built")
-        executable, program = self._built(compiled, is_measured=tuning is not Tuning.FAST)
-        prepared = self._prepared(executable, program, compiled.constants, options)
+        processes = HelperProcesses(self.facts, len(model.main.operations))
+        try:
+            tuner = Tuner(self.context, tuning, options.require_wanted, self.choices, processes)
+            compiled = compile_model(
+                model,
+                input_shapes,
+                self.context.facts,
+                precision=self._precision(model),
+                choose=tuner.choose,
+                is_fused=self._is_fused,
+                kernel_set=self._kernel_set,
+                require_wanted=options.require_wanted,
+            )
+            options.require_wanted("before the kernels were built")
+            executable, program, build = self._built(
+                compiled, processes, is_measured=tuning is not Tuning.FAST
+            )
+        finally:
+            processes.close()
+        try:
+            prepared = self._prepared(executable, program, compiled.constants, options, build)
+        except BaseException:
+            if build is not None:
+                build.close()
+            raise
         _LOG.info(
             "%s: %d operations as %d kernels, %d bytes of values (%d without sharing), in %.0f ms",
             self.name,
@@ -331,30 +344,44 @@ class OpenClDevice:
     def _kernel_set(self) -> KernelSet:
         return self._settings.choice(KERNELS_VARIABLE, KernelSet) or KernelSet.ALL
 
-    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, BuiltProgram]:
-        """Builds the program.
+    def _built(
+        self, compiled: Compiled, processes: HelperProcesses, *, is_measured: bool
+    ) -> tuple[Executable, BuiltProgram, ImprovementBuild | None]:
+        """Builds the program; also returns what improves the step later, if there is something.
 
         Uses the persistent kernel if it is measured to be faster than single calls.
         """
         if is_measured and compiled.persistent is not None:
             try:
-                return select_faster(self.context, compiled, self.choices)
+                return select_faster(self.context, compiled, self.choices, processes)
             except DeadObject:
                 raise
             except Error as error:
                 _LOG.info("%s: the persistent kernel cannot be used: %s", self.name, error)
-        return compiled.executable, build_kernels(self.context, compiled.kernels)
+        return compiled.executable, build_kernels(self.context, compiled.kernels, processes), None
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> OpenClPreparedModel:
         """See `Device.prepare_model_from_cache`."""
-        executable, binary, constants = read_artifact(artifact)
-        return self._prepared(executable, BuiltProgram.from_binary(self.context, binary), constants, options)
+        executable, binary, constants, improvement = read_artifact(artifact)
+        program = BuiltProgram.from_binary(self.context, binary)
+        build: ImprovementBuild | None = None
+        if improvement is not None:
+            build = ImprovementBuild(self.context, improvement)
+        return self._prepared(executable, program, constants, options, build)
 
     def _prepared(
-        self, executable: Executable, program: BuiltProgram, constants: np.ndarray, options: PrepareOptions
+        self,
+        executable: Executable,
+        program: BuiltProgram,
+        constants: np.ndarray,
+        options: PrepareOptions,
+        build: ImprovementBuild | None,
     ) -> OpenClPreparedModel:
         kept = DeviceConstants(self.context, constants, keeps_contents=bool(options.cache_key))
-        return OpenClPreparedModel(self.context, executable, program, kept)
+        prepared = OpenClPreparedModel(self.context, executable, program, kept, improvement=build)
+        if build is not None:
+            build.improve(prepared)
+        return prepared
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`."""

@@ -6,12 +6,13 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from neurald.drivers.opencl.artifact import write_artifact
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
-from neurald.drivers.opencl.runtime.executable import Executable
+from neurald.drivers.opencl.runtime.executable import Executable, Improvement
 from neurald.drivers.opencl.runtime.instance import Instance
 from neurald.drivers.opencl.runtime.instance_pool import InstancePool
 from neurald.drivers.opencl.runtime.portions import Portions
@@ -24,16 +25,44 @@ from neurald.hal.device import (
     OutputShape,
     Timing,
 )
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Argument, Operand, Request
 from neurald.hal.process.exit import stop_at_exit
-from neurald.hal.process.fork import keep_in_children
+from neurald.hal.process.fork import forkable_lock, keep_in_children
 from neurald.hal.sync.cancellation import Cancellation
 
 #: Number of requests whose resolved addresses are cached.
 _BINDING_CACHE_SIZE = 8
+
+
+class PendingImprovement(Protocol):
+    """An improvement whose program is being built."""
+
+    improvement: Improvement
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until the program is used, or cannot be; returns False if the time was too short."""
+        ...
+
+    def close(self) -> None:
+        """Ends the build."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """How executions run the step.
+
+    Attributes:
+        executable, program: the calls to run, and their kernels.
+        pool: the instances of both.
+    """
+
+    executable: Executable
+    program: BuiltProgram
+    pool: InstancePool[Instance]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +83,8 @@ class OpenClPreparedModel(InProcessModel):
         constants: its constants, whose contents are kept if `artifact` will be called.
         is_launched: whether the kernels are launched now. That completes a binary, and tells how
             long they take.
+        improvement: a faster way to run the step, with which `improve` will be called; None if
+            there is none.
 
     Raises:
         OutOfMemory: the device lacks memory for the model.
@@ -73,23 +104,75 @@ class OpenClPreparedModel(InProcessModel):
         constants: DeviceConstants,
         *,
         is_launched: bool = True,
+        improvement: PendingImprovement | None = None,
     ) -> None:
         self.device = device
-        self.executable = executable
-        self._program = program
         self._constants = constants
+        self._improvement = improvement
+        self._when_improved: list[Callable[[OpenClPreparedModel], None]] = []
+        self._is_improved = False
         self._profiled: BuiltProgram | None = program if executable.persistent is None else None
         self._result = ExecutionResult(
             output_shapes=tuple(OutputShape(dimensions=port.dimensions) for port in executable.outputs)
         )
         self._bindings: dict[int, tuple[weakref.ref[Request], _Binding]] = {}
-        # The finalizer must not refer to this object: all memory must be released with the last
-        # reference, not later by the garbage collector.
-        new_instance = partial(Instance, device, executable, program, constants.buffer)
-        first = new_instance()
-        self._pool = InstancePool([first], new_instance, first.launch() / 1e9 if is_launched else 0.0)
+        self._running = self._made(executable, program, is_launched=is_launched)
+        self._replacing = forkable_lock()
+        self._ends = False
         keep_in_children(self)
         stop_at_exit(self)
+
+    def _made(self, executable: Executable, program: BuiltProgram, *, is_launched: bool) -> _Running:
+        # The finalizer must not refer to this object: all memory must be released with the last
+        # reference, not later by the garbage collector.
+        new_instance = partial(Instance, self.device, executable, program, self._constants.buffer)
+        first = new_instance()
+        call = executable.persistent
+        if call is not None and not first.are_resident(call, call.groups):
+            raise OpFailed(f"{call.groups} work-groups of the persistent kernel are not resident together")
+        total_s = first.launch() / 1e9 if is_launched else 0.0
+        pool = InstancePool([first], new_instance, total_s)
+        return _Running(executable=executable, program=program, pool=pool)
+
+    @property
+    def executable(self) -> Executable:
+        """The calls that executions run."""
+        return self._running.executable
+
+    def improve(self, executable: Executable, program: BuiltProgram) -> None:
+        """Lets executions that begin from now on run the same step by another executable.
+
+        Args:
+            executable: has the same inputs, outputs and arena.
+            program: the program with its kernels.
+
+        Raises:
+            OpFailed: the work-groups of its persistent kernel are not resident together.
+            Error: the device failed, or lacks memory.
+        """
+        better = self._made(executable, program, is_launched=True)
+        with self._replacing:
+            if self._ends:
+                return
+            self._running, self._improvement = better, None
+            self._is_improved = True
+            callbacks, self._when_improved = self._when_improved, []
+        for callback in callbacks:
+            callback(self)
+
+    def call_when_improved(self, callback: "Callable[[OpenClPreparedModel], None]") -> None:
+        """See `ImprovesLater.call_when_improved`."""
+        with self._replacing:
+            if not self._is_improved:
+                if self._improvement is not None:
+                    self._when_improved.append(callback)
+                return
+        callback(self)
+
+    def wait_until_improved(self, timeout_s: float | None = None) -> bool:
+        """Waits until no faster program is being built; returns False if the time was too short."""
+        improvement = self._improvement
+        return improvement is None or improvement.wait(timeout_s)
 
     def operand(self, index: int, *, is_output: bool) -> Operand:
         """Returns the operand of an input or output.
@@ -157,7 +240,7 @@ class OpenClPreparedModel(InProcessModel):
         def use(instance: Instance, portions: Portions | None, stops: Callable[[], bool]) -> int | None:
             return instance.run(binding.inputs, binding.outputs, portions, stops)
 
-        return self._pool.run(use, deadline_s, cancellation)
+        return self._running.pool.run(use, deadline_s, cancellation)
 
     def _bind(self, request: Request) -> "_Binding":
         """Resolves the inputs and outputs of a request; the result is cached with the request."""
@@ -195,7 +278,12 @@ class OpenClPreparedModel(InProcessModel):
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
         contents = self._constants.contents
-        return None if contents is None else write_artifact(self.executable, self._program.binary, contents)
+        if contents is None:
+            return None
+        with self._replacing:
+            running, build = self._running, self._improvement
+        improvement = None if build is None else build.improvement
+        return write_artifact(running.executable, running.program.binary, contents, improvement)
 
     def launch(self) -> int:
         """Runs the kernels of an execution without transfers, on the present contents of the arena.
@@ -206,12 +294,18 @@ class OpenClPreparedModel(InProcessModel):
         Raises:
             Error: the device failed.
         """
-        with self._pool.instances.using() as instance:
+        with self._running.pool.instances.using() as instance:
             return instance.launch()
 
     def stop(self, deadline_s: float) -> None:
         """See `Stoppable.stop`."""
-        if not self._pool.stop(deadline_s):
+        with self._replacing:
+            self._ends = True
+        improvement = self._improvement
+        if improvement is not None:
+            improvement.close()
+            improvement.wait(max(0.0, deadline_s - time.monotonic()))
+        if not self._running.pool.stop(deadline_s):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def profile(self) -> tuple[KernelTime, ...]:
@@ -219,9 +313,10 @@ class OpenClPreparedModel(InProcessModel):
 
         Uses the device's events, on the present contents of the arena.
         """
-        with self._pool.instances.using() as instance:
+        running = self._running
+        with running.pool.instances.using() as instance:
             if self._profiled is None:
-                self._profiled = BuiltProgram.from_source(self.device, self.executable.text)
+                self._profiled = BuiltProgram.from_source(self.device, running.executable.text)
             return instance.profile(self._profiled)
 
 

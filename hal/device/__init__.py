@@ -45,7 +45,7 @@ from neurald.hal.device.preparation import (
     PrepareOptions,
     Variants,
 )
-from neurald.hal.device.prepared_model import Burst, FencedExecution, PreparedModel
+from neurald.hal.device.prepared_model import Burst, FencedExecution, ImprovesLater, PreparedModel
 
 __all__ = [
     "CACHE_KEY_BYTES",
@@ -72,6 +72,7 @@ __all__ = [
     "ExecutionResult",
     "FencedExecution",
     "HasLink",
+    "ImprovesLater",
     "InputShapes",
     "KernelTime",
     "KnowsLoss",

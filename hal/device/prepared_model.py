@@ -1,6 +1,6 @@
 """The Protocols of prepared models: executions, bursts, fences, artifacts and profiles."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from neurald.hal.device.execution import ExecuteOptions, ExecutionResult, KernelTime, Timing
@@ -123,5 +123,18 @@ class PreparedModel(Protocol):
         Raises:
             DeadObject: the driver is gone.
             Error: the run failed.
+        """
+        ...
+
+
+class ImprovesLater(Protocol):
+    """An optional interface of prepared models that may run faster code while they are in use."""
+
+    def call_when_improved(self, callback: "Callable[[PreparedModel], None]") -> None:
+        """Calls a function once the model runs faster code than at first, and has another artifact.
+
+        Args:
+            callback: gets the model. It is called at once if that has happened, and never if it
+                does not happen.
         """
         ...

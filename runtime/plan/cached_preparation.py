@@ -21,6 +21,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
+from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.plan.compiling import (
     checked_model,
     compiled,
@@ -139,6 +140,7 @@ class CachedPreparation:
             if isinstance(error, DeadObject) and self._device.is_remote:
                 raise  # the daemon is gone, so it cannot compile either
             return Miss(reason=f"the device cannot load its cached artifact: {error}")
+        self._store_when_improved(prepared_model, entry.manifest.origin.compile_ms)
         return self._prepared(
             prepared_model,
             started,
@@ -206,6 +208,8 @@ class CachedPreparation:
             if record is not None
             else self._reason_not_storable() or self._store(prepared_model, compile_ms)
         )
+        if record is None and not failure:
+            self._store_when_improved(prepared_model, compile_ms)
         if failure == _NO_ARTIFACT and not has_known_inputs(self._model):
             reason = DEFERRED_COMPILATION
         elif failure:
@@ -251,6 +255,19 @@ class CachedPreparation:
             warn_once(f"a model compiled by {self._device.name} cannot be cached: {error}")
             return str(error)
         return ""
+
+    def _store_when_improved(self, prepared_model: PreparedModel, compile_ms: float) -> None:
+        """Has the artifact stored again once the model runs faster code; see `ImprovesLater`."""
+        call_when_improved = getattr(prepared_model, "call_when_improved", None)
+        if call_when_improved is None:
+            return
+
+        def store(improved: PreparedModel) -> None:
+            if not self._reason_not_storable():
+                self._store(improved, compile_ms)
+
+        with convert_driver_faults(self._device.name):
+            call_when_improved(store)
 
     def _prepared(
         self,

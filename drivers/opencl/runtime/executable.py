@@ -104,3 +104,15 @@ class Executable(msgspec.Struct, frozen=True, array_like=True):
         """
         statuses = sum(1 for call in self.calls if call.status)
         return 4 * (1 + statuses) if statuses or self.persistent is not None else 0
+
+
+class Improvement(msgspec.Struct, frozen=True, array_like=True):
+    """A faster way to run a step, whose program takes long to build.
+
+    Attributes:
+        executable: the step with a persistent kernel.
+        text: the text of its program.
+    """
+
+    executable: Executable
+    text: str

@@ -181,6 +181,11 @@ def _conflict(first: Phase, second: Phase) -> bool:
     )
 
 
+def most_groups(facts: DeviceFacts) -> int:
+    """Returns the largest number of work-groups of a persistent kernel."""
+    return _MAX_PER_UNIT * facts.compute_units
+
+
 def resident_groups(facts: DeviceFacts, are_resident: Callable[[int], bool]) -> int:
     """Returns how many work-groups can be resident on the device together.
 

@@ -7,23 +7,19 @@ measures, and no other kernels run meanwhile.
 """
 
 import logging
-import os
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import msgspec
 
-import neurald
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
-from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import BuiltProgram, missing_kernels
+from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses, process_count
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
 from neurald.drivers.opencl.tuning.shard_queue import Shard, ShardQueue
 from neurald.drivers.opencl.tuning.sharding import shards_of, work_bytes
@@ -33,47 +29,15 @@ from neurald.hal.errors import OpFailed
 
 _LOG = logging.getLogger(__name__)
 
-_WORKER = Path(__file__).with_name("program_worker.py")
-#: Maximum number of processes that build.
-_MAX_PROCESSES = 8
 #: Bytes of functions in a program that justify a process: building them takes longer than starting
 #: the process and opening the device.
 _MIN_WORK_BYTES = 60_000
 #: The least bytes of functions in each part of a step, if it has several. Parts are built at the same
-#: time, so that starting processes counts once.
-_MIN_PART_BYTES = 30_000
-#: Device memory reserved for the context of each process.
-_CONTEXT_BYTES = 1 << 30
+#: time, by processes that start while a model is lowered.
+_MIN_PART_BYTES = 10_000
 #: Time limits for building a program and for measuring kernels; a process that exceeds them is
 #: stuck.
 _MAX_BUILD_S, _MAX_MEASURE_S = 120.0, 60.0
-
-
-def process_count(facts: DeviceFacts) -> int:
-    """Returns how many processes may build for a device at the same time, including this one.
-
-    The kernels of a CPU device run on the cores that would compile, and compilers for CPUs may wait
-    until a kernel is launched.
-    """
-    if facts.is_cpu:
-        return 1
-    cores = len(os.sched_getaffinity(0))
-    return max(1, min(_MAX_PROCESSES, cores, facts.global_memory_bytes // _CONTEXT_BYTES))
-
-
-def _start_worker(facts: DeviceFacts) -> WorkerProcess | None:
-    """Starts a process that opens the same device; returns None if that fails."""
-    about = {
-        "path": [*map(os.path.abspath, sys.path), str(Path(neurald.__file__).parent.parent)],
-        "process": os.getpid(),
-        "place": f"{facts.platform_index}:{facts.device_index}",
-        "digest": facts.digest,
-    }
-    try:
-        return WorkerProcess(_WORKER, about)
-    except OSError as error:
-        _LOG.warning("cannot start a build helper process: %s", error)
-        return None
 
 
 class BuildHelper:
@@ -82,13 +46,16 @@ class BuildHelper:
     Args:
         work: the queue that it takes shards from and reports times to.
         device: the device that it measures on.
+        processes: where it gets its process from.
         is_resident: whether kernels are measured as phases of a persistent kernel.
     """
 
-    def __init__(self, work: ShardQueue, device: DeviceContext, *, is_resident: bool) -> None:
+    def __init__(
+        self, work: ShardQueue, device: DeviceContext, processes: HelperProcesses, *, is_resident: bool
+    ) -> None:
         self._work = work
         self._facts, self._is_resident = device.facts, is_resident
-        self.process = _start_worker(device.facts)
+        self.process = processes.take()
         self._thread: threading.Thread | None = None
         if self.process is not None:
             self._thread = threading.Thread(
@@ -124,7 +91,7 @@ class BuildHelper:
             self._work.split(shard, built.error)
             return True
         with self._work.measuring_lock:
-            times = _request(process, Measure(trials=trials), _MAX_MEASURE_S).times_ns
+            times = _request(process, Measure.of(trials), _MAX_MEASURE_S).times_ns
         if len(times) > len(shard) or not all(time_ns is None or time_ns >= 0 for time_ns in times):
             raise ValueError(f"a build helper process returned invalid times: {times}")
         self._work.record_times(shard, times)
@@ -144,9 +111,60 @@ class BuildHelper:
             self.process.close()
 
 
+class HelperBuild:
+    """A program that another process builds.
+
+    Args:
+        device: the device to build for.
+        text: the text of the program.
+        process: builds the program, and ends then.
+    """
+
+    def __init__(self, device: DeviceContext, text: str, process: WorkerProcess) -> None:
+        self._device, self._text, self._process = device, text, process
+        self._binary = b""
+        self._is_closed = False
+        self._has_answered = threading.Event()
+        threading.Thread(target=self._fetch, name="neurald opencl helper", daemon=True).start()
+
+    def program(self) -> BuiltProgram:
+        """Waits for the program, which is built here if the process failed.
+
+        Raises:
+            OpFailed: compilation failed, or `close` was called.
+            Error: the device failed.
+        """
+        self._has_answered.wait()
+        if self._is_closed:
+            raise OpFailed("the build was ended")
+        try:
+            if self._binary:
+                return BuiltProgram.from_binary(self._device, self._binary)
+        except OpFailed as error:
+            _LOG.warning("the binary from a build helper process cannot be used: %s", error)
+        return BuiltProgram.from_source(self._device, self._text)
+
+    def close(self) -> None:
+        """Ends the process; its thread waits for its end."""
+        self._is_closed = True
+        self._process.kill()
+
+    def _fetch(self) -> None:
+        try:
+            answer = _request(self._process, Build(text=self._text, wants_binary=True), _MAX_BUILD_S)
+            if not answer.error:
+                self._binary = answer.binary
+        except (OSError, ValueError, struct.error) as error:
+            if not self._process.is_closed:
+                _LOG.warning("a build helper process ended: %s", error)
+        finally:
+            self._has_answered.set()
+            self._process.close()
+
+
 @contextmanager
 def build_in_helper(
-    device: DeviceContext, text: str, min_bytes: int | None = None
+    device: DeviceContext, text: str, processes: HelperProcesses, min_bytes: int | None = None
 ) -> Iterator[Callable[[], BuiltProgram]]:
     """Builds a program in another process during the `with` block.
 
@@ -155,77 +173,60 @@ def build_in_helper(
     Args:
         device: the device to build for.
         text: the text of the program.
-        min_bytes: the least bytes of functions for which a process is started; None for as many as
-            take longer to build than the process to start.
+        processes: where the process comes from.
+        min_bytes: the least bytes of functions for which a process is used; None for as many as
+            take longer to build than a process to start.
     """
     least = _MIN_WORK_BYTES if min_bytes is None else min_bytes
     is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= least
-    process = _start_worker(device.facts) if is_worthwhile else None
+    process = processes.take() if is_worthwhile else None
     if process is None:
         yield lambda: BuiltProgram.from_source(device, text)
         return
-    binaries: list[bytes] = []
-    thread = threading.Thread(
-        target=_fetch_binary, args=(process, text, binaries), name="neurald opencl helper", daemon=True
-    )
-    thread.start()
-
-    def program() -> BuiltProgram:
-        thread.join()
-        try:
-            if binaries:
-                return BuiltProgram.from_binary(device, binaries[0])
-        except OpFailed as error:
-            _LOG.warning("the binary from a build helper process cannot be used: %s", error)
-        return BuiltProgram.from_source(device, text)
-
+    build = HelperBuild(device, text, process)
     try:
-        yield program
+        yield build.program
     finally:
-        process.kill()
-        thread.join()
-        process.close()
+        build.close()
 
 
-def build_kernels(device: DeviceContext, kernels: KernelTexts) -> BuiltProgram:
+def build_kernels(
+    device: DeviceContext, kernels: KernelTexts, processes: HelperProcesses | None = None
+) -> BuiltProgram:
     """Builds the kernels of a step that are not built yet, in several processes if there are many.
+
+    Args:
+        device: the device to build for.
+        kernels: their texts.
+        processes: where the processes come from; None for new ones.
 
     Raises:
         OpFailed: compilation failed.
         Error: the device failed.
     """
     missing = missing_kernels(device, kernels)
-    names: dict[Source, list[str]] = {}
+    names: dict[str, tuple[Source, set[str]]] = {}
     for source, bases in kernels.uses:
         name = kernel_name(source, bases)
         if name in missing:
-            names.setdefault(source, []).append(name)
-    work = work_bytes(source.text for source in names)
+            names.setdefault(source.name, (source, set()))[1].add(name)
+    sources = [source for source, _ in names.values()]
+    work = work_bytes(source.text for source in sources)
     part_bytes = max(_MIN_PART_BYTES, work // process_count(device.facts))
     parts = [
-        {name for source in part for name in names[source]} for part in shards_of(list(names), part_bytes)
+        {name for source in part for name in names[source.name][1]} for part in shards_of(sources, part_bytes)
     ]
     if len(parts) > 1:
+        processes = processes or HelperProcesses(device.facts)
         with ExitStack() as stack:
             texts = [kernels.together(part) for part in parts]
-            # Also the small ones, which would be built here one after another.
-            others = [stack.enter_context(build_in_helper(device, text, 0)) for text in texts[1:]]
+            # Also the small ones, which would be built here one after another. The largest one has
+            # no process to wait for.
+            others = [stack.enter_context(build_in_helper(device, text, processes, 0)) for text in texts[1:]]
             BuiltProgram.from_source(device, texts[0]).share(kernels, parts[0])
             for part, finish in zip(parts[1:], others, strict=True):
                 finish().share(kernels, part)
     return BuiltProgram.of_kernels(device, kernels)
-
-
-def _fetch_binary(process: WorkerProcess, text: str, binaries: list[bytes]) -> None:
-    """Appends the binary of a program, if the process builds it."""
-    try:
-        answer = _request(process, Build(text=text, wants_binary=True), _MAX_BUILD_S)
-    except (OSError, ValueError, struct.error) as error:
-        if not process.is_closed:
-            _LOG.warning("a build helper process ended: %s", error)
-        return
-    if not answer.error:
-        binaries.append(answer.binary)
 
 
 def _request(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:

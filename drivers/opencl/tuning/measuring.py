@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import BuiltProgram
-from neurald.drivers.opencl.tuning.build_helper import BuildHelper, process_count
+from neurald.drivers.opencl.tuning.build_helper import BuildHelper
+from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses, process_count
 from neurald.drivers.opencl.tuning.shard_queue import ShardQueue
 from neurald.drivers.opencl.tuning.sharding import shards_of
 from neurald.drivers.opencl.tuning.trials import Bench, trials_of
@@ -28,6 +29,7 @@ def times_ns(
     *,
     is_resident: bool,
     require_wanted: Callable[[str], None] = lambda where: None,
+    processes: HelperProcesses | None = None,
 ) -> dict[str, float]:
     """Measures sources on zeroed memory; returns the times by name.
 
@@ -38,6 +40,7 @@ def times_ns(
         sources: with pairwise different texts.
         is_resident: whether each is measured as a phase of a persistent kernel.
         require_wanted: called before each program is built; raises to abort the measurement.
+        processes: where helpers get their processes from; None for new ones.
 
     Raises:
         DeadObject: the device is lost.
@@ -47,10 +50,11 @@ def times_ns(
     shards = shards_of(sources, _TARGET_SHARD_BYTES)
     queue = ShardQueue(shards)
     count = min(process_count(device.facts), len(shards) // _MIN_SHARDS_PER_PROCESS)
+    processes = processes or HelperProcesses(device.facts)
     helpers: list[BuildHelper] = []
     try:
         for _ in range(count - 1):
-            helpers.append(BuildHelper(queue, device, is_resident=is_resident))
+            helpers.append(BuildHelper(queue, device, processes, is_resident=is_resident))
         _measure_here(queue, device, is_resident=is_resident, require_wanted=require_wanted)
     finally:
         queue.close()

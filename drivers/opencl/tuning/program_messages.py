@@ -1,8 +1,12 @@
 """Requests to helper processes that build programs, and their answers."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from neurald.drivers.opencl.tuning.trials import Trials
+if TYPE_CHECKING:
+    # A process that only builds need not import what it takes to measure.
+    from neurald.drivers.opencl.tuning.trials import Trials
 
 
 class Build(msgspec.Struct, frozen=True, array_like=True, tag="build"):
@@ -18,9 +22,18 @@ class Build(msgspec.Struct, frozen=True, array_like=True, tag="build"):
 
 
 class Measure(msgspec.Struct, frozen=True, array_like=True, tag="measure"):
-    """Request to measure kernels of the program that was built last."""
+    """Request to measure kernels of the program that was built last.
 
-    trials: Trials
+    Attributes:
+        trials: the encoded `Trials`.
+    """
+
+    trials: msgspec.Raw
+
+    @staticmethod
+    def of(trials: "Trials") -> "Measure":
+        """Returns the request for these trials."""
+        return Measure(trials=msgspec.Raw(msgspec.msgpack.encode(trials)))
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):

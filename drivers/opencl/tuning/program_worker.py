@@ -13,10 +13,9 @@ import struct
 import sys
 from typing import IO, TYPE_CHECKING
 
-from neurald.hal.decoding import msgpack_decoder
-
 if TYPE_CHECKING:
     from neurald.drivers.opencl.platform.discovery import DeviceContext
+    from neurald.drivers.opencl.tuning.trials import Bench
 
 #: Option of prctl(2): the signal to receive when the parent process ends.
 _PR_SET_PDEATHSIG = 1
@@ -61,11 +60,11 @@ def _serve(device: "DeviceContext", requests: IO[bytes], answers: IO[bytes]) -> 
 
     from neurald.drivers.opencl.runtime.program import BuiltProgram
     from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
-    from neurald.drivers.opencl.tuning.trials import Bench
+    from neurald.hal.decoding import from_msgpack, msgpack_decoder
     from neurald.hal.errors import DeadObject, OpFailed
 
     decoder = msgpack_decoder(Build | Measure)
-    bench = Bench(device)
+    bench: Bench | None = None
     program: BuiltProgram | None = None
     while length := requests.read(8):
         request = decoder.decode(requests.read(struct.unpack("<Q", length)[0]))
@@ -78,9 +77,12 @@ def _serve(device: "DeviceContext", requests: IO[bytes], answers: IO[bytes]) -> 
                 answer = Answer(error=str(error) or "the build failed")
         else:
             assert program is not None  # noqa: S101 - a request to build comes first
+            from neurald.drivers.opencl.tuning import trials
+
+            bench = bench or trials.Bench(device)
             times: list[float | None] = []
             try:
-                for time_ns in bench.times_ns(program, request.trials):
+                for time_ns in bench.times_ns(program, from_msgpack(request.trials, trials.Trials)):
                     times.append(time_ns)
             except DeadObject:
                 is_lost = True

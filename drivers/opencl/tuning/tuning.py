@@ -14,19 +14,22 @@ from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.executable import Executable, KernelCall
+from neurald.drivers.opencl.runtime.executable import Executable, Improvement, KernelCall
 from neurald.drivers.opencl.runtime.instance import Instance, allocate
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     ITEMS,
     is_launched,
     is_supported,
     may_fetch,
+    most_groups,
     resident_groups,
 )
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
 from neurald.drivers.opencl.tuning.build_helper import build_in_helper, build_kernels
 from neurald.drivers.opencl.tuning.choices import SEPARATE, Choices, class_of, class_of_step
+from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses, process_count
+from neurald.drivers.opencl.tuning.improvement import ImprovementBuild
 from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.sharding import functions_of
 from neurald.drivers.settings import Settings
@@ -94,6 +97,7 @@ class Tuner:
         tuning: the extent of measurements.
         require_wanted: called before each kernel; raises to abort the compilation.
         choices: what is known, which is measured only if `tuning` is exhaustive; None for nothing.
+        processes: those that help to measure; None for new ones.
     """
 
     def __init__(
@@ -102,8 +106,10 @@ class Tuner:
         tuning: Tuning,
         require_wanted: Callable[[str], None] = lambda where: None,
         choices: Choices | None = None,
+        processes: HelperProcesses | None = None,
     ) -> None:
         self._device = device
+        self._processes = processes
         self._choices = Choices({}) if choices is None else choices
         self._tries_all = tuning is Tuning.EXHAUSTIVE
         self._require_wanted = require_wanted
@@ -242,6 +248,7 @@ class Tuner:
             list(representatives.values()),
             is_resident=is_resident,
             require_wanted=self._require_wanted,
+            processes=self._processes,
         )
         return {name: found.get(source.name, math.inf) for name, source in measured_as.items()}
 
@@ -318,14 +325,18 @@ def _use_chain(chosen: list[Source | None], chain: KernelChain, source: Source) 
 
 
 def select_faster(
-    device: DeviceContext, compiled: Compiled, choices: Choices
-) -> tuple[Executable, BuiltProgram]:
+    device: DeviceContext, compiled: Compiled, choices: Choices, processes: HelperProcesses
+) -> tuple[Executable, BuiltProgram, ImprovementBuild | None]:
     """Returns the faster of the executable as it is and with a persistent kernel, and its program.
+
+    If the persistent kernel is known to be faster, the result is the executable as it is, and what
+    improves it once the persistent kernel is built.
 
     Args:
         device: the device to measure on.
         compiled: a result with a persistent call.
         choices: what is known, which is not measured.
+        processes: those that help to build.
 
     Raises:
         Error: the device failed.
@@ -335,14 +346,22 @@ def select_faster(
     key = class_of_step(single.calls)
     known = choices.label(key)
     if known == SEPARATE:
-        return single, build_kernels(device, compiled.kernels)
+        return single, build_kernels(device, compiled.kernels, processes), None
+    improvement = None if known is None else _known_improvement(device, compiled, known)
+    if improvement is not None and process_count(device.facts) > 1:
+        build = ImprovementBuild(device, improvement)
+        try:
+            return single, build_kernels(device, compiled.kernels, processes), build
+        except BaseException:
+            build.close()
+            raise
     charge(single.constants_bytes, "constants of a step to be measured")
     constants = allocate(device, single.constants_bytes)
     upload(device, device.queue(), constants, compiled.constants)
     call = compiled.persistent
     ways: dict[str, tuple[Executable, BuiltProgram]] = {}
     if known is None:
-        with build_in_helper(device, single.text) as finish:
+        with build_in_helper(device, single.text, processes) as finish:
             combined = BuiltProgram.from_source(device, compiled.persistent_text)
             ways[SEPARATE] = single, finish()
     else:
@@ -355,7 +374,7 @@ def select_faster(
     ).items():
         ways[label] = executable, combined
     if known in ways:
-        return ways[known]
+        return *ways[known], None
     if known is not None:
         raise OpFailed(f"work-groups: {known}; at most {most} are resident together")
     times = {
@@ -371,7 +390,18 @@ def select_faster(
         _LOG.info("%s: %.1f us", what, time_ns / 1e3)
     best = min(times, key=lambda label: times[label])
     choices.record(key, best)
-    return ways[best]
+    return *ways[best], None
+
+
+def _known_improvement(device: DeviceContext, compiled: Compiled, known: str) -> Improvement | None:
+    """Returns the persistent kernel that a choice means; None if there is no such one."""
+    assert compiled.persistent is not None  # noqa: S101 - callers ask
+    units = device.facts.compute_units
+    ways = persistent_ways(
+        compiled.executable, compiled.persistent, units, most_groups(device.facts), is_known=True
+    )
+    executable = ways.get(known)
+    return None if executable is None else Improvement(executable=executable, text=compiled.persistent_text)
 
 
 def persistent_ways(

@@ -218,7 +218,7 @@ def test_artifacts_depend_on_the_storage(artifact: Artifact, opencl: DeviceConte
 
 
 def test_images_that_leave_their_buffers_are_refused(artifact: Artifact) -> None:
-    executable, binary, constants = read_artifact(artifact)
+    executable, binary, constants, _ = read_artifact(artifact)
     number, call = next((n, call) for n, call in enumerate(executable.calls) if call.images)
     use = call.images[0]
     wrong: list[ImageUse] = [

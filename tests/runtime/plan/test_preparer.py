@@ -17,6 +17,7 @@ from support.daemon.processes import daemon_process, running_daemon
 from support.devices.caching import (
     LOG_VARIABLE,
     CachingDevice,
+    CachingPreparedModel,
     create_other,
     model_adding,
 )
@@ -34,6 +35,7 @@ from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed, OutOfMemory
 from neurald.hal.memory import mapped_file
 from neurald.hal.memory.mapped_file import FileMemory
+from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import Model, Preference, Priority
 from neurald.hal.rpc.client.device import connect
 from neurald.runtime.plan import preparer as preparation
@@ -386,6 +388,48 @@ def test_compilations_cache_by_default(tmp_path: Path, monkeypatch: pytest.Monke
         assert (result == 3).all()
     assert outcomes == [["miss"], ["hit"], ["off"], ["miss"], ["hit"]]
     assert len(entries(tmp_path / "neurald")) == len(entries(tmp_path / "own")) == 1
+
+
+def test_an_artifact_is_stored_again_when_the_model_was_improved(directory: Path) -> None:
+    """Of a model that was compiled, and of one that was loaded before it was improved."""
+
+    class Improving(CachingPreparedModel):
+        def call_when_improved(self, callback: Callable[[PreparedModel], None]) -> None:
+            self.callback = callback
+
+        def artifact(self) -> Artifact:
+            return device.written(self.stage)
+
+        stage = b"first"
+
+    class Device(CachingDevice):
+        def written(self, stage: bytes) -> Artifact:
+            return Artifact(model=(HostMemory(stage),), data=(HostMemory(b"data"),))
+
+        def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:
+            made.append(Improving(model, None))
+            return made[-1]
+
+        def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:
+            loaded.append(bytes(artifact.model[0].view()))
+            made.append(Improving(model_adding(3), None))
+            return made[-1]
+
+    made: list[Improving] = []
+    loaded: list[bytes] = []
+    device = Device()
+    for outcome, stage in ((CacheOutcome.MISS, b"second"), (CacheOutcome.HIT, b"third")):
+        assert prepare(directory, device).cache is outcome
+        made[-1].stage = stage
+        made[-1].callback(made[-1])
+    assert prepare(directory, device).cache is CacheOutcome.HIT
+    assert loaded == [b"second", b"third"]
+    device.version = "2"
+    made[-1].stage = b"late"
+    made[-1].callback(made[-1])
+    device.version = "1"
+    assert prepare(directory, device).cache is CacheOutcome.HIT
+    assert loaded[-1] == b"third", "nothing is stored for a device that was updated meanwhile"
 
 
 def test_each_step_has_its_own_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses
+from neurald.drivers.opencl.tuning.improvement import ImprovementBuild
 from neurald.hal.device import Capabilities, Performance, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model, OperandType
@@ -69,11 +71,13 @@ class BatchingDevice(OpenClDevice):
         text = program_text(uses, has_fp64=self.facts.has_fp64)
         self._shared = BuiltProgram.from_source(self.context, text)
 
-    def _built(self, compiled: Compiled, *, is_measured: bool) -> tuple[Executable, BuiltProgram]:
+    def _built(
+        self, compiled: Compiled, processes: HelperProcesses, *, is_measured: bool
+    ) -> tuple[Executable, BuiltProgram, ImprovementBuild | None]:
         kernels = {call.kernel for call in compiled.executable.calls}
         if self._is_building:
             self._kernels |= kernels
             raise _NotBuiltYet
         if self._shared is not None and kernels <= self._kernels:
-            return compiled.executable, self._shared
-        return super()._built(compiled, is_measured=is_measured)
+            return compiled.executable, self._shared, None
+        return super()._built(compiled, processes, is_measured=is_measured)

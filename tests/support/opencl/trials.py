@@ -1,7 +1,10 @@
 """Sources of different speeds, and faulty ones, for tests of tuning."""
 
+import time
+
 from support.opencl.kernels import GRAPHS, kernels
 
+from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
@@ -34,3 +37,11 @@ def as_gpu(device: DeviceContext) -> DeviceContext:
     """Returns the same device as a GPU, for which other processes help to build."""
     facts = replace(device.facts, kind=DeviceKind.GPU, global_memory_bytes=16 << 30, compute_units=1)
     return DeviceContext(facts)
+
+
+def ends(process: WorkerProcess) -> bool:
+    """Returns True if a process ends soon."""
+    deadline_s = time.monotonic() + 10
+    while not process.has_ended and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    return process.has_ended

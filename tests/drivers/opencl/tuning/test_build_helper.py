@@ -1,20 +1,20 @@
-"""Helper processes: their number, and a program that one of them builds."""
+"""Programs that other processes build."""
 
 import os
+from itertools import product
 from pathlib import Path
 
 import pytest
-from support.opencl.trials import as_gpu, good, slowed
+from support.opencl.trials import as_gpu, ends, good, slowed
 
 from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
-from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import BuiltProgram, missing_kernels
-from neurald.drivers.opencl.tuning import build_helper
-from neurald.drivers.opencl.tuning.build_helper import build_in_helper, build_kernels, process_count
-from neurald.hal.records import replace
+from neurald.drivers.opencl.tuning import build_helper, helper_processes
+from neurald.drivers.opencl.tuning.build_helper import build_in_helper, build_kernels
+from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses
 
 GOOD = "kernel void twice(global float* a) { a[get_global_id(0)] *= 2; }\n"
 BROKEN = "kernel void twice(global float* a) {\n"
@@ -29,23 +29,11 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
         found.append(WorkerProcess(script, about))
         return found[-1]
 
-    monkeypatch.setattr(build_helper, "WorkerProcess", start)
+    monkeypatch.setattr(helper_processes, "WorkerProcess", start)
     monkeypatch.setattr(build_helper, "_MIN_WORK_BYTES", 1)
     monkeypatch.setattr(build_helper, "_MIN_PART_BYTES", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     return found
-
-
-def test_process_count(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    def count(facts: DeviceFacts, cores: int) -> int:
-        monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
-        return process_count(facts)
-
-    facts = replace(opencl.facts, kind=DeviceKind.GPU, global_memory_bytes=16 << 30)
-    assert [count(facts, cores) for cores in (1, 2, 16)] == [1, 2, 8]
-    assert count(replace(facts, global_memory_bytes=3 << 30), 16) == 3
-    assert count(replace(facts, global_memory_bytes=1 << 29), 16) == 1
-    assert count(replace(facts, kind=DeviceKind.CPU), 16) == 1
 
 
 def test_a_helper_builds(
@@ -53,11 +41,11 @@ def test_a_helper_builds(
 ) -> None:
     device = as_gpu(opencl)
     monkeypatch.setattr(BuiltProgram, "from_source", None)
-    with build_in_helper(device, GOOD) as finish:
+    with build_in_helper(device, GOOD, HelperProcesses(device.facts)) as finish:
         assert not processes[0].has_ended
         program = finish()
     assert program.kernel("twice", ()).int_ptr
-    assert processes[0].has_ended
+    assert ends(processes[0])
 
 
 @pytest.mark.parametrize("failure", ["does not build", "ends", "says nonsense", "gives damaged bytes"])
@@ -78,29 +66,31 @@ def test_failures_of_a_helper(
         f"sys.stdout.buffer.write(struct.pack('<Q', {len(answer)}) + {answer!r} if {failure != 'ends'} else b'')\n"
     )
     if failure != "does not build":
-        monkeypatch.setattr(build_helper, "_WORKER", worker)
-        with build_in_helper(device, GOOD) as finish:
+        monkeypatch.setattr(helper_processes, "_WORKER", worker)
+        with build_in_helper(device, GOOD, HelperProcesses(device.facts)) as finish:
             assert finish().kernel("twice", ()).int_ptr
     else:
         with (
             pytest.raises(Exception, match="CL_BUILD_PROGRAM_FAILURE"),
-            build_in_helper(device, BROKEN) as finish,
+            build_in_helper(device, BROKEN, HelperProcesses(device.facts)) as finish,
         ):
             finish()
-    assert processes[0].has_ended
+    assert ends(processes[0])
 
 
 def test_an_abandoned_helper_ends(opencl: DeviceContext, processes: list[WorkerProcess]) -> None:
-    with pytest.raises(KeyboardInterrupt), build_in_helper(as_gpu(opencl), GOOD):
+    device = as_gpu(opencl)
+    with pytest.raises(KeyboardInterrupt), build_in_helper(device, GOOD, HelperProcesses(device.facts)):
         raise KeyboardInterrupt
-    assert processes[0].has_ended
+    assert ends(processes[0])
 
 
 def test_small_programs_are_built_in_this_process(
     opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_helper, "WorkerProcess", None)
-    with build_in_helper(as_gpu(opencl), GOOD) as finish:
+    monkeypatch.setattr(helper_processes, "WorkerProcess", None)
+    device = as_gpu(opencl)
+    with build_in_helper(device, GOOD, HelperProcesses(device.facts)) as finish:
         assert finish().kernel("twice", ()).int_ptr
 
 
@@ -130,3 +120,31 @@ def test_kernels_of_a_step_are_built_in_parts(
     assert not missing_kernels(device, kernels)
     assert build_kernels(device, kernels).kernel(names[0], ()).int_ptr
     assert len(processes) == len(built) == 1
+
+
+def test_processes_that_start_ahead(opencl: DeviceContext, processes: list[WorkerProcess]) -> None:
+    """Large models get them, kernels are built in them, and those that nothing needs end."""
+    device = as_gpu(opencl)
+    HelperProcesses(device.facts, 1).close()
+    assert not processes
+    ready = HelperProcesses(device.facts, 100)
+    assert len(processes) == 1
+    uses = tuple((slowed(10 + number), (Base.ARENA,) * len(good().arguments)) for number in range(4))
+    build_kernels(device, KernelTexts(uses=uses, has_fp64=False), ready)
+    ready.close()
+    assert len(processes) == 1
+    unused = HelperProcesses(device.facts, 100)
+    unused.close()
+    assert len(processes) == 2
+    assert all(map(ends, processes))
+
+
+def test_functions_of_several_kernels_count_once(
+    opencl: DeviceContext, processes: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels with the same text are one function, so that parts are about equally long."""
+    monkeypatch.setattr(build_helper, "_MIN_PART_BYTES", 2 * len(good().text))
+    uses = tuple((good(), bases) for bases in product((Base.ARENA, Base.CONSTANTS), repeat=2))
+    padded = tuple((source, (*bases, *(Base.ARENA,) * (len(source.arguments) - 2))) for source, bases in uses)
+    build_kernels(as_gpu(opencl), KernelTexts(uses=padded, has_fp64=False))
+    assert not processes

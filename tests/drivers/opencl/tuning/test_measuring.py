@@ -9,8 +9,9 @@ from support.opencl.trials import as_gpu, broken, good, slowed
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.tuning import build_helper, measuring
+from neurald.drivers.opencl.tuning import build_helper, helper_processes, measuring
 from neurald.drivers.opencl.tuning.build_helper import BuildHelper
+from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses
 from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.shard_queue import Shard, ShardQueue
 
@@ -43,14 +44,15 @@ def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BuildHelper]]:
     """
     started: list[BuildHelper] = []
 
-    def start(work: ShardQueue, device: DeviceContext, *, is_resident: bool) -> BuildHelper:
-        started.append(BuildHelper(work, device, is_resident=is_resident))
+    def start(
+        work: ShardQueue, device: DeviceContext, processes: HelperProcesses, *, is_resident: bool
+    ) -> BuildHelper:
+        started.append(BuildHelper(work, device, processes, is_resident=is_resident))
         return started[-1]
 
     monkeypatch.setattr(measuring, "BuildHelper", start)
     monkeypatch.setattr(measuring, "_TARGET_SHARD_BYTES", 1)
     monkeypatch.setattr(measuring, "_MIN_SHARDS_PER_PROCESS", 1)
-    monkeypatch.setattr(build_helper, "process_count", lambda facts: 2)
     monkeypatch.setattr(measuring, "process_count", lambda facts: 2)
     yield started
     assert started
@@ -112,7 +114,7 @@ def test_failures_of_helpers(
 ) -> None:
     worker = tmp_path / "worker.py"
     worker.write_text(FAILURES[failure])
-    monkeypatch.setattr(build_helper, "_WORKER", worker)
+    monkeypatch.setattr(helper_processes, "_WORKER", worker)
     if failure == "says nothing":
         monkeypatch.setattr(build_helper, "_MAX_BUILD_S", 0.5)
     sources = some()[:3]
@@ -127,10 +129,10 @@ def test_helpers_with_another_device(
     class Elsewhere:
         platform_index, device_index, digest = 0, 0, "another device"
 
-    original = build_helper._start_worker
-    monkeypatch.setattr(build_helper, "_start_worker", lambda facts: original(Elsewhere()))  # type: ignore[arg-type]
+    elsewhere = HelperProcesses(Elsewhere())  # type: ignore[arg-type]
     sources = [good(), slowed(30)]
-    assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources)
+    found = times_ns(as_gpu(opencl), sources, is_resident=False, processes=elsewhere)
+    assert set(found) == names(sources)
 
 
 def test_an_interruption_ends_all_helpers(

@@ -19,7 +19,7 @@ from support.sweeps import sweep
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import BuiltProgram
-from neurald.drivers.opencl.tuning.build_helper import _WORKER
+from neurald.drivers.opencl.tuning.helper_processes import _WORKER
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
 from neurald.drivers.opencl.tuning.trials import trials_of
 
@@ -40,7 +40,8 @@ def framed(request: Build | Measure) -> bytes:
 
 def answers(told: dict[str, Any], requests: bytes) -> list[Answer]:
     """Returns the worker's answers to requests until it ends."""
-    command = [sys.executable, "-I", str(_WORKER), json.dumps(told)]
+    # Without the packages of the environment, it finds all of them on the path that it is told.
+    command = [sys.executable, "-I", "-S", str(_WORKER), json.dumps(told)]
     output = subprocess.run(command, input=requests, capture_output=True, timeout=120, check=False).stdout
     found = []
     while output:
@@ -57,9 +58,9 @@ def test_requests_are_answered_in_order(opencl: DeviceContext) -> None:
     )
     requests: list[Build | Measure] = [
         Build(text=text),
-        Measure(trials=trials),
+        Measure.of(trials),
         Build(text="kernel void"),
-        Measure(trials=missing),
+        Measure.of(missing),
         Build(text=text, wants_binary=True),
     ]
     first, times, failed, some, last = answers(about(opencl.facts), b"".join(map(framed, requests)))

@@ -53,6 +53,7 @@ class Times:
         *,
         is_resident: bool,
         require_wanted: Callable[[str], None],
+        **_: object,
     ) -> dict[str, float]:
         self.resident.append(is_resident)
         found = times_ns(device, sources, is_resident=is_resident, require_wanted=require_wanted)
