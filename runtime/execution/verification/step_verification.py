@@ -140,8 +140,9 @@ class StepVerification:
         self._is_possible = True
         self.is_refuted = False
         self.finding = ""
-        # A method of this class would call it for every run.
+        # Methods of this class would call others for every run.
         self.ran: Callable[[float | None], None] = sampler.ran
+        self._noted = sampler.noted
         lane("stand-ins").submit(partial(_get_ready, weakref.ref(self)))
 
     @property
@@ -157,8 +158,7 @@ class StepVerification:
 
     def closes_fast_paths(self) -> bool:
         """Returns True if the next execution must not take a fast path. Asked before every one."""
-        sampler = self._sampler
-        return self.is_refuted or (sampler.runs >= sampler.not_before and self.is_due)
+        return self.is_refuted or (len(self._noted) >= self._sampler.pause and self.is_due)
 
     def status(self, number: int) -> VerificationStatus:
         """Returns the verification so far.
@@ -188,7 +188,7 @@ class StepVerification:
 
     def begin(self, request: Request) -> CapturedRun | None:
         """Returns the inputs of an execution that is to be verified; None for others."""
-        if not self.is_due:
+        if len(self._noted) < self._sampler.pause or not self.is_due:
             return None
         try:
             return CapturedRun.of(self._step.model, request)
