@@ -21,9 +21,9 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.records import replace
 
 #: Sequences of at most as many steps are written out.
-_MAX_WRITTEN: Final = 32
-#: Numbers of steps of a part: enough for products of inputs to have many rows.
-_STEPS: Final = range(12, 21)
+_MAX_WRITTEN: Final = 8
+#: Numbers of steps of a part: products of inputs have several rows. Parts of more steps were slower.
+_STEPS: Final = range(4, 9)
 #: Limit on the results of a sequence, whose memory is a constant at first.
 _MAX_BYTES: Final = 1 << 26
 _LSTM: Final = ("output_state", "cell_state")
