@@ -83,6 +83,10 @@ class WrongType(BadData, TypeError):
     """An argument is an object of a kind that a call does not take. It is a `TypeError`, too."""
 
 
+class MissingFile(BadData, FileNotFoundError):
+    """There is no such file. It is a `FileNotFoundError`, too."""
+
+
 class OpFailed(Error):
     """A device failed to compile or execute a model."""
 

@@ -47,6 +47,7 @@ PROMISED = [
     "MemoryDesc",
     "MissedDeadlinePersistent",
     "MissedDeadlineTransient",
+    "MissingFile",
     "Model",
     "ModelBuilder",
     "OpFailed",

@@ -70,6 +70,7 @@ def compile(  # noqa: A001 - the name users expect; `neurald.compile` hides noth
         receipts: keeps a receipt of every call, see `CompiledFunction.last_receipt`.
 
     Raises:
+        MissingFile: there is no such file; this is a BadData and a FileNotFoundError.
         BadData: the file cannot be read or compiled, or an argument is wrong.
         WrongType: an argument is of another type; this is a BadData and a TypeError.
         UnavailableDevice: there is no device of that name.

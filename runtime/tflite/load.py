@@ -38,6 +38,7 @@ def load_tflite(
             dimension open.
 
     Raises:
+        MissingFile: there is no such file; this is a BadData and a FileNotFoundError.
         BadData: the file cannot be read, is damaged, has no such signature, or has unsupported
             operators; the message lists all of them.
     """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from neurald.hal.errors import Incomplete as Incomplete
     from neurald.hal.errors import MissedDeadlinePersistent as MissedDeadlinePersistent
     from neurald.hal.errors import MissedDeadlineTransient as MissedDeadlineTransient
+    from neurald.hal.errors import MissingFile as MissingFile
     from neurald.hal.errors import OpFailed as OpFailed
     from neurald.hal.errors import OutOfMemory as OutOfMemory
     from neurald.hal.errors import OutputInsufficientSize as OutputInsufficientSize
@@ -100,6 +101,7 @@ _HOMES = {
     "MemoryDesc": "runtime.memory_desc",
     "MissedDeadlinePersistent": "hal.errors",
     "MissedDeadlineTransient": "hal.errors",
+    "MissingFile": "hal.errors",
     "Model": "hal.model.types",
     "ModelBuilder": "runtime.model_builder",
     "OpFailed": "hal.errors",

@@ -159,6 +159,7 @@ def errors() -> None:
         nd.Incomplete,
         nd.MissedDeadlinePersistent,
         nd.MissedDeadlineTransient,
+        nd.MissingFile,
         nd.OpFailed,
         nd.OutOfMemory,
         nd.OutputInsufficientSize,

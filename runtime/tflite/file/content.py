@@ -4,7 +4,7 @@ import os
 import stat
 
 from neurald.hal.api_arguments import shown
-from neurald.hal.errors import BadData, WrongType
+from neurald.hal.errors import BadData, MissingFile, WrongType
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
 
@@ -15,6 +15,7 @@ def file_content(
     """Returns the name of a file for messages, and its content: a file is mapped, bytes are copied.
 
     Raises:
+        MissingFile: there is no such file.
         BadData: the file cannot be read, is not a regular file, or is empty.
     """
     if isinstance(path_or_bytes, bytes | bytearray | memoryview):
@@ -45,6 +46,8 @@ def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
         raise BadData("the path of the model is empty; that of a .tflite file is expected")
     try:
         return name, _map(name)
+    except FileNotFoundError as error:
+        raise MissingFile(f"{name!s}: {error.strerror}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadData(f"{name!s}: {reason}") from None

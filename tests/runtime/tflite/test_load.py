@@ -351,6 +351,7 @@ def test_a_path_without_a_file(path: Path, make: Callable[[Path], None], message
     with pytest.raises(BadData, match=message) as caught:
         load_tflite(path)
     assert str(caught.value).startswith(f"{path}: ")
+    assert isinstance(caught.value, FileNotFoundError) is (make is make_nothing)
 
 
 @sweep("path", ["\0", "a" * 5000, b"model.tflite", 7, None])
