@@ -4,10 +4,10 @@
 
 The service runs an int8 network, a run on each processor but one, with tensors in messages of gRPC.
 It has processors of its own where there are enough, and so have the programs of the clients; with
-`--shared`, all of them may use any processor. The capacity is what clients that wait for their answers reach, twice as many as runs. Then requests
-arrive at random times, at twice that rate, each with a deadline of gRPC. Those that are answered in
-time are the goodput, of which the table has the part of the capacity. Both alternate, and the
-median of the turns counts.
+`--shared`, all of them may use any processor. The capacity is what clients that wait for their
+answers reach, twice as many as runs. Then requests arrive at random times, at twice that rate, each
+with a deadline of gRPC. Those that are answered in time are the goodput, of which the table has the
+part of the capacity. Both alternate, and the median of the turns counts.
 """
 
 import argparse
