@@ -38,6 +38,9 @@ _PRODUCTS_IN_LOOP = 24
 _MAX_UNROLLED = 4
 #: Positions at a distance that is only known at run time which are addressed from one register.
 _NEIGHBOURS = 4
+#: Weights above this size are not in the second-level cache when a thread begins with its panels.
+#: Long tiles with this many products per term have time to prefetch them at this distance.
+_MIN_AHEAD_WEIGHTS, _MIN_AHEAD_TERMS, _MIN_AHEAD_PRODUCTS, _AHEAD_BYTES = 1 << 20, 2048, 24, 4096
 
 
 class WeightLayout(Struct, frozen=True, kw_only=True):
@@ -132,6 +135,14 @@ class FloatMicroKernel:
         if isinstance(product.depth, Extent):
             self._period = 1
         self._prefetched_bytes = -(-weights.term_bytes * self._period // tiles) if tiles else 0
+        size = estimate(product.channels * product.terms) * weights.term_bytes // tile.width
+        self._reads_ahead = (
+            weights.panel_bytes > 0
+            and weights.blocks == 1
+            and size > _MIN_AHEAD_WEIGHTS
+            and estimate(product.terms) >= _MIN_AHEAD_TERMS
+            and tile.positions * tile.vectors >= _MIN_AHEAD_PRODUCTS
+        )
 
     def prefetch_address(self, weights: str, tile: str) -> str:
         """Returns the address of the next panel's part that a tile prefetches.
@@ -331,6 +342,10 @@ class FloatMicroKernel:
                 whole = v.cast("sext", "i8", loaded, "i32")
                 loaded = v.cast("sitofp", "i32", whole, "float")
             columns.append(from_stored(v, self._weights.type, loaded))
+        if self._reads_ahead:
+            first = term * self._weights.term_bytes + _AHEAD_BYTES
+            for line in range(0, self._weights.term_bytes, LINE_BYTES):
+                prefetch(code, address(code, weights, str(first + line)))
         if self._prefetches_inputs:
             # Spread over as many terms as this tile has.
             step = shape.positions * product.columns.stride * product.pixel_bytes

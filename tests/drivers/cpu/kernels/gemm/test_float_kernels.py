@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
-from neurald.drivers.cpu.kernels.gemm import tiled_product
+from neurald.drivers.cpu.kernels.gemm import micro_kernel, tiled_product
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -200,6 +200,14 @@ def test_many_weights(target: Target) -> None:
         ],
         target,
     )
+
+
+def test_weights_that_are_read_ahead(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    (plain,) = check([windows((1, 3, 9, 40), (70, 1, 1, 40))], target)
+    for limit in ("_MIN_AHEAD_WEIGHTS", "_MIN_AHEAD_TERMS", "_MIN_AHEAD_PRODUCTS"):
+        monkeypatch.setattr(micro_kernel, limit, 0)
+    (ahead,) = check([windows((1, 3, 9, 40), (71, 1, 1, 40))], target)
+    assert ahead.text.count("@llvm.prefetch") > plain.text.count("@llvm.prefetch")
 
 
 def test_weights_stored_in_fewer_bytes(target: Target) -> None:
