@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.extent import estimate
 from neurald.drivers.compiler.memory.array_copies import copy_arrays
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.hal.accounting.account import charge
-from neurald.hal.lazy_numpy import Array
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.types import Model, Operand, OperandType
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     # Running a cached step must not import the compiler.
     from neurald.drivers.compiler.ir.kernel import FusedGraph
     from neurald.drivers.compiler.ir.value import Value
+
+#: Constants from this size on are compared with others, by so many elements first.
+_MIN_COMPARED_BYTES, _SAMPLED = 4096, 64
 
 
 class BufferAssignment(Struct, frozen=True, kw_only=True):
@@ -130,12 +133,22 @@ def _constants(
 ) -> "tuple[dict[Value, BufferLocation], Array]":
     locations: dict[Value, BufferLocation] = {}
     arrays: list[tuple[int, Value]] = []
+    # Kernels that read the same constant have packed it alike.
+    alike: dict[tuple[object, ...], list[tuple[int, Array]]] = {}
     end = 0
     for arguments in uses:
         for argument in arguments:
             value = graph.aliases.get(argument, argument)
-            if value.constant is None or value in locations:
+            constant = value.constant
+            if constant is None or value in locations:
                 continue
+            others = alike.setdefault((value.type, *_sample(constant)), [])
+            same = next((offset for offset, other in others if _is_same(constant, other)), None)
+            if same is not None:
+                locations[value] = BufferLocation(Base.CONSTANTS, same)
+                continue
+            if value.size_bytes >= _MIN_COMPARED_BYTES:
+                others.append((end, constant))
             locations[value] = BufferLocation(Base.CONSTANTS, end)
             arrays.append((end, value))
             end += -(-value.size_bytes // alignment) * alignment
@@ -147,6 +160,18 @@ def _constants(
         if (constant := value.constant) is not None
     )
     return locations, contents
+
+
+def _sample(constant: "Array") -> tuple[object, ...]:
+    """Returns what equal constants have in common, and few others."""
+    step = max(1, constant.size // _SAMPLED)
+    return constant.shape, constant.dtype, constant.flat[::step][:_SAMPLED].tobytes()
+
+
+def _is_same(constant: "Array", other: "Array") -> bool:
+    """Returns True if two constants have the same bytes: 0 differs from -0, and NaN is equal to itself."""
+    one, two = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (constant, other))
+    return bool(np.array_equal(one, two))
 
 
 def _lifespans(

@@ -99,6 +99,26 @@ def test_each_constant_is_stored_once() -> None:
     assert found.constants.ctypes.data % ALIGNMENT == 0
 
 
+def test_equal_constants_are_stored_once() -> None:
+    """Kernels that read the same weights pack them alike."""
+    builder = GraphBuilder()
+    source, *weights = builder.input(3), *(builder.weights(2000) for _ in range(4))
+    first = np.zeros(2000, np.float32)
+    for each in weights:
+        each.constant = first.copy()
+    # Elements that few others tell apart.
+    assert weights[2].constant is not None
+    assert weights[3].constant is not None
+    weights[2].constant[1234] = -0.0
+    weights[3].constant[4] = np.nan
+    end = builder.compute((3,), lambda i: sum((load(each, (i,)) for each in weights), load(source, (i,))))
+    found, _ = placed(builder, end)
+    one, two, three, four = (found.of([each])[0].offset for each in weights)
+    assert one == two
+    assert len({one, three, four}) == 3
+    assert found.constants.nbytes == 3 * 8000
+
+
 def test_ports_describe_the_operands_of_the_model() -> None:
     models = Models()
     used, unused = models.input(FLOAT, (2, 3)), models.input(FLOAT, (5,))
