@@ -13,12 +13,28 @@ BLOCK: Final = 4096
 SCALES: Final = 3
 #: Dimensions of a nest of loops over elements; see `neurald.drivers.cpu.first_tier.binding.nest`.
 NEST: Final = 6
+#: Time of a product of a narrow tile, compared with that of an ordinary one.
+_NARROW: Final = 1.5
 #: Offsets of a batch of products, in elements: of its input, weights, output, parameters, and rows.
 BATCH_WORDS: Final = 5
 
 
 #: Bits by which kernels shift 16-bit addends to the left.
 SHORT_SHIFT: Final = 15
+
+
+class ProductForm(Struct, frozen=True, kw_only=True):
+    """What a kernel for products computes at a time.
+
+    Attributes:
+        name: a part of the kernel's name.
+        rows: positions.
+        vectors: vectors of channels.
+    """
+
+    name: str
+    rows: int
+    vectors: int
 
 
 class Tiles(Struct, frozen=True, kw_only=True):
@@ -36,15 +52,27 @@ class Tiles(Struct, frozen=True, kw_only=True):
     vectors: int = 2
     panel_vectors: int = 4
 
-    @property
-    def width(self) -> int:
-        """Number of channels of a tile."""
-        return self.lanes * self.vectors
+    def forms(self) -> tuple[ProductForm, ProductForm, ProductForm]:
+        """Returns the forms of products: of one position, ordinary tiles, and few channels."""
+        return (
+            ProductForm(name="panels", rows=1, vectors=self.panel_vectors),
+            ProductForm(name="tiles", rows=self.rows, vectors=self.vectors),
+            ProductForm(name="narrow", rows=self.rows * self.vectors, vectors=1),
+        )
 
-    @property
-    def panel_width(self) -> int:
-        """Number of channels of a tile with one position."""
-        return self.lanes * self.panel_vectors
+    def form(self, positions: int, channels: int) -> ProductForm:
+        """Returns the form that takes the least time."""
+        panels, tiles, narrow = self.forms()
+        if positions < self.rows // 2:
+            return panels
+        # A narrow tile loads more for each product.
+        wide, slim = (self.padded(channels, each) for each in (tiles, narrow))
+        return narrow if positions >= narrow.rows and slim * _NARROW < wide else tiles
+
+    def padded(self, channels: int, form: ProductForm) -> int:
+        """Returns the channels for which a kernel has weights."""
+        width = self.lanes * form.vectors
+        return -(-channels // width) * width
 
 
 def tiles_of(target: Target) -> Tiles:

@@ -110,7 +110,7 @@ def transposed(
         part = filter_[:, *(slice(taps.start, None, taps.step) for taps in taken)]
         part = np.flip(part, tuple(range(1, part.ndim - 1)))
         positions = batches * math.prod(counts)
-        width = width_of(scope, positions)
+        width = width_of(scope, positions, channels)
         taps_here = math.prod(map(len, taken))
         result = BoundTemporary(size_bytes=itemsize * positions * channels)
         calls += products(

@@ -46,7 +46,7 @@ def bind_fully_connected(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds FULLY_CONNECTED."""
     channels, depth = call.shape("filter")
     rows, kind = count_of(call, "input") // depth, kind_of(call)
-    width = width_of(scope, rows)
+    width = width_of(scope, rows, channels)
     given = source(call, kind, depth, row_length=depth, asymmetric=_is_asymmetric(call))
     table, output = rows_table(scope, rows, given.padded), call.index("output")
     filter_ = scope.value(call.index("filter"))
@@ -79,7 +79,7 @@ def _in_blocks(
     length, kind = depth // blocks, Products.BLOCKS
     if length % 2 or given.rows is None:
         raise NotBound("blocks have an odd number of weights")
-    width = width_of(scope, rows)
+    width = width_of(scope, rows, channels)
     padded = -(-channels // width) * width
     added, each = np.zeros(padded, np.float32), np.zeros((blocks, padded), np.float32)
     each[:, :channels] = scales.T
@@ -111,7 +111,7 @@ def bind_matrix_product(scope: BindingScope, call: Call) -> list[BoundCall]:
     count, counts = math.prod(outer), [math.prod(each[:-2]) for each in (first, second)]
     if not count or not rows or not channels or not depth:
         raise NotBound("there are no elements")
-    width = width_of(scope, rows)
+    width = width_of(scope, rows, channels)
     calls: list[BoundCall] = []
     moved = None
     if call.scalar("adjoint1"):

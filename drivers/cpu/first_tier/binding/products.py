@@ -60,14 +60,9 @@ class Batches(Struct, frozen=True, kw_only=True):
         return cls(offsets=((0,) * BATCH_WORDS,), stride=channels)
 
 
-def is_panel(scope: BindingScope, positions: int) -> bool:
-    """Returns True if positions are too few for tiles."""
-    return positions < scope.tiles.rows // 2
-
-
-def width_of(scope: BindingScope, positions: int) -> int:
+def width_of(scope: BindingScope, positions: int, channels: int) -> int:
     """Returns the channels of a panel."""
-    return scope.tiles.panel_width if is_panel(scope, positions) else scope.tiles.width
+    return scope.tiles.lanes * scope.tiles.form(positions, channels).vectors
 
 
 def products(
@@ -95,9 +90,9 @@ def products(
         output: of the call.
     """
     positions, channels, taps, depth = sizes
-    has_few, width = is_panel(scope, positions), width_of(scope, positions)
+    form, width = scope.tiles.form(positions, channels), width_of(scope, positions, channels)
     terms = depth if kind.is_float else -(-depth // 2)
-    panels, tiles = -(-channels // width), -(-positions // scope.tiles.rows)
+    panels, tiles = -(-channels // width), -(-positions // form.rows)
     count = len(batches.offsets)
     if count > _MAX_BATCHES:
         raise NotBound("there are too many batches")
@@ -108,7 +103,7 @@ def products(
     return [
         *given.calls,
         BoundCall(
-            function=f"first_{'panels' if has_few else 'tiles'}_{kind.value}",
+            function=f"first_{form.name}_{kind.value}",
             arguments=(
                 output,
                 given.argument,
@@ -120,7 +115,7 @@ def products(
                 offsets,
             ),
             words=(positions, channels, taps, terms, panels, tiles, batches.stride, *epilogue.words),
-            work_items=count * (panels if has_few else tiles),
+            work_items=count * (panels if form.rows == 1 else tiles),
             cost_ns=count * positions * channels * taps * depth / PRODUCTS_PER_NS,
         ),
     ]
@@ -227,7 +222,7 @@ def windowed(
         repeats=positions // images,
         asymmetric=len(scales) > 1,
     )
-    width = width_of(scope, positions)
+    width = width_of(scope, positions, own)
     weights = filter_.reshape(groups, own, taps, depth)
     epilogue = epilogue_of(scope, call, kind, filter_, width, groups=groups)
     pixel = given.padded

@@ -188,13 +188,13 @@ def _packed(scope: BindingScope, call: Call, kind: Products, prefix: str, rows: 
     if len(parts) < len(GATES):
         parts.insert(0, np.zeros_like(parts[0]))
     whole = np.concatenate(parts)
-    return factors.packed(kind, whole[np.newaxis, :, np.newaxis], call, width_of(scope, rows))
+    return factors.packed(kind, whole[np.newaxis, :, np.newaxis], call, width_of(scope, rows, len(whole)))
 
 
 def _epilogue(scope: BindingScope, call: Call, kind: Products, prefix: str, rows: int) -> BoundEpilogue:
     """Returns the parameters of products: the biases are added to those of inputs."""
     units, _ = call.shape("input_to_output_weights")
-    width = width_of(scope, rows)
+    width = width_of(scope, rows, len(GATES) * units)
     padded = -(-len(GATES) * units // width) * width
     table = np.zeros((2 if kind is Products.HYBRID else 1, padded), np.float32)
     first = len(GATES) - len(_weights(call, prefix))

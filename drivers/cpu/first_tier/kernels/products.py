@@ -4,7 +4,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import masked_load
 from neurald.drivers.cpu.first_tier.kernels.epilogue import SumsToOutputs
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, size_bytes
-from neurald.drivers.cpu.first_tier.layout import BATCH_WORDS
+from neurald.drivers.cpu.first_tier.layout import BATCH_WORDS, ProductForm, tiles_of
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
@@ -18,12 +18,12 @@ _DEPTHWISE_VECTORS = 4
 def product_units(target: Target) -> list[Unit]:
     """Returns the units of all products."""
     return [
-        *(_product(target, kind, is_panel=is_panel) for kind in Products for is_panel in (False, True)),
+        *(_product(target, kind, form) for kind in Products for form in tiles_of(target).forms()),
         *(_depthwise(target, kind) for kind in Products if kind is not Products.BLOCKS),
     ]
 
 
-def _product(target: Target, kind: Products, *, is_panel: bool) -> Unit:
+def _product(target: Target, kind: Products, form: ProductForm) -> Unit:
     """Writes sums of products over taps and terms, for batches.
 
     Words: positions, channels, taps, terms of a tap, panels, tiles of a batch, elements between
@@ -31,12 +31,12 @@ def _product(target: Target, kind: Products, *, is_panel: bool) -> Unit:
     of the output, then those of the epilogue. A term is a float, or two integers of 16 bits. A work
     item is a tile of positions, or a panel of weights. `%batches` has `BATCH_WORDS` for each batch.
     """
-    name = f"first_{'panels' if is_panel else 'tiles'}_{kind.value}"
+    name = f"first_{form.name}_{kind.value}"
     pointers = ("out", "input", "weights", *kind.pointers, "table", "zeros", "batches")
     kernel = KernelWriter(target, name, pointers)
     code, tiles, v = kernel.code, kernel.tiles, kernel.vector
     scheme = Scheme(target=target, is_bytes=False)
-    rows, vectors = (1, tiles.panel_vectors) if is_panel else (tiles.rows, tiles.vectors)
+    rows, vectors = form.rows, form.vectors
     term, element = ("float", "float") if kind.is_float else ("i32", "i16")
     width = vectors * tiles.lanes
     positions, channels, taps, terms, panels, per_batch, stride = (kernel.word(number) for number in range(7))
@@ -100,7 +100,7 @@ def _product(target: Target, kind: Products, *, is_panel: bool) -> Unit:
             row, n = divmod(each, vectors)
             epilogue.store(v, total, numbers[row], places[n])
 
-    if is_panel:
+    if rows == 1:
         with kernel.each_item() as item:
             batch, panel = kernel.split(item, panels)
             with code.loop("0", positions) as position:

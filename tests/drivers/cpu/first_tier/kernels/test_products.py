@@ -19,6 +19,8 @@ from support.cpu.layers import (
 )
 
 import neurald as nd
+from neurald.drivers.cpu.first_tier.layout import tiles_of
+from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.execution.reference_model import ReferenceModel
 
 TYPES = [
@@ -38,6 +40,24 @@ WINDOWS = [
     ((3, 4, 4, 65), (2, 2), 31, (3, 3), (1, 2), 1, 0),
     ((1, 1, 1, 40), (1, 1), 130, (1, 1), (1, 1), 2, 1),
 ]
+
+
+@pytest.mark.parametrize(
+    ("positions", "channels", "name"),
+    [
+        (1, 8, "panels"),
+        (7, 8, "tiles"),
+        (8, 8, "narrow"),
+        (64, 3, "narrow"),
+        (64, 9, "tiles"),
+        (64, 18, "tiles"),
+    ],
+)
+def test_few_channels_have_tiles_of_their_own(positions: int, channels: int, name: str) -> None:
+    tiles = tiles_of(TARGETS["avx2"])
+    form = tiles.form(positions, channels)
+    assert form.name == name
+    assert tiles.padded(channels, form) % (8 * form.vectors) == 0
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
