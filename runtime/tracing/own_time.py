@@ -15,6 +15,7 @@ _ENDS: Final[Mapping[str, tuple[str, str]]] = {
     "nd.compile": ("begin to compile", "return the function"),
     "compile": ("begin to compile", "return the compilation"),
     "function": ("take the arguments", "return the outputs"),
+    "request": ("take the arguments", "return the outputs"),
     "run": ("place the inputs", "return the outputs"),
     "compute": ("begin to compute", "note the result"),
     "start to compute": ("begin to compute", "return the event"),

@@ -49,6 +49,7 @@ _CACHED: Final = "neurald.runtime.plan.cached_preparation"
 _EXECUTION: Final = "neurald.runtime.execution.execution"
 _FENCED: Final = "neurald.runtime.execution.background.fenced"
 _FUNCTION: Final = "neurald.runtime.function.compiled_function"
+_SERVING: Final = "neurald.runtime.serving."
 _STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
 
 TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
@@ -231,6 +232,11 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "execute",
             recorded("step", "whole model on the CPU"),
         ),
+        (_SERVING + "service", "ServedModel", "__call__", recorded("call", "request", is_call=True)),
+        (_SERVING + "service", "ServedModel", "run", recorded("call", "request", is_call=True)),
+        (_SERVING + "balancer", "Balancer", "take", recorded("step", "choose a service")),
+        (_SERVING + "client_lane", "ClientLane", "run", recorded("device", "run in the service")),
+        (_SERVING + "client_lane", "ClientLane", "_place", recorded("step", "place the inputs")),
         ("neurald.hal.rpc.client.ring", "Ring", "bind", recorded("device", "bind to the ring")),
         ("neurald.hal.rpc.client.ring_peer", "RingPeer", "submit", daemon_calls.submitted),
         ("neurald.hal.rpc.client.ring_peer", "RingPeer", "_completed", daemon_calls.completed),

@@ -68,6 +68,20 @@ def test_a_model_is_a_function(service: nd.Service) -> None:
         pair(a, b)
 
 
+def test_requests_are_in_traces(service: nd.Service) -> None:
+    same = service.model("same")
+    array = np.zeros(same.inputs_info[0].shape, same.inputs_info[0].dtype)
+    same(array)
+    with nd.trace() as trace:
+        same(array)
+        same.run([array])
+    assert len({span.call for span in trace.spans}) == 2
+    for number in {span.call for span in trace.spans}:
+        names = {span.name for span in trace.spans if span.call == number}
+        assert {"request", "choose a service", "run in the service", "return the outputs"} <= names
+    assert trace.coverage() > 0.95
+
+
 def test_tensors_of_every_size(service: nd.Service) -> None:
     strings = service.model("strings")
     (found,) = strings(np.array([["a", "", "ccc", "d"]], object))
