@@ -197,6 +197,7 @@ class _Program:
             whole,
             part,
             update.start,
+            operands[update.start].type,
             is_written=True,
             message=update.message,
         )

@@ -319,7 +319,7 @@ def test_a_call_inside_of_a_call(prepared: RemotePreparedModel, monkeypatch: pyt
     bind = Ring.bind
     inner = Caller()
 
-    def interrupted(ring: Ring, *arguments: Any, **options: bool) -> Any:
+    def interrupted(ring: Ring, *arguments: Any, **options: Any) -> Any:
         monkeypatch.undo()
         inner.run(prepared, 7)
         return bind(ring, *arguments, **options)

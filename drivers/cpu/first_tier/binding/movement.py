@@ -28,6 +28,8 @@ _MAX_ELEMENTS: Final = 1 << 24
 #: Added to all numbers, to see whether the operation computes with them.
 _DISTANCE: Final = 1 << 25
 _MAX_INT32: Final = (1 << 31) - 1
+#: How many words of 32 bits an index of a part has.
+_INDEX_WORDS: Final = {OperandType.TENSOR_INT32: 1, OperandType.TENSOR_INT64: 2}
 _SLICES: Final = frozenset((OperationType.SLICE, OperationType.TFLITE_SLICE))
 #: Estimated time of a run, and elements that it moves per nanosecond.
 _RUN_NS: Final = 2.0
@@ -90,6 +92,7 @@ def part_moving_call(
     whole: Shape,
     part: Shape,
     start: int,
+    start_type: OperandType,
     *,
     is_written: bool,
     message: str,
@@ -101,6 +104,7 @@ def part_moving_call(
         operand: of the elements.
         whole, part: the shapes of the operand that the part belongs to, and of the part.
         start: the operand with the index of the part along each axis.
+        start_type: of the indexes.
         is_written: True if the part belongs to the output, False if it belongs to the input.
         message: the error if the part exceeds the operand; "" moves it inside instead.
 
@@ -109,6 +113,8 @@ def part_moving_call(
     """
     if not part or not math.prod(part):
         raise NotBound("the part has no elements")
+    if start_type not in _INDEX_WORDS:
+        raise NotBound("the indexes have a type without a kernel")
     strides, own = strides_of(whole), strides_of(part)
     to, source = (strides, own) if is_written else (own, strides)
     moved = moving_call(output, given, operand.type.dtype.itemsize, part, to, source)
@@ -120,7 +126,7 @@ def part_moving_call(
         moved,
         function=moved.function.replace("first_move", "first_move_part"),
         arguments=(*moved.arguments, start, BoundConstant.of(np.array(axes, np.int64))),
-        words=(*moved.words, len(axes), int(bool(message))),
+        words=(*moved.words, len(axes), int(bool(message)), _INDEX_WORDS[start_type]),
         messages=(message,) if message else (),
     )
 
@@ -181,7 +187,7 @@ def _slice_from(scope: BindingScope, call: Call) -> BoundCall:
     """Returns the call for a slice that begins at unknown indexes."""
     begin, shape, taken = call.operand("begin"), call.shape("input"), output_shape(call)
     sizes = scope.constant(call, "size").tolist()
-    if begin.type is not OperandType.TENSOR_INT32 or sizes != list(taken):
+    if sizes != list(taken):
         raise NotBound("the types have no kernel")
     last = [length - size for length, size in zip(shape, taken, strict=True)]
     return part_moving_call(
@@ -191,6 +197,7 @@ def _slice_from(scope: BindingScope, call: Call) -> BoundCall:
         shape,
         taken,
         call.index("begin"),
+        begin.type,
         is_written=False,
         message=f"{call.name('begin')}: indexes from 0 to {last} are expected",
     )
@@ -305,8 +312,6 @@ def bind_update(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds DYNAMIC_UPDATE_SLICE: copies the input, and replaces a part of it."""
     operand, part, start = (call.operand(name) for name in ("input", "update", "start"))
     _expect_equal_types([operand, part, call.operand("output")])
-    if start.type is not OperandType.TENSOR_INT32:
-        raise NotBound("the type has no kernel")
     output, shape = call.index("output"), call.shape("input")
     return [
         copying_call(output, call.index("input"), math.prod(shape) * operand.type.dtype.itemsize),
@@ -317,6 +322,7 @@ def bind_update(scope: BindingScope, call: Call) -> list[BoundCall]:
             shape,
             call.shape("update"),
             call.index("start"),
+            start.type,
             is_written=True,
             message="",
         ),

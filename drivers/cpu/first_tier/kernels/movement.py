@@ -46,19 +46,30 @@ def _move_part(target: Target, size: int) -> Unit:
 
     `%index` has the index of the part along each axis. `%axes` has, for each axis, the largest
     index, and the strides of the output and of the input; the one that is no part has strides of 0.
-    After the words of the movement: the number of axes, and whether another index is an error;
-    otherwise the nearest one counts.
+    After the words of the movement: the number of axes, whether another index is an error, otherwise
+    the nearest one counts, and how many words of 32 bits an index has, one or two.
     """
     kernel = KernelWriter(target, f"first_move_part_{size}", ("out", "input", "index", "axes"))
     code, single, words = kernel.code, kernel.single, words_of_nest(2) + 2
     is_checked = single.compare("ne", "i64", kernel.word(words + 1), "0")
+    size_of_index = kernel.word(words + 2)
+    last_of_index = kernel.sum(size_of_index, "-1")
+    is_short = single.compare("eq", "i64", last_of_index, "0")
     with code.loop("0", kernel.word(words), [("i64", "0"), ("i64", "0")]) as axis:
         at = multiple(code, axis.index, 3)
         last, *strides = (
             kernel.element(single, "i64", "%axes", kernel.sum(at, str(number))) for number in range(3)
         )
-        given = kernel.element(single, "i32", "%index", axis.index)
-        number = single.cast("sext", "i32", given, "i64")
+        place = kernel.product(axis.index, size_of_index)
+        low, high = (
+            kernel.element(single, "i32", "%index", each)
+            for each in (place, kernel.sum(place, last_of_index))
+        )
+        high = single.cast("sext", "i32", high, "i64")
+        both = single.binary(
+            "or", "i64", single.binary("shl", "i64", high, "32"), single.cast("zext", "i32", low, "i64")
+        )
+        number = single.select(is_short, "i64", high, both)
         nearest = kernel.least(single.call("llvm.smax", "i64", number, "0"), last)
         is_outside = single.compare("ne", "i64", number, nearest)
         with code.when(single.binary("and", "i1", is_outside, is_checked)):

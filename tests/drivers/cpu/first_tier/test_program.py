@@ -112,40 +112,47 @@ def test_values_that_a_loop_swaps(operation: nd.OperationType, is_native: bool) 
         np.testing.assert_array_equal(one, other)
 
 
-def writing(rows: int) -> nd.Model:
+def writing(rows: int, index: nd.OperandType = INT) -> nd.Model:
     """Builds a loop that doubles rows of a list from an index on, each by slices and a concatenation."""
     condition, body, main = Graph(), Graph(), Graph()
-    kinds = ((INT, (2,)), (FLOAT, (rows, 3)))
+    kinds = ((index, (2,)), (FLOAT, (rows, 3)))
     outer, made = ([main.value(*kind) for kind in kinds] for _ in range(2))
     tested, (place, values) = (
         [condition.value(*kind) for kind in kinds],
         [body.value(*kind) for kind in kinds],
     )
-    first = condition.value(INT, (1,))
+    first = condition.value(index, (1,))
     ends = [condition.constant([each], INT) for each in (0, 1)]
-    condition.builder.add_operation(Op.SLICE, [tested[0], *ends], [first])
+    condition.builder.add_operation(Op.TFLITE_SLICE, [tested[0], *ends], [first])
     holds = condition.value(BOOL, (1,))
-    condition.builder.add_operation(Op.LESS, [first, condition.constant([4], INT)], [holds])
+    less = Op.LESS if index is INT else Op.TFLITE_LESS
+    condition.builder.add_operation(less, [first, condition.constant([4], index)], [holds])
     row, doubled, written = body.value(shape=(1, 3)), body.value(shape=(1, 3)), body.value(shape=(rows, 3))
-    body.builder.add_operation(Op.TFLITE_SLICE, [values, place, body.constant([1, 3], INT)], [row])
+    body.builder.add_operation(Op.TFLITE_SLICE, [values, place, body.constant([1, 3], index)], [row])
     body.binary(ADD, row, row, doubled)
     body.builder.add_operation(Op.TFLITE_DYNAMIC_UPDATE_SLICE, [values, doubled, place], [written])
-    moved = body.binary(ADD, place, body.constant([1, 0], INT), body.value(INT, (2,)))
+    add = ADD if index is INT else Op.TFLITE_ADD
+    moved = body.binary(add, place, body.constant([1, 0], index), body.value(index, (2,)))
     models = condition.finish(tested, [holds]), body.finish([place, values], [moved, written])
     main.builder.add_operation(Op.WHILE, [*map(main.model, models), *outer], made)
     return main.finish(outer, made)
 
 
-def test_lists_are_read_and_written_at_an_index() -> None:
-    model, value = native(writing(6)), np.arange(18, dtype=np.float32).reshape(6, 3)
+@pytest.mark.parametrize("index", [INT, nd.OperandType.TENSOR_INT64])
+def test_lists_are_read_and_written_at_an_index(index: nd.OperandType) -> None:
+    model, value = native(writing(6, index)), np.arange(18, dtype=np.float32).reshape(6, 3)
     expected = value.copy()
     expected[1:4] *= 2
-    place, found = run(model, np.array([1, 0], np.int32), value)
+    place, found = run(model, np.array([1, 0], index.dtype), value)
     np.testing.assert_array_equal(found, expected)
     assert place.tolist() == [4, 0]
 
 
-def test_an_index_outside_of_a_list_is_an_error() -> None:
-    model, value = native(writing(3)), np.arange(9, dtype=np.float32).reshape(3, 3)
+@pytest.mark.parametrize(
+    ("index", "first"),
+    [(INT, 1), (nd.OperandType.TENSOR_INT64, 1), (nd.OperandType.TENSOR_INT64, -(1 << 32))],
+)
+def test_an_index_outside_of_a_list_is_an_error(index: nd.OperandType, first: int) -> None:
+    model, value = native(writing(3, index)), np.arange(9, dtype=np.float32).reshape(3, 3)
     with pytest.raises(OpFailed, match="indexes from 0 to"):
-        run(model, np.array([1, 0], np.int32), value)
+        run(model, np.array([first, 0], index.dtype), value)
