@@ -12,7 +12,7 @@ import mmap
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, Self
 
@@ -498,9 +498,11 @@ class SharedMemory(Memory):
             os.close(self._fd)
             self._fd = -1
 
-    def __del__(self) -> None:
-        if hasattr(self, "_fd"):
-            self.close()
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # A default, since the names of this module may be gone when the interpreter ends.
+        if getattr(self, "_fd", -1) >= 0:
+            close(self._fd)
+            self._fd = -1
 
 
 def _no_shared_memory(error: Exception) -> BadData:

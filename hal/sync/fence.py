@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
@@ -81,9 +81,11 @@ class Fence:
         """
         return wait_any((self._fd,), timeout_s)
 
-    def __del__(self) -> None:
-        if hasattr(self, "_fd"):
-            os.close(self._fd)
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # A default, since the names of this module may be gone when the interpreter ends.
+        if getattr(self, "_fd", -1) >= 0:
+            close(self._fd)
+            self._fd = -1
 
 
 def wait_any(descriptors: Iterable[int], timeout_s: float | None) -> bool:

@@ -7,6 +7,8 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.memory import pool
+from neurald.hal.sync import fence as fences
 from neurald.hal.sync.fence import Fence
 
 pytestmark = pytest.mark.quick
@@ -93,3 +95,15 @@ def test_a_holder_that_fills_a_fence_at_the_last_moment_does_not_block_it(
     os.eventfd_read(descriptor)
     assert not was_waiting
     os.close(descriptor)
+
+
+@sweep("kind", ["a fence", "a memory"])
+def test_descriptors_are_closed_without_the_names_of_their_module(kind: str) -> None:
+    """When the interpreter ends, modules may lose their names before their objects."""
+    made, module = (Fence(), fences) if kind == "a fence" else (pool.SharedMemory.allocate(8), pool)
+    descriptor = made.fd
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "os", None)
+        made.__del__()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
