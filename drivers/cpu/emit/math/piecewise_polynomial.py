@@ -10,6 +10,8 @@ from neurald.drivers.cpu.emit.math.floats import Floats
 
 #: Number of floats next to a part's middle that are tried as its centre.
 _TRIED = 400
+#: Terms are rounded to multiples of this part of the largest value in a part of the range.
+_ROUNDING = 2.0**-30
 
 
 class PiecewisePolynomial(Struct, frozen=True, kw_only=True):
@@ -56,8 +58,13 @@ def pieces(function: Callable[[float], float], end: float, count: int, terms: in
     for part, (centre, start) in enumerate(zip(centres, starts, strict=True)):
         beside = points + (part * step - centre)
         less = 0 if part else slope
-        wanted = [(function(centre + each) - start) / each - less for each in beside]
-        coefficients.append(np.linalg.lstsq(np.vander(beside, terms, increasing=True), wanted)[0])
+        values = [function(centre + each) for each in beside]
+        wanted = [(value - start) / each - less for value, each in zip(values, beside, strict=True)]
+        fitted = np.linalg.lstsq(np.vander(beside, terms, increasing=True), wanted)[0]
+        # The last bits differ among processors. Where a coefficient matters little, they are many
+        # enough to make code differ.
+        least = _ROUNDING * max(map(abs, values)) / (0.501 * step) ** np.arange(1, terms + 1)
+        coefficients.append(np.rint(fitted / least) * least)
     return PiecewisePolynomial(
         parts_per_one=1 / step,
         centres=tuple(centres),

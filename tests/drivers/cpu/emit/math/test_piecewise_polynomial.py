@@ -23,3 +23,15 @@ def test_pieces_approximate_the_function_and_have_floats_at_their_centres() -> N
         got = np.array(found.starts)[part] + rest * (slopes + total)
         np.testing.assert_allclose(got, [function(each) for each in a], rtol=4e-8, atol=1e-12)
         assert all(start == np.float32(start) for start in (*found.starts, *found.centres))
+
+
+def test_coefficients_do_not_depend_on_rounding_errors_of_the_processor() -> None:
+    rng = np.random.default_rng(1)
+
+    def disturbed(x: float) -> float:
+        return math.erf(x) * (1 + float(rng.integers(-1, 2)) * 2.0**-53)
+
+    for count, terms in ((16, 6), (4, 9)):
+        plain, other = (pieces(function, 4.0, count, terms) for function in (math.erf, disturbed))
+        for first, second in zip(plain.coefficients, other.coefficients, strict=True):
+            np.testing.assert_array_equal(np.float32(first), np.float32(second))
