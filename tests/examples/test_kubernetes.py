@@ -188,8 +188,9 @@ def test_the_chart_encrypts_and_authenticates() -> None:
     files = TlsFiles.in_folder(Path("/folder"))
     expected = {each.name for each in (files.certificate, files.key, files.authority)}
     assert {each["path"] for each in tls["items"]} == expected
-    token = volumes[mounted[str(options["auth_token_file"].parent)]["name"]]
-    assert (token["secretName"], token["items"][0]["path"]) == ("token", options["auth_token_file"].name)
+    token_file = Path(options["auth_token_file"])
+    token = volumes[mounted[str(token_file.parent)]["name"]]
+    assert (token["secretName"], token["items"][0]["path"]) == ("token", token_file.name)
     # The service refuses keys that others than root and its group can read.
     assert {each["defaultMode"] for each in (tls, token)} == {0o440}
     assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]

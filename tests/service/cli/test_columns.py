@@ -37,7 +37,7 @@ _LONG = " ".join(("a value of many words",) * 5)
     ("arguments", "told"),
     [
         (("explain", "x.tflite", "--what-if", _LONG), _LONG),
-        (("benchmark", "x.tflite", "--runs", "many"), "--runs"),
+        (("benchmark", "x.tflite", "--runs", "many" * 10), "--runs"),
         (("explain", "x.tflite", *("argument",) * 12), "argument " * 12),
         ((_LONG,), _LONG),
     ],

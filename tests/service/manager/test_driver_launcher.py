@@ -1,6 +1,7 @@
 """Processes of drivers are forked from a server, or execute the program if that is not possible."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -28,7 +29,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _arguments(pid: int) -> list[bytes]:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    """Returns the arguments of a process; none if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return []
 
 
 def _parent(pid: int) -> int:
