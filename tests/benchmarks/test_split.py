@@ -26,6 +26,7 @@ def split(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             del sys.modules[name]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("can_run_all", [True, False])
 def test_a_row(split: Any, tmp_path: Path, can_run_all: bool) -> None:
     slow = SimulatedDevice(

@@ -30,6 +30,7 @@ def split_devices() -> Iterator[list[nd.Device]]:
         yield [nd.connect(first), nd.connect(second), nd.devices()[0]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", one_in(8, SPECS))
 def test_records(

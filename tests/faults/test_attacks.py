@@ -1,6 +1,6 @@
 """Short runs of the attacks of `tests/faults/run.py --attacks` with reduced intensity.
 
-The lower tiers play every fourth attack. The latency of an honest client is only checked in full
+The lower tiers play every eighth attack. The latency of an honest client is only checked in full
 runs.
 """
 
@@ -24,7 +24,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
         yield daemon
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())

@@ -5,6 +5,7 @@ from faults.run import run
 from faults.scenario import SCENARIOS
 
 
+@pytest.mark.full
 @pytest.mark.timed
 @pytest.mark.slow
 def test_every_scenario() -> None:

@@ -17,6 +17,7 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_every_fault_during_replacement() -> None:
     for seed, fault in enumerate(FAULTS):

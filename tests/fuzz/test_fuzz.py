@@ -83,6 +83,7 @@ def test_a_case_depends_on_its_number_only() -> None:
     assert first == second
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_findings_are_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
     name = "fuzz.target_faulty"

@@ -80,6 +80,7 @@ def any_driver(request: pytest.FixtureRequest) -> Iterator[Watched]:
         yield Watched(process, address)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(2)
 def test_a_request_of_four_bytes_that_needs_4_gib_between_operations(any_driver: Watched) -> None:
     daemon, before = any_driver, any_driver.now()
@@ -201,7 +202,7 @@ def test_what_a_killed_client_had_is_there_for_others(driver: str) -> None:
         daemon = Watched(process, address)
         before = daemon.now()
         path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-        for _ in range(3):
+        for _ in range(2):
             client = subprocess.Popen(
                 [sys.executable, "-c", _KILLED, address],
                 stdout=subprocess.PIPE,

@@ -247,6 +247,7 @@ def remote() -> Iterator[Device]:
         yield nd.connect(address)
 
 
+@pytest.mark.full
 def test_a_daemon_refuses_mismatches(remote: Device) -> None:
     ask = remote.supported_operations
     assert not [what for what, case in one_of_each_kind() if not _refused(ask, case.model())]

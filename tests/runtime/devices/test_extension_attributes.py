@@ -102,6 +102,7 @@ def compute_fenced(execution: nd.Execution, compilation: nd.Compilation) -> None
 WAYS = (compute, compute_in_burst, compute_apart, compute_fenced)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_device_sees_the_attributes_of_an_execution(
     vendor: nd.Device, way: Callable[[nd.Execution, nd.Compilation], None]

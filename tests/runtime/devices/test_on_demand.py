@@ -81,6 +81,7 @@ def test_a_command_does_not_wait_long_for_a_driver_that_has_never_run(environmen
     assert len(environment.driver_starts) == 1
 
 
+@pytest.mark.full
 def test_a_driver_that_could_win_nothing_is_not_started(environment: OnDemand) -> None:
     measured(environment)
     program = _RUN.replace(
@@ -110,6 +111,7 @@ def test_many_applications_at_once_start_one_manager_and_one_driver(environment:
     assert environment.log.count("supervising") == 1
 
 
+@pytest.mark.full
 def test_neither_the_end_of_the_application_nor_its_interrupt_reaches_the_manager(
     environment: OnDemand,
 ) -> None:

@@ -127,6 +127,7 @@ def test_the_time_limit_covers_asking_devices(directory: Path) -> None:
         assert is_right(compilation)
 
 
+@pytest.mark.full
 @pytest.mark.timed
 @pytest.mark.slow
 def test_a_device_that_thinks_for_long_is_left_out(directory: Path, stack: ExitStack) -> None:

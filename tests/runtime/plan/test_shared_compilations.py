@@ -108,6 +108,7 @@ def test_each_shape_is_compiled_once_for_all_processes(
         assert counted(environment) == 2
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("model", one_in(2, ["with constants", "without constants"]))
 @pytest.mark.parametrize("is_remote", [False, True], ids=["in-process", "daemon"])

@@ -57,6 +57,7 @@ def test_a_sample_driver_in_a_daemon_passes() -> None:
     assert shares == sorted(shares)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("create", "subject", "detail"),
     [

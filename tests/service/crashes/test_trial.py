@@ -131,6 +131,7 @@ def test_a_model_that_does_not_kill_is_not_narrowed() -> None:
     assert (report.kills, report.pattern, report.problem) == (False, None, "")
 
 
+@pytest.mark.full
 def test_a_hang_is_repeated_only_if_the_driver_hung() -> None:
     model = chain(ADD, OperationType.MINIMUM)
     assert not tried(model, trial_s=1.0).kills

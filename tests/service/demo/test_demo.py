@@ -93,6 +93,7 @@ def test_a_daemon_that_does_not_start_says_why() -> None:
         pass
 
 
+@pytest.mark.full
 def test_both_ways_give_the_same_answers() -> None:
     document = invoke_json("demo")
     assert document["digits"] == 540

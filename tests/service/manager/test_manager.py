@@ -128,6 +128,7 @@ def test_a_spare_process_takes_the_place_of_one_that_dies(with_spare: Managed) -
     assert _spare_of(with_spare, other_than=spare) not in with_spare.starts
 
 
+@pytest.mark.full
 def test_the_spare_process_ends_with_the_version_that_it_is_of(with_spare: Managed) -> None:
     device = connected(with_spare)
     assert add(device, 1) == 2
@@ -142,6 +143,7 @@ def test_the_spare_process_ends_with_the_version_that_it_is_of(with_spare: Manag
     wait_until(lambda: not is_alive(spare))
 
 
+@pytest.mark.full
 def test_without_a_spare_process(folder: Path) -> None:
     with Managed(folder) as managed:
         device = connected(managed)
@@ -231,6 +233,7 @@ def test_a_driver_that_ends_at_once_is_told_of(managed: Managed) -> None:
         connected(managed)
 
 
+@pytest.mark.full
 def test_what_a_driver_leaves_behind_does_not_keep_the_manager_from_its_work(managed: Managed) -> None:
     managed.behaviour.write_text("flood")
     with pytest.raises(UnavailableDevice):
@@ -326,6 +329,7 @@ def test_a_new_process_that_does_not_become_ready_changes_nothing(managed: Manag
     assert add(connected(managed), 1) == 2
 
 
+@pytest.mark.full
 def test_a_new_process_that_hangs_is_given_up_soon(managed: Managed) -> None:
     device = connected(managed)
     assert add(device, 1) == 2
@@ -387,6 +391,7 @@ def test_a_driver_that_somebody_stops_completes_its_calls_beside_another_process
         wait_until(lambda: not is_alive(process))
 
 
+@pytest.mark.full
 def test_a_driver_that_freezes_while_it_completes_its_calls_is_ended(folder: Path) -> None:
     driver = "support.models.addition:create_slow"
     with Managed(folder, driver=driver, settings={"drain_s": 600}) as managed:
@@ -476,6 +481,7 @@ def test_the_end_leaves_nothing_behind(managed: Managed) -> None:
     assert [path.name for path in managed.directory.iterdir()] == []
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_manager_whose_directory_was_removed_ends(folder: Path) -> None:
     with Managed(folder, "--exit-when-idle", "2") as managed:
@@ -501,6 +507,7 @@ def test_a_manager_leaves_sockets_that_have_replaced_its_own(folder: Path) -> No
         assert sorted(path.name for path in managed.directory.iterdir()) == sorted(names)
 
 
+@pytest.mark.full
 def test_a_manager_that_is_idle_after_failed_starts_ends(folder: Path) -> None:
     with Managed(folder, "--exit-when-idle", "1") as managed:
         managed.behaviour.write_text("fail")

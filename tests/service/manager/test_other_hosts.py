@@ -104,6 +104,7 @@ def test_it_runs_without_clients_and_after_its_death(
     assert add(connect(address, tls=client)) == 2
 
 
+@pytest.mark.full
 def test_an_update_loses_no_call_of_another_host(
     managed: Managed, authority: Authority, address: str
 ) -> None:

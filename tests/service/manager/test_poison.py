@@ -205,6 +205,7 @@ def test_who_is_killed_or_stopped_by_others_refuses_nothing(managed: Managed) ->
     assert managed.status().patterns == ()
 
 
+@pytest.mark.full
 def test_what_killed_survives_the_manager_until_it_is_forgiven(managed: Managed) -> None:
     kill_twice(managed, SUB)
     assert managed.stop() == 0

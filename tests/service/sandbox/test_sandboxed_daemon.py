@@ -55,6 +55,7 @@ def run(folder: Path, *arguments: str | Path) -> Any:
     return json.loads(out)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "cases",
     [

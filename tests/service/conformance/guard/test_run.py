@@ -73,6 +73,7 @@ def test_good_drivers(driver: str, operations: tuple[OperationType, ...]) -> Non
     assert all(result.label.endswith(" (guard pages)") for result in found)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_opencl() -> None:
     pytest.importorskip("pyopencl")

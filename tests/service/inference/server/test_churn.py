@@ -97,6 +97,7 @@ def churn(service: Serving, seconds: float, rounds: int) -> tuple[list[tuple[flo
     return sizes, failures
 
 
+@pytest.mark.full
 def test_churn_leaves_nothing(service: Serving) -> None:
     sizes, failures = churn(service, 0.0, 12)
     assert not failures
