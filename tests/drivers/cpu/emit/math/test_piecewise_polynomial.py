@@ -34,4 +34,4 @@ def test_coefficients_do_not_depend_on_rounding_errors_of_the_processor() -> Non
     for count, terms in ((16, 6), (4, 9)):
         plain, other = (pieces(function, 4.0, count, terms) for function in (math.erf, disturbed))
         for first, second in zip(plain.coefficients, other.coefficients, strict=True):
-            np.testing.assert_array_equal(np.float32(first), np.float32(second))
+            np.testing.assert_array_equal(np.array(first, np.float32), np.array(second, np.float32))
