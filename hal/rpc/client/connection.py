@@ -160,6 +160,7 @@ class Connection:
             self._kept = KeptStream(partial(execute_each, metadata=self._metadata))
             cleanup.callback(self._kept.close)
             self.description = self._first_call(limit_s) if description is None else description
+            self.rings.takes_ongoing_requests = self.description.takes_ongoing_requests
             watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
             cleanup.callback(watch.cancel)
             life.watch(watch)

@@ -57,6 +57,9 @@ class RingPool:
 
     Args:
         connection: to a daemon on this host. It owns the pool, so it is not kept alive.
+
+    Attributes:
+        takes_ongoing_requests: whether the daemon does, which one of an older version does not.
     """
 
     def __init__(self, connection: RingConnection) -> None:
@@ -67,6 +70,7 @@ class RingPool:
         self._pending: dict[int, weakref.ref[RingExecution]] = {}
         self._refused_until = 0.0
         self._is_closed = False
+        self.takes_ongoing_requests = False
 
     def __len__(self) -> int:
         """How many rings are open."""
@@ -86,8 +90,8 @@ class RingPool:
             model: the prepared model.
             request: for it.
             options: for the execution. They limit nothing if it is ongoing.
-            is_ongoing: to send a new request with its execution, which takes one round trip less. Its
-                refusal is then an error, after which it may go by gRPC.
+            is_ongoing: to send a new request with its execution, which takes one round trip less, if
+                the daemon takes that. Its refusal is then an error, after which it may go by gRPC.
 
         Returns:
             The result; None if nothing was run, or a ring broke while the daemon lives, so that
@@ -185,6 +189,7 @@ class RingPool:
         Raises:
             MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
         """
+        is_ongoing = is_ongoing and self.takes_ongoing_requests
         try:
             try:
                 return ring.bind(model, request, options.deadline_s, is_ongoing=is_ongoing)

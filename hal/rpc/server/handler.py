@@ -79,6 +79,7 @@ class DeviceHandler:
         description = description_to_wire(self._device)
         description.carries_data = True
         description.takes_parts = True
+        description.takes_ongoing_requests = True
         return description
 
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:

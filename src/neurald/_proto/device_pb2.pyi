@@ -39,7 +39,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files", "declared_extensions", "carries_data", "takes_parts")
+    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files", "declared_extensions", "carries_data", "takes_parts", "takes_ongoing_requests")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,7 @@ class DescribeReply(_message.Message):
     DECLARED_EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
     CARRIES_DATA_FIELD_NUMBER: _ClassVar[int]
     TAKES_PARTS_FIELD_NUMBER: _ClassVar[int]
+    TAKES_ONGOING_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: _types_pb2.DeviceType
     version: str
@@ -60,7 +61,8 @@ class DescribeReply(_message.Message):
     declared_extensions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Extension]
     carries_data: bool
     takes_parts: bool
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ..., declared_extensions: _Optional[_Iterable[_Union[_types_pb2.Extension, _Mapping]]] = ..., carries_data: bool = ..., takes_parts: bool = ...) -> None: ...
+    takes_ongoing_requests: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ..., declared_extensions: _Optional[_Iterable[_Union[_types_pb2.Extension, _Mapping]]] = ..., carries_data: bool = ..., takes_parts: bool = ..., takes_ongoing_requests: bool = ...) -> None: ...
 
 class GetCapabilitiesRequest(_message.Message):
     __slots__ = ()

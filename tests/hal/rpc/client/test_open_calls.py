@@ -17,6 +17,7 @@ from neurald.hal.rpc.client.open_calls import RemoteOpenFunction, create_open_fu
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.client.ring_peer import RingPeer
+from neurald.hal.rpc.transport.ring_packet import ONGOING_REQUEST, REQUEST
 
 _OPEN = Operand(type=FLOAT, dimensions=(0, 2), lifetime=Lifetime.SUBGRAPH_INPUT)
 _FIXED = Operand(type=FLOAT, dimensions=(3, 2), lifetime=Lifetime.SUBGRAPH_INPUT)
@@ -63,6 +64,25 @@ def test_a_new_size_takes_one_round_trip(
     monkeypatch.setattr(RingPeer, "ask", lambda *_: pytest.fail("an answer is waited for"))
     for rows in range(1, 1000, 100):
         run(function, rows)
+
+
+def test_an_older_daemon_gets_requests_that_it_knows(
+    prepared: RemotePreparedModel, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function, messages = function_of(prepared), remote.traffic.messages_sent
+    prepared.rings.takes_ongoing_requests = False
+    kinds, tell = [], RingPeer.tell
+
+    def noted(peer: RingPeer, packet: bytes, *more: Any) -> None:
+        kinds.append(packet[0])
+        tell(peer, packet, *more)
+
+    monkeypatch.setattr(RingPeer, "tell", noted)
+    for rows in (3, 1, 5000):
+        run(function, rows)
+    assert REQUEST in kinds
+    assert ONGOING_REQUEST not in kinds
+    assert remote.traffic.messages_sent == messages
 
 
 def test_memory_is_kept(prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch) -> None:
