@@ -284,12 +284,7 @@ class OpenClDevice:
             )
         finally:
             processes.close()
-        try:
-            prepared = self._prepared(executable, program, compiled.constants, options, build)
-        except BaseException:
-            if build is not None:
-                build.close()
-            raise
+        prepared = self._prepared(executable, program, compiled.constants, options, build)
         _LOG.info(
             "%s: %d operations as %d kernels, %d bytes of values (%d without sharing), in %.0f ms",
             self.name,
@@ -364,9 +359,7 @@ class OpenClDevice:
         """See `Device.prepare_model_from_cache`."""
         executable, binary, constants, improvement = read_artifact(artifact)
         program = BuiltProgram.from_binary(self.context, binary)
-        build: ImprovementBuild | None = None
-        if improvement is not None:
-            build = ImprovementBuild(self.context, improvement)
+        build = None if improvement is None else ImprovementBuild(self.context, improvement)
         return self._prepared(executable, program, constants, options, build)
 
     def _prepared(
@@ -377,8 +370,14 @@ class OpenClDevice:
         options: PrepareOptions,
         build: ImprovementBuild | None,
     ) -> OpenClPreparedModel:
-        kept = DeviceConstants(self.context, constants, keeps_contents=bool(options.cache_key))
-        prepared = OpenClPreparedModel(self.context, executable, program, kept, improvement=build)
+        """Returns the prepared model; ends what improves it later if that fails."""
+        try:
+            kept = DeviceConstants(self.context, constants, keeps_contents=bool(options.cache_key))
+            prepared = OpenClPreparedModel(self.context, executable, program, kept, improvement=build)
+        except BaseException:
+            if build is not None:
+                build.close()
+            raise
         if build is not None:
             build.improve(prepared)
         return prepared

@@ -2,11 +2,13 @@
 
 import os
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from support.opencl.models import Models, random_inputs, run
 from support.opencl.trials import as_gpu
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.opencl import compiler
@@ -134,7 +136,13 @@ def test_a_model_that_is_freed_ends_its_build(device: OpenClDevice, monkeypatch:
     assert closed.wait(10)
 
 
-def test_a_failed_preparation_ends_the_build(device: OpenClDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_preparation_ends_the_build(
+    device: OpenClDevice, go: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = device.prepare_model(chain(), OPTIONS).artifact()
+    assert artifact is not None
+    go.set()
+
     def fail(*_: object, **__: object) -> None:
         raise OpFailed("as the test wants it")
 
@@ -145,8 +153,15 @@ def test_a_failed_preparation_ends_the_build(device: OpenClDevice, monkeypatch: 
         closed.append(self)
         close(self)
 
-    monkeypatch.setattr(HelperBuild, "close", recorded)
-    monkeypatch.setattr(OpenClDevice, "_prepared", fail)
-    with pytest.raises(OpFailed, match="as the test"):
-        device.prepare_model(chain(), OPTIONS)
-    assert closed
+    monkeypatch.setattr("neurald.drivers.opencl.device.DeviceConstants", fail)
+    ways: tuple[Callable[[], object], ...] = (
+        lambda: device.prepare_model(chain(), OPTIONS),
+        lambda: device.prepare_model_from_cache(artifact, OPTIONS),
+    )
+    for prepare in ways:
+        closed.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(HelperBuild, "close", recorded)
+            with pytest.raises(OpFailed, match="as the test"):
+                prepare()
+            wait_until(lambda: bool(closed))
