@@ -93,10 +93,10 @@ def sequence_loop(
     names = _STATES.get(operation.type)
     if names is None:
         return None
-    shape, (whole, *_) = call.shape("input"), DEFINITIONS[operation.type].output_shapes(call)
-    axis = 0 if call.scalar("time_major") else 1
-    if has_extents(shape) or shape[axis] <= _MAX_WRITTEN:
+    axis = _long_axis(call)
+    if axis is None:
         return None
+    shape, (whole, *_) = call.shape("input"), DEFINITIONS[operation.type].output_shapes(call)
     if byte_size(call.operand("output").type, whole) > _MAX_BYTES:
         return None
     part = _Part(operation, call, operands, shape_of, names, axis, whole)
@@ -138,10 +138,10 @@ def two_directions(
 
     if is_given(call, "aux_input"):
         return None
-    shape = call.shape("input")
-    axis = 0 if call.scalar("time_major") else 1
-    if has_extents(shape) or shape[axis] <= _MAX_WRITTEN:
+    axis = _long_axis(call)
+    if axis is None:
         return None
+    shape = call.shape("input")
     graph, found = _Graph(), call.binding.inputs
     given = [each for each in dict.fromkeys(operation.inputs) if _is_passed(operands[each])]
     inputs = tuple(graph.add(_computed(operands[each], shape_of(each))) for each in given)
@@ -180,9 +180,7 @@ def two_directions(
         results.update((f"{prefix}{name}", each) for name, each in zip(names, made, strict=True))
     if is_merged(call):
         whole = DEFINITIONS[operation.type].output_shapes(call)[0]
-        last = graph.add(
-            Operand(type=OperandType.INT32, lifetime=Lifetime.CONSTANT_COPY, value=np.int32(2).tobytes())
-        )
+        last = graph.add(_scalar(OperandType.INT32, 2))
         both = (results["fw_output"], results["bw_output"], last)
         results["fw_output"] = graph.add(_computed(output, whole))
         graph.run(OperationType.CONCATENATION, both, results["fw_output"])
@@ -190,14 +188,15 @@ def two_directions(
     return graph.finished(inputs, outputs), tuple(given)
 
 
+def _long_axis(call: Call) -> int | None:
+    """Returns the axis of the steps of a sequence that is not written out; None for others."""
+    axis, shape = 0 if call.scalar("time_major") else 1, call.shape("input")
+    return None if has_extents(shape) or shape[axis] <= _MAX_WRITTEN else axis
+
+
 def _time_major(kind: OperationType, *, is_time_major: bool) -> Operand:
     """Returns the argument of an operation, which is an INT32 for RNN, and a BOOL for LSTM."""
-    is_integer = _STATES[kind] is not _LSTM
-    return Operand(
-        type=OperandType.INT32 if is_integer else OperandType.BOOL,
-        lifetime=Lifetime.CONSTANT_COPY,
-        value=(np.int32 if is_integer else np.bool_)(is_time_major).tobytes(),
-    )
+    return _scalar(OperandType.BOOL if _STATES[kind] is _LSTM else OperandType.INT32, is_time_major)
 
 
 def _is_passed(operand: Operand) -> bool:
@@ -272,9 +271,7 @@ class _Part:
         graph.run(OperationType.TFLITE_DYNAMIC_UPDATE_SLICE, (results, output, index), longer)
         following = graph.add(Operand(type=OperandType.TENSOR_INT32, dimensions=(3,)))
         by = graph.add(_constant(np.where(np.arange(3) == self._axis, steps, 0).astype(np.int32)))
-        none = graph.add(
-            Operand(type=OperandType.INT32, lifetime=Lifetime.CONSTANT_COPY, value=np.int32(0).tobytes())
-        )
+        none = graph.add(_scalar(OperandType.INT32, 0))
         graph.run(OperationType.ADD, (index, by, none), following)
         return graph.finished(inputs, (following, longer, *states))
 
@@ -325,6 +322,10 @@ def _computed(operand: Operand, shape: tuple[int, ...]) -> Operand:
         channel_quant=operand.channel_quant,
         name=operand.name,
     )
+
+
+def _scalar(kind: OperandType, value: int) -> Operand:
+    return Operand(type=kind, lifetime=Lifetime.CONSTANT_COPY, value=np.array(value, kind.dtype).tobytes())
 
 
 def _constant(values: "np.ndarray[tuple[int, ...], np.dtype[np.int32]]") -> Operand:
