@@ -53,7 +53,7 @@ class PendingImprovement(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """How executions run the step.
+    """Holds what executions run the step by.
 
     Attributes:
         executable, program: the calls to run, and their kernels.

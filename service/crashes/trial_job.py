@@ -1,4 +1,4 @@
-"""What a sacrificial process is told, and what it reports.
+"""Defines the task of a sacrificial process, and its report.
 
 The service manager needs no more of `neurald.service.crashes.trial`, which imports what models need.
 """

@@ -98,7 +98,7 @@ class OpenLaunches(OpenStep, frozen=True, array_like=True, kw_only=True):
 
 
 class LaunchSizes(msgspec.Struct, frozen=True, eq=False):
-    """What depends on the lengths of open dimensions.
+    """Holds what depends on the lengths of open dimensions.
 
     Attributes:
         arguments: a word for each argument that does: of each call the offsets of its values, and

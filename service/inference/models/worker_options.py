@@ -1,4 +1,4 @@
-"""How the processes that run models are started."""
+"""Holds the options of the processes that run models."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from neurald.service.sandbox.mode import SandboxMode
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How workers are started.
+    """Says how workers are started.
 
     Attributes:
         sandbox: restricts them.
