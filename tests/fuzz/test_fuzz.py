@@ -4,6 +4,7 @@ import json
 import random
 import struct
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -60,8 +61,8 @@ def test_seeds_are_accepted(name: str) -> None:
     """Otherwise mutated inputs would be refused for reasons of the seed."""
     target = target_of(name, None)
     expected = {"tflite": "ran", "requests": "OK", "ring": "kind", "cache": "hit", "npz": "read"}[name]
-    outcomes = [target.run(seed) for seed in spread(_MOST_SEEDS, list(target.seeds()))]
-    target.close()
+    with closing(target):
+        outcomes = [target.run(seed) for seed in spread(_MOST_SEEDS, list(target.seeds()))]
     accepted = [outcome for outcome in outcomes if expected in outcome or "done" in outcome]
     assert len(accepted) >= 0.5 * len(outcomes), outcomes
 

@@ -53,6 +53,7 @@ from neurald.hal.rpc.server.received_request import ReceivedRequest, RunCancella
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, STORES_IN_ORDER, WAKE, RingEnd, RingSide, Stamps
 from neurald.hal.rpc.transport.ring_packet import (
+    ANNOUNCED,
     COMPLETION,
     MAX_SLOTS,
     MEMORY,
@@ -263,9 +264,6 @@ class RingServer:
             Whether there may be more before the next submission.
         """
         while True:
-            # Also before the last look: native code leaves the ring to Python while packets that
-            # were announced are not noted.
-            self._ring.note_packets()
             try:
                 packet = receive_packet(self._connection, PACKET_BYTES, 1)
             except BlockingIOError:
@@ -276,6 +274,8 @@ class RingServer:
                 packet.close_descriptors()
                 raise _ClientGone
             kind = packet.data[0]
+            if kind in ANNOUNCED:
+                self._ring.note_packet()
             if packet.lacks_descriptors and kind == MEMORY:
                 packet.close_descriptors()
                 self._send(answer_packet(NO_DESCRIPTORS))

@@ -176,13 +176,15 @@ class RingEnd:
         self._packets = (self._packets + 1) % _NUMBERS
         self._words[PACKETS] = self._packets
 
-    def note_packets(self) -> None:
-        """Records that the daemon's end reads the packets that were announced."""
-        self._packets = self._words[PACKETS]
+    def note_packet(self) -> None:
+        """Records that the daemon's end has received a packet that was announced."""
+        # Packets are counted as they arrive. The number in the memory may already include one that
+        # the client has yet to send.
+        self._packets = (self._packets + 1) % _NUMBERS
 
     @property
     def has_announced(self) -> bool:
-        """True if packets were announced that were not noted."""
+        """True if packets were announced that this end has not received."""
         return self._packets != self._words[PACKETS]
 
     @property
@@ -216,9 +218,8 @@ class RingEnd:
         if usual_s > _SHORT_WAIT_S or PROCESSORS.are_crowded(now):
             return self.has_entry
         end = now + usual_s + SPIN_S
-        packets = words[PACKETS]
-        if packets != self._packets:
-            self._packets = packets
+        packets = self._packets
+        if words[PACKETS] != packets:
             return self.has_entry
         yields_at, shares_at = now, now + _ALONE_S
         while words[index] == taken:

@@ -34,6 +34,8 @@ MAX_SLOTS = 128
 MAX_ARGUMENTS = 256
 
 MEMORY, RELEASE, REQUEST, ANSWER, OUTCOME, ONGOING_REQUEST = range(1, 7)
+#: The packets that a client announces in the ring right before it sends them.
+ANNOUNCED = frozenset({MEMORY, REQUEST, ONGOING_REQUEST})
 
 MEMORY_HEAD = struct.Struct("<BQQ?")
 RELEASE_HEAD = struct.Struct("<BQ")

@@ -166,8 +166,6 @@ class LaneServer:
 
     def _read_packet(self) -> bool:
         """Obeys one packet; returns False at the end of the lane."""
-        if self._ring is not None:
-            self._ring.note_packets()
         packet, descriptor = socket_end.receive(self._end)
         if not packet:
             return False
@@ -176,6 +174,8 @@ class LaneServer:
                 if self._ring is not None:
                     self._ring.note_wake(packet)
                 return True
+            if self._ring is not None:
+                self._ring.note_packet()
             order = decode_order(packet)
             if not isinstance(order, RunOrder):
                 if descriptor is None or order.size > _MAX_ARENA_BYTES:
