@@ -65,12 +65,12 @@ def test_the_fast_runs_of_the_cpu_device_refine_its_costs() -> None:
     """Also those whose work is all done in native code, without an execution."""
     device = nd.devices()[0]
     store.costs_of(device).use(CostTable())
-    model = add_model((1024, 1024))
+    model = add_model((2048, 2048))
     compilation = nd.CompilationBuilder(model, [device]).finish()
-    array = np.zeros((1024, 1024), np.float32)
+    array = np.zeros((2048, 2048), np.float32)
     for _ in range(30):
         compilation.run(array, array)
-    found = store.costs_of(device).table.seconds(ADD, WORK * 256)
+    found = store.costs_of(device).table.seconds(ADD, WORK * 1024)
     assert found is not None
     assert found[1] is CostSource.MEASURED
     assert found[0] < 0.1
