@@ -108,9 +108,7 @@ class ImmediateRun:
     def _answered(self, batch: Batch, will_wait: Callable[[], None]) -> Answered:
         """Returns the answer of the run; tells the client first if it takes longer than it may."""
         job, lane = self.job, self._lane
-        end_s = math.inf
-        if job.deadline_s is not None and not job.has_queue_limit:
-            end_s = job.deadline_s
+        end_s = math.inf if job.deadline_s is None else job.deadline_s
         soon_s = time.monotonic() + self._soon_s
         with contextlib.suppress(TimeoutError):
             return lane.run(batch.inputs, batch.results_at, batch.wanted, min(soon_s, end_s))

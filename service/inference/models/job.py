@@ -77,13 +77,15 @@ class InferenceJob(Struct, kw_only=True, eq=False):
         wanted: positions of the wanted outputs.
         finish: makes the answer of the outputs.
         end: receives what `finish` returns or raises.
+        priority: that of 1 is run before that of 2.
+        is_delayed: whether it is run after others of its priority, since it has waited for too long.
         deadline_s: when it must have ended, on the loop's clock; None for no limit.
-        has_queue_limit: whether it may take longer once it runs.
-        has_transport_deadline: whether the client has stopped waiting by then.
+        begin_by_s: when its run must have begun; None for no limit.
+        has_transport_deadline: whether the client has stopped waiting at the deadline.
         queued_ns: when it was queued, on the clock of `time.perf_counter_ns`.
         queued_s: the same on the loop's clock.
         attempts: how many workers it was given to.
-        expiry: ends it at its deadline.
+        expiry: ends it at the next of its limits.
     """
 
     inputs: Sequence[JobInput]
@@ -91,8 +93,10 @@ class InferenceJob(Struct, kw_only=True, eq=False):
     wanted: tuple[int, ...]
     finish: Callable[[Sequence[JobOutput], RunRecord], object]
     end: JobEnd
+    priority: int = 0
+    is_delayed: bool = False
     deadline_s: float | None = None
-    has_queue_limit: bool = False
+    begin_by_s: float | None = None
     has_transport_deadline: bool = False
     queued_s: float = 0.0
     queued_ns: int = field(default_factory=time.perf_counter_ns)
@@ -103,6 +107,11 @@ class InferenceJob(Struct, kw_only=True, eq=False):
     def is_over(self) -> bool:
         """True if nobody waits for it any more."""
         return self.end.done()
+
+    @property
+    def place(self) -> tuple[int, bool]:
+        """Its place in a queue: those with a smaller one are run before it."""
+        return self.priority, self.is_delayed
 
     def fits(self, other: "InferenceJob", *, is_batched: bool) -> bool:
         """Returns whether both can be run in one batch."""

@@ -1,6 +1,6 @@
 """The requests that wait for a model, and the batches that are made of them.
 
-Requests are run in order. A model without batches runs one at a time. With batches, those at the
+Requests are run in order, those of a higher priority before others. A model without batches runs one at a time. With batches, those at the
 head of the queue that fit together are run at once: as soon as there are as many as a batch may
 have, or as many as the configuration prefers, or the first of them has waited for as long as it
 may. A request alone in a queue is thus delayed by at most that time, and not at all by default.
@@ -14,12 +14,14 @@ from typing import Final
 
 from neurald.service.inference.models.job import InferenceJob
 from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.repository.queue_policy import Priorities
 
 #: How many of the last runs the estimated time of a run is made of.
 _SMOOTHING: Final = 0.1
 #: A request is refused if the time that it probably takes is more than this share of what it may.
 #: Without a margin, many would begin and be stopped just before their end.
 _SHARE: Final = 0.7
+_EQUAL: Final = Priorities()
 
 
 class JobQueue:
@@ -29,11 +31,18 @@ class JobQueue:
         batch_rows: the most entries of a batch; 1 for runs of single requests.
         preferred: sizes of batches that are run at once.
         delay_s: how long a request waits for others.
-        size: how many requests may wait.
+        size: how many requests may wait, of each priority without a limit of its own.
+        priorities: of requests.
     """
 
     def __init__(
-        self, *, batch_rows: int, preferred: Sequence[int] = (), delay_s: float = 0.0, size: int = 1024
+        self,
+        *,
+        batch_rows: int,
+        preferred: Sequence[int] = (),
+        delay_s: float = 0.0,
+        size: int = 1024,
+        priorities: Priorities = _EQUAL,
     ) -> None:
         self._batch_rows = max(1, batch_rows)
         self._preferred = frozenset(preferred)
@@ -41,6 +50,7 @@ class JobQueue:
         self._most_rows = min((max(preferred, default=self._batch_rows)), self._batch_rows)
         self._delay_s = delay_s
         self._size = size
+        self._priorities = priorities
         self._jobs: deque[InferenceJob] = deque()
         #: Estimated seconds of a run, and entries that a run has.
         self._run_s = 0.0
@@ -60,7 +70,7 @@ class JobQueue:
         return self._run_s
 
     def put(self, job: InferenceJob, now_s: float, *, lanes: int, running: int = 0) -> None:
-        """Appends a request.
+        """Puts a request behind those of its priority.
 
         Args:
             job: the request.
@@ -72,33 +82,68 @@ class JobQueue:
             ServiceError: too many wait, or so many that this one would be late. To say so at once
                 lets the client ask elsewhere, and leaves the time to requests that are in time.
         """
-        if len(self._jobs) >= self._size:
+        policy = self._priorities.policy_of(job.priority)
+        size = policy.size or self._size
+        if len(self._jobs) >= size:
             self.drop_ended()
-        if len(self._jobs) >= self._size:
-            raise ServiceError(
-                Status.EXHAUSTED, f"{len(self._jobs)} requests wait for the model already; try again later"
-            )
-        if job.deadline_s is not None and self.would_be_late(
-            job.deadline_s - now_s, has_queue_limit=job.has_queue_limit, lanes=lanes, running=running
+            waiting = sum(each.priority == job.priority for each in self._jobs)
+            if waiting >= size:
+                raise ServiceError(
+                    Status.EXHAUSTED,
+                    f"Exceeds maximum queue size: {waiting} requests wait for the model already; try again later",
+                )
+        if self.would_be_late(
+            None if job.deadline_s is None else job.deadline_s - now_s,
+            None if job.begin_by_s is None or policy.delays else job.begin_by_s - now_s,
+            priority=job.priority,
+            lanes=lanes,
+            running=running,
         ):
             raise self.late_refusal()
         job.queued_s = now_s
-        self._jobs.append(job)
+        self._insert(job)
+
+    def _insert(self, job: InferenceJob) -> None:
+        at = len(self._jobs)
+        while at and self._jobs[at - 1].place > job.place:
+            at -= 1
+        self._jobs.insert(at, job)
+
+    def delay(self, job: InferenceJob) -> None:
+        """Puts a request that has waited for too long behind others of its priority."""
+        self._jobs.remove(job)
+        job.is_delayed = True
+        self._insert(job)
 
     def would_be_late(
-        self, limit_s: float, *, has_queue_limit: bool, lanes: int, running: int = 0, arriving: int = 0
+        self,
+        limit_s: float | None,
+        begin_limit_s: float | None,
+        *,
+        priority: int,
+        lanes: int,
+        running: int = 0,
+        arriving: int = 0,
     ) -> bool:
         """Returns whether a request that comes now would take longer than it may. Any thread may call it.
 
         Args:
-            limit_s: how long it may take, or only wait with `has_queue_limit`.
-            has_queue_limit: whether it may take longer once it runs.
+            limit_s: how long it may take; None for no limit.
+            begin_limit_s: how long it may wait for its run; None for no limit.
+            priority: of the request.
             lanes, running: see `put`.
             arriving: how many requests come before it that do not wait yet.
         """
-        waiting = len(self._jobs) + arriving
-        runs = (waiting / self._run_rows + running) / max(1, lanes) + (not has_queue_limit)
-        return (waiting > 0 or running > 0) and runs * self._run_s > _SHARE * limit_s
+        if limit_s is None and begin_limit_s is None:
+            return False
+        jobs = tuple(self._jobs) if priority else ()  # in one step, for other threads
+        waiting = len(self._jobs) - sum(each.priority > priority for each in jobs) + arriving
+        if waiting <= 0 and not running:
+            return False
+        before_s = (waiting / self._run_rows + running) / max(1, lanes) * self._run_s
+        return (limit_s is not None and before_s + self._run_s > _SHARE * limit_s) or (
+            begin_limit_s is not None and before_s > _SHARE * begin_limit_s
+        )
 
     def late_refusal(self) -> ServiceError:
         """Returns what the client of a request is told that would be late."""
@@ -162,10 +207,7 @@ class JobQueue:
     def _in_time(self, jobs: Sequence[InferenceJob], now_s: float) -> list[InferenceJob]:
         """Returns the requests that a run now probably answers in time; refuses the others."""
         for job in jobs:
-            # One that may only wait for so long ends by itself when it has.
-            if job.deadline_s is None or job.has_queue_limit:
-                continue
-            if now_s + self._run_s > job.deadline_s and len(self._jobs):
+            if job.deadline_s is not None and now_s + self._run_s > job.deadline_s and len(self._jobs):
                 job.fail(
                     ServiceError(
                         Status.LATE,

@@ -30,6 +30,7 @@ _DRAIN_S: Final = 30.0
 #: How long requests wait for a model that is not ready.
 _PATIENCE_S: Final = 15.0
 _TIMEOUT: Final = "timeout"
+_PRIORITY: Final = "priority"
 #: Models whose runs usually take longer are not run in threads of transports.
 _SHORT_RUN_S: Final = 0.02
 _MAX_TIMEOUT_S: Final = 86_400.0
@@ -86,7 +87,8 @@ class ServedVersion:
             batch_rows=settings.max_batch_size if settings.batches else 1,
             preferred=settings.preferred_sizes,
             delay_s=settings.delay_s,
-            size=settings.queue_size or queue_size,
+            size=queue_size,
+            priorities=settings.priorities,
         )
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
@@ -304,8 +306,7 @@ class ServedVersion:
         except ServiceError as error:
             self._note_refused(error)
             raise
-        if job.deadline_s is not None:
-            job.expiry = self._loop.call_at(job.deadline_s, self._expire, job)
+        self._watch_limits(job)
         self._dispatch()
         return job
 
@@ -327,16 +328,18 @@ class ServedVersion:
         Raises:
             ServiceError: the request is not valid.
         """
-        limit_s, has_queue_limit = self.settings.timeout_s or None, True
+        priorities = self.settings.priorities
+        priority, limit_s, policy = priorities.default, timeout_s, None
         if request is not None:
-            limit_s, has_queue_limit = self._limit_s(request), _TIMEOUT not in request.parameters
-        if timeout_s is not None and (limit_s is None or timeout_s <= limit_s):
-            limit_s, has_queue_limit = timeout_s, False
-        elif request is None:
-            return None  # which may have a limit of its own
-        if limit_s is None or not self._queue.would_be_late(
+            priority = self._priority_of(request)
+            policy = priorities.policy_of(priority)
+            limit_s = _earlier(self._asked_s(request), timeout_s)
+        elif priorities.levels:
+            return None  # it may have any priority
+        if not self._queue.would_be_late(
             limit_s,
-            has_queue_limit=has_queue_limit,
+            None if policy is None or policy.delays else policy.timeout_s or None,
+            priority=priority,
             lanes=self._all_lanes,
             running=self.running,
             # They come before one of which nothing was received.
@@ -390,8 +393,7 @@ class ServedVersion:
             job: the request.
             again: what `ImmediateRun.run` has returned.
         """
-        if job.deadline_s is not None and not job.is_over:
-            job.expiry = self._loop.call_at(job.deadline_s, self._expire, job)
+        self._watch_limits(job)
         again()
         self._dispatch()
 
@@ -412,30 +414,28 @@ class ServedVersion:
     ) -> InferenceJob:
         """Returns the job of a request with its deadline; see `begin`."""
         job = self._known_interface().job(request, encode, end, note_run)
-        limit_s = self._limit_s(request)
+        job.priority = self._priority_of(request)
+        asked_s = self._asked_s(request)
+        job.has_transport_deadline = timeout_s is not None and (asked_s is None or timeout_s <= asked_s)
+        job.deadline_s = self._in_s(_earlier(asked_s, timeout_s))
         # The configured time-out is one of the queue, as in Triton.
-        job.has_queue_limit = limit_s is not None and _TIMEOUT not in request.parameters
-        if timeout_s is not None and (limit_s is None or timeout_s <= limit_s):
-            limit_s, job.has_transport_deadline, job.has_queue_limit = timeout_s, True, False
-        if limit_s is not None:
-            job.deadline_s = self._loop.time() + min(limit_s, _MAX_TIMEOUT_S)
+        job.begin_by_s = self._in_s(self.settings.priorities.policy_of(job.priority).timeout_s or None)
         return job
+
+    def _in_s(self, limit_s: float | None) -> float | None:
+        return None if limit_s is None else self._loop.time() + min(limit_s, _MAX_TIMEOUT_S)
 
     def raw_request(self, content: memoryview) -> InferenceRequest:
         """See `ModelInterface.raw_request`."""
         return self._known_interface().raw_request(content)
 
-    def _limit_s(self, request: InferenceRequest) -> float | None:
-        """Returns how long a request may take as it says itself, or as the configuration does."""
-        asked = request.parameters.get(_TIMEOUT)
-        if asked is not None:
-            if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
-                raise ServiceError(
-                    Status.INVALID,
-                    f"the parameter timeout is {asked!r}; a number of microseconds is expected",
-                )
-            return asked / 1e6 if asked else None
-        return self.settings.timeout_s or None
+    @staticmethod
+    def _asked_s(request: InferenceRequest) -> float | None:
+        """Returns how long a request may take as it says itself; None for no limit."""
+        return _number(request, _TIMEOUT, "a number of microseconds") / 1e6 or None
+
+    def _priority_of(self, request: InferenceRequest) -> int:
+        return self.settings.priorities.of(_number(request, _PRIORITY, "a number, of which 1 is run first,"))
 
     # The queue.
 
@@ -497,12 +497,27 @@ class ServedVersion:
         self._queue.put_back(jobs)
         self._loop.call_soon(self._dispatch)
 
-    def _expire(self, job: InferenceJob) -> None:
-        if job.attempts and job.has_queue_limit:
+    def _watch_limits(self, job: InferenceJob) -> None:
+        """Has a request that has not ended meanwhile expire at the next of its limits."""
+        end_s = job.deadline_s if job.attempts else _earlier(job.begin_by_s, job.deadline_s)
+        if end_s is not None and not job.is_over:
+            job.expiry = self._loop.call_at(end_s, self._expire, job, end_s)
+
+    def _expire(self, job: InferenceJob, end_s: float) -> None:
+        if job.is_over:
             return
+        is_deadline = end_s == job.deadline_s
+        if not is_deadline:  # but that of waiting
+            job.begin_by_s = None
+            if not job.attempts and self.settings.priorities.policy_of(job.priority).delays:
+                self._queue.delay(job)
+                self._dispatch()
+            if job.attempts or job.is_delayed:
+                self._watch_limits(job)
+                return
         text = "a request to the model %s has not ended in time"
         note_event(CountedEvent.DEADLINE, Status.LATE.name, self._late.info, text, self.name)
-        if job.attempts or job.has_transport_deadline:
+        if job.attempts or (is_deadline and job.has_transport_deadline):
             job.fail(late_error())
         else:
             # As Triton says of requests that wait for longer than their time-out.
@@ -514,3 +529,20 @@ class ServedVersion:
         for each in self._instances:
             each.cancel(job)
         self._queue.drop_ended()
+
+
+def _earlier(one_s: float | None, other_s: float | None) -> float | None:
+    """Returns the smaller of two limits, of which None is none."""
+    return min((each for each in (one_s, other_s) if each is not None), default=None)
+
+
+def _number(request: InferenceRequest, name: str, expected: str) -> int:
+    """Returns a parameter of a request that is a number; 0 if it is not there.
+
+    Raises:
+        ServiceError: it is no such number.
+    """
+    value = request.parameters.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ServiceError(Status.INVALID, f"the parameter {name} is {value!r}; {expected} is expected")
+    return value

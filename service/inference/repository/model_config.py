@@ -16,6 +16,7 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.protocol.element_types import config_type
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.messages import POOL, ModelConfig
+from neurald.service.inference.repository.queue_policy import Priorities, QueuePolicy
 from neurald.service.inference.repository.reshapes import reshape_fault
 from neurald.service.inference.worker.orders import LoadOrder, ModelDescription, Warmup
 
@@ -49,8 +50,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
         delay_s: how long a request waits for others.
         instances: number of workers.
         lanes: number of runs that each worker has at once.
-        queue_size: how many requests may wait; 0 for the service's limit.
-        timeout_s: how long a request may take if it does not say; 0 for no limit.
+        priorities: of requests, and how many may wait for how long.
         order: for the workers.
     """
 
@@ -61,8 +61,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     delay_s: float
     instances: int
     lanes: int
-    queue_size: int
-    timeout_s: float
+    priorities: Priorities
     order: LoadOrder
 
 
@@ -171,7 +170,6 @@ def settings_of(name: str, config: Any) -> ModelSettings:
         raise refuse(f"startup is {startup!r}; optimized or instant is expected")
     kinds = {group.kind for group in config.instance_group}
     device_type = {frozenset({1}): "gpu", frozenset({2}): "cpu"}.get(frozenset(kinds), "")
-    policy = batching.default_queue_policy
     return ModelSettings(
         file_name=config.default_model_filename,
         max_batch_size=config.max_batch_size,
@@ -180,8 +178,7 @@ def settings_of(name: str, config: Any) -> ModelSettings:
         delay_s=delay_s,
         instances=instances,
         lanes=max(1, lanes),
-        queue_size=policy.max_queue_size,
-        timeout_s=policy.default_timeout_microseconds / 1e6,
+        priorities=_priorities(name, batching),
         order=LoadOrder(
             name=name,
             devices=tuple(each.strip() for each in given.get("device", "").split(",") if each.strip()),
@@ -192,6 +189,38 @@ def settings_of(name: str, config: Any) -> ModelSettings:
             startup=startup,
             warmups=tuple(map(_warmup, config.model_warmup)),
         ),
+    )
+
+
+def _priorities(name: str, batching: Any) -> Priorities:
+    levels, default = batching.priority_levels, batching.default_priority_level
+    if not (1 <= default <= levels or default == levels == 0):
+        raise ServiceError(
+            Status.INVALID,
+            f"the configuration of the model {name}: default_priority_level is {default}; with the priority_levels "
+            f"{levels}, {'1 to ' if levels else ''}{levels} is expected",
+        )
+    policies = batching.priority_queue_policy
+    for level in policies:
+        if not 1 <= level <= levels:
+            raise ServiceError(
+                Status.INVALID,
+                f"the configuration of the model {name}: priority_queue_policy is given for {level}, but "
+                f"priority_levels is {levels}",
+            )
+    return Priorities(
+        levels=levels,
+        default=default,
+        policy=_policy(batching.default_queue_policy),
+        policies={level: _policy(each) for level, each in policies.items()},
+    )
+
+
+def _policy(config: Any) -> QueuePolicy:
+    return QueuePolicy(
+        size=config.max_queue_size,
+        timeout_s=config.default_timeout_microseconds / 1e6,
+        delays=config.timeout_action == config.DELAY,
     )
 
 

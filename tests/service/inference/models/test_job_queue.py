@@ -9,6 +9,7 @@ from neurald.service.inference.models.job import InferenceJob, JobInput
 from neurald.service.inference.models.job_queue import JobQueue
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import Bytes
+from neurald.service.inference.repository.queue_policy import Priorities, QueuePolicy
 
 
 @pytest.fixture
@@ -24,7 +25,8 @@ def job(
     width: int = 2,
     deadline_s: float | None = None,
     *,
-    has_queue_limit: bool = False,
+    begin_by_s: float | None = None,
+    priority: int = 0,
 ) -> InferenceJob:
     source = Bytes(memoryview(bytes(rows * width)))
     return InferenceJob(
@@ -34,7 +36,8 @@ def job(
         finish=lambda outputs, record: None,
         end=loop.create_future(),
         deadline_s=deadline_s,
-        has_queue_limit=has_queue_limit,
+        begin_by_s=begin_by_s,
+        priority=priority,
     )
 
 
@@ -180,12 +183,63 @@ def test_requests_for_different_outputs_are_a_batch(loop: asyncio.AbstractEventL
 def test_a_limit_of_waiting_does_not_count_the_run(loop: asyncio.AbstractEventLoop) -> None:
     queue = JobQueue(batch_rows=1)
     queue.ran(1.0, 1)
-    waiting, other = job(loop, deadline_s=2.0, has_queue_limit=True), job(loop)
+    waiting, other = job(loop, begin_by_s=2.0), job(loop)
     queue.put(waiting, 0.0, lanes=1, running=1)
     queue.put(other, 0.0, lanes=1, running=1)
     # What is longer than the run that is under way is no reason to refuse it, nor is its own run.
     assert queue.take(1.9)[0] == [waiting]
-    queue.put(job(loop, deadline_s=1.0, has_queue_limit=True), 0.0, lanes=4)
+    queue.put(job(loop, begin_by_s=1.0), 0.0, lanes=4)
     with pytest.raises(ServiceError, match="would be late"):
-        queue.put(job(loop, deadline_s=2.0, has_queue_limit=True), 0.0, lanes=1, running=1)
+        queue.put(job(loop, begin_by_s=2.0), 0.0, lanes=1, running=1)
     assert not other.is_over
+
+
+def test_requests_of_a_higher_priority_are_run_first(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=1)
+    jobs = [job(loop, priority=priority) for priority in (2, 1, 3, 1, 2)]
+    for each in jobs:
+        queue.put(each, 0.0, lanes=1)
+    order = [queue.take(0.0)[0][0] for _ in jobs]
+    assert [jobs.index(each) for each in order] == [1, 3, 0, 4, 2]
+
+
+def test_batches_have_requests_of_several_priorities(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=8, preferred=(4,), delay_s=10.0)
+    jobs = [job(loop, rows=rows, priority=priority) for rows, priority in ((2, 2), (1, 2), (2, 1))]
+    for each in jobs:
+        queue.put(each, 0.0, lanes=1)
+    assert queue.take(0.0) == ([jobs[2], jobs[0]], None)
+    assert queue.take(0.0) == ([], 10.0)
+
+
+def test_only_requests_that_are_run_before_it_make_one_late(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=1)
+    queue.ran(0.1, 1)
+    for _ in range(10):
+        queue.put(job(loop, priority=2), 0.0, lanes=1)
+    queue.put(job(loop, deadline_s=0.5, priority=1), 0.0, lanes=1)
+    with pytest.raises(ServiceError, match="would be late"):
+        queue.put(job(loop, deadline_s=0.5, priority=2), 0.0, lanes=1)
+
+
+def test_each_priority_has_a_limit_of_its_own(loop: asyncio.AbstractEventLoop) -> None:
+    policies = {2: QueuePolicy(size=1)}
+    queue = JobQueue(batch_rows=1, size=2, priorities=Priorities(levels=2, default=2, policies=policies))
+    for priority, most in ((1, 2), (2, 1)):
+        for _ in range(most):
+            queue.put(job(loop, priority=priority), 0.0, lanes=1)
+        with pytest.raises(ServiceError, match=f"Exceeds maximum queue size: {most} request"):
+            queue.put(job(loop, priority=priority), 0.0, lanes=1)
+
+
+def test_delayed_requests_are_run_after_others_of_their_priority(loop: asyncio.AbstractEventLoop) -> None:
+    late = QueuePolicy(timeout_s=1.0, delays=True)
+    queue = JobQueue(batch_rows=1, priorities=Priorities(levels=2, default=1, policy=late))
+    queue.ran(1.0, 1)
+    jobs = [job(loop, priority=priority, begin_by_s=1.0) for priority in (1, 2, 1)]
+    for each in jobs[:2]:
+        queue.put(each, 0.0, lanes=1, running=10)
+    queue.delay(jobs[0])
+    queue.put(jobs[2], 0.0, lanes=1, running=10)
+    order = [queue.take(0.0)[0][0] for _ in jobs]
+    assert [jobs.index(each) for each in order] == [2, 0, 1]

@@ -14,7 +14,7 @@ from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.tensors import Bytes, InferenceRequest, InputTensor
+from neurald.service.inference.protocol.tensors import Bytes, InferenceRequest, InputTensor, Parameter
 from neurald.service.inference.repository.model_config import parse_config, settings_of
 from neurald.service.sandbox.mode import SandboxMode
 
@@ -22,10 +22,10 @@ from neurald.service.sandbox.mode import SandboxMode
 _ENDLESS = 2**31 - 1
 
 
-def counting_to(count: int) -> InferenceRequest:
+def counting_to(count: int, **parameters: Parameter) -> InferenceRequest:
     source = Bytes(memoryview(np.array(count, np.int32).tobytes()))
     given = InputTensor(name="x", datatype="INT32", shape=(), source=source)
-    return InferenceRequest(model="m", version="", id="", parameters={}, inputs=(given,), outputs=())
+    return InferenceRequest(model="m", version="", id="", parameters=parameters, inputs=(given,), outputs=())
 
 
 def test_requests_that_still_run_are_refused_when_their_model_is_unloaded(
@@ -76,6 +76,53 @@ def test_requests_that_still_run_are_refused_when_their_model_is_unloaded(
                 assert isinstance(each, ServiceError)
                 assert each.status is Status.UNAVAILABLE
                 assert "was unloaded" in str(each)
+        finally:
+            await version.close(0)
+            pool.close()
+
+    asyncio.run(run())
+
+
+_POLICIES = """
+instance_group [ { count: 1 } ]
+parameters: { key: "lanes" value: { string_value: "1" } }
+dynamic_batching {
+    priority_levels: 2
+    default_priority_level: 2
+    default_queue_policy { default_timeout_microseconds: 20000 }
+    priority_queue_policy { key: 1 value { default_timeout_microseconds: 20000 timeout_action: DELAY } }
+}
+"""
+
+
+def test_requests_wait_no_longer_than_their_priority_may() -> None:
+    async def run() -> None:
+        file = os.memfd_create("model")
+        os.write(file, zoo.counting())
+        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+        config: Any = parse_config("m", _POLICIES)
+        version = ServedVersion(
+            "m", 1, config, settings_of("m", config), {}, file, pool, queue_size=8, load_s=60
+        )
+        try:
+            await version.start()
+            endless = asyncio.create_task(version.infer(counting_to(_ENDLESS), bytes_of, None))
+            async with asyncio.timeout(60):
+                while not version.running:
+                    await asyncio.sleep(0)
+                # Running is not waiting.
+                delayed = asyncio.create_task(version.infer(counting_to(3, priority=1), bytes_of, None))
+                with pytest.raises(ServiceError, match="Request timeout expired") as caught:
+                    # A request may shorten the time, and not lengthen it.
+                    await version.infer(counting_to(1, timeout=3_600_000_000), bytes_of, 3600)
+                assert caught.value.status is Status.UNAVAILABLE
+                assert not delayed.done()
+                assert not endless.done()
+                for invalid in ({"priority": -1}, {"priority": True}, {"timeout": "soon"}):
+                    with pytest.raises(ServiceError, match=next(iter(invalid))):
+                        await version.infer(counting_to(1, **invalid), bytes_of, None)
+                endless.cancel()
+                assert await delayed == np.array(3, np.int32).tobytes()
         finally:
             await version.close(0)
             pool.close()

@@ -11,6 +11,7 @@ from neurald.service.inference.repository.model_config import (
     settings_of,
     versions_to_serve,
 )
+from neurald.service.inference.repository.queue_policy import QueuePolicy
 from neurald.service.inference.worker.orders import ModelDescription
 
 TEXT = """
@@ -57,6 +58,23 @@ def test_a_model_without_a_configuration_has_one() -> None:
     assert (full.name, full.backend) == ("m", "neurald")
 
 
+def test_priorities_have_policies() -> None:
+    config = parse_config(
+        "m",
+        """dynamic_batching {
+            priority_levels: 3
+            default_priority_level: 2
+            default_queue_policy { max_queue_size: 7 default_timeout_microseconds: 1000 timeout_action: DELAY }
+            priority_queue_policy { key: 3 value { max_queue_size: 1 allow_timeout_override: true } }
+        }""",
+    )
+    priorities = settings_of("m", config).priorities
+    assert (priorities.levels, priorities.default) == (3, 2)
+    assert priorities.policy_of(1) == QueuePolicy(size=7, timeout_s=0.001, delays=True)
+    assert priorities.policy_of(3) == QueuePolicy(size=1)
+    assert completed(config, "m", LOADED).dynamic_batching.priority_levels == 3
+
+
 def test_policies_choose_versions() -> None:
     found = (1, 2, 5, 7)
     for text, chosen in (
@@ -83,6 +101,10 @@ def test_policies_choose_versions() -> None:
         ('parameters: { key: "startup" value: { string_value: "soon" } }', "startup"),
         ("a {" * 100_000, "nested"),
         ("dynamic_batching { max_queue_delay_microseconds: 99999999999 }", "max_queue_delay"),
+        ("dynamic_batching { priority_levels: 2 }", "default_priority_level is 0"),
+        ("dynamic_batching { priority_levels: 2 default_priority_level: 3 }", "1 to 2 is expected"),
+        ("dynamic_batching { default_priority_level: 1 }", "default_priority_level is 1"),
+        ("dynamic_batching { priority_queue_policy { key: 1 } }", "priority_levels is 0"),
         (
             'model_warmup { inputs { key: "x" value { input_data_file: "/etc/passwd" } } }',
             "input_data_file",
