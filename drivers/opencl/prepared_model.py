@@ -117,6 +117,8 @@ class OpenClPreparedModel(InProcessModel):
         )
         self._bindings: dict[int, tuple[weakref.ref[Request], _Binding]] = {}
         self._running = self._made(executable, program, is_launched=is_launched)
+        #: The instances that `improve` has replaced, for as long as executions use them.
+        self._replaced: weakref.ref[InstancePool[Instance]] | None = None
         self._replacing = forkable_lock()
         self._ends = False
         keep_in_children(self)
@@ -154,20 +156,23 @@ class OpenClPreparedModel(InProcessModel):
         with self._replacing:
             if self._ends:
                 return
+            self._replaced = weakref.ref(self._running.pool)
             self._running, self._improvement = better, None
             self._is_improved = True
             callbacks, self._when_improved = self._when_improved, []
         for callback in callbacks:
             callback(self)
 
-    def call_when_improved(self, callback: "Callable[[OpenClPreparedModel], None]") -> None:
+    def call_when_improved(self, callback: "Callable[[OpenClPreparedModel], None]") -> bool:
         """See `ImprovesLater.call_when_improved`."""
         with self._replacing:
             if not self._is_improved:
-                if self._improvement is not None:
+                is_pending = self._improvement is not None
+                if is_pending:
                     self._when_improved.append(callback)
-                return
+                return is_pending
         callback(self)
+        return True
 
     def wait_until_improved(self, timeout_s: float | None = None) -> bool:
         """Waits until no faster program is being built; returns False if the time was too short."""
@@ -305,7 +310,10 @@ class OpenClPreparedModel(InProcessModel):
         if improvement is not None:
             improvement.close()
             improvement.wait(max(0.0, deadline_s - time.monotonic()))
-        if not self._running.pool.stop(deadline_s):
+        replaced = None if self._replaced is None else self._replaced()
+        pools = (self._running.pool,) if replaced is None else (replaced, self._running.pool)
+        have_stopped = [pool.stop(deadline_s) for pool in pools]
+        if not all(have_stopped):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def profile(self) -> tuple[KernelTime, ...]:

@@ -65,6 +65,7 @@ class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True)
         account: charged for the memory that its executions take.
         cache_key: under which its artifact may be asked for; empty if it may not.
         crumb: what breadcrumbs say of it.
+        improved: is set once it runs faster code than at first; None if it never will.
         pace: of its executions.
     """
 
@@ -75,6 +76,7 @@ class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True)
     account: Account
     cache_key: bytes = b""
     crumb: Crumb = NO_CRUMB
+    improved: threading.Event | None = None
     pace: ExecutionPace = field(default_factory=ExecutionPace)
 
 
@@ -308,11 +310,12 @@ class Session:
         priority: Priority = Priority.MEDIUM,
         cache_key: bytes = b"",
         crumb: Crumb = NO_CRUMB,
+        improved: threading.Event | None = None,
     ) -> int:
         """Keeps a prepared model and returns its handle.
 
         Args:
-            model, prepared_model, priority, cache_key, crumb: see `RegisteredModel`.
+            model, prepared_model, priority, cache_key, crumb, improved: see `RegisteredModel`.
 
         Raises:
             ResourceExhaustedTransient: there are too many.
@@ -329,20 +332,27 @@ class Session:
             account=self.accounts.memory,
             cache_key=cache_key,
             crumb=crumb,
+            improved=improved,
         )
         return self._models.add(lambda: registered)
 
-    def add_shared(self, other: RegisteredModel, priority: Priority, cache_key: bytes = b"") -> int:
+    def add_shared(
+        self,
+        other: RegisteredModel,
+        priority: Priority,
+        cache_key: bytes = b"",
+        improved: threading.Event | None = None,
+    ) -> int:
         """Keeps a prepared model of another session of the user, and returns its handle here.
 
         Args:
             other: the prepared model there.
-            priority, cache_key: see `RegisteredModel`.
+            priority, cache_key, improved: see `RegisteredModel`.
 
         Raises:
             Error: see `add_model`.
         """
-        return self.add_model(other.model, other.prepared_model, priority, cache_key, other.crumb)
+        return self.add_model(other.model, other.prepared_model, priority, cache_key, other.crumb, improved)
 
     def require_space_for_model(self) -> None:
         """Raises an error if the session may not have one more prepared model.

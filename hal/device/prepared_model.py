@@ -130,11 +130,14 @@ class PreparedModel(Protocol):
 class ImprovesLater(Protocol):
     """An optional interface of prepared models that may run faster code while they are in use."""
 
-    def call_when_improved(self, callback: "Callable[[PreparedModel], None]") -> None:
+    def call_when_improved(self, callback: "Callable[[PreparedModel], None]") -> bool:
         """Calls a function once the model runs faster code than at first, and has another artifact.
 
         Args:
             callback: gets the model. It is called at once if that has happened, and never if it
                 does not happen.
+
+        Returns:
+            Whether it was called, or may be called later.
         """
         ...

@@ -57,6 +57,7 @@ _CALLS: tuple[tuple[str, type[Any]], ...] = (
     ("GetSupportedOperations", device_pb2.GetSupportedOperationsRequest),
     ("PrepareModel", device_pb2.PrepareModelRequest),
     ("GetArtifact", device_pb2.GetArtifactRequest),
+    ("GetImprovement", device_pb2.GetImprovementRequest),
     ("PrepareModelFromCache", device_pb2.PrepareModelFromCacheRequest),
     ("ReleasePreparedModel", device_pb2.ReleasePreparedModelRequest),
     ("Profile", device_pb2.ProfileRequest),
@@ -283,6 +284,7 @@ class RequestsTarget:
             ("CopyFromBuffer", device_pb2.CopyFromBufferRequest(buffer=1)),
             ("CopyFromBuffer", device_pb2.CopyFromBufferRequest(buffer=1, memory=_SCRATCH[0])),
             ("GetArtifact", device_pb2.GetArtifactRequest(prepared_model=_PLAIN)),
+            ("GetImprovement", device_pb2.GetImprovementRequest(prepared_model=_PLAIN)),
             ("Profile", device_pb2.ProfileRequest(prepared_model=_PLAIN)),
             (
                 "PrepareModelFromCache",

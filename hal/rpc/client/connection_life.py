@@ -62,6 +62,10 @@ class ConnectionLife:
         """True if the connection has ended, for whatever reason."""
         return self._over.is_set()
 
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until the connection has ended, at most `timeout_s`; returns whether it has."""
+        return self._over.wait(timeout_s)
+
     def forked(self) -> None:
         """Ends the connection in a child, without callbacks: they would shut down sockets.
 

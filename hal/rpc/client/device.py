@@ -248,9 +248,7 @@ class RemoteDevice:
             message.model.pools[:] = tokens
             message.options.CopyFrom(prepare_options_to_wire(options))  # with the remaining time
             reply = connection.call("PrepareModel", message, options.deadline_s, tokens)
-            return RemotePreparedModel(
-                connection, model, reply.prepared_model, reply.has_artifact, cache_record_from_wire(reply)
-            )
+            return RemotePreparedModel(connection, model, reply, cache_record_from_wire(reply))
 
         return self._reconnecting(prepare)
 
@@ -270,7 +268,7 @@ class RemoteDevice:
                 options=prepare_options_to_wire(options), artifact=sent
             )
             reply = connection.call("PrepareModelFromCache", message, options.deadline_s, tokens)
-            return RemotePreparedModel(connection, interface, reply.prepared_model)
+            return RemotePreparedModel(connection, interface, reply)
 
         return self._reconnecting(prepare)
 

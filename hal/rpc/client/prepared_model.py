@@ -18,6 +18,7 @@ from neurald.hal.device import (
     ExecutionResult,
     FencedExecution,
     KernelTime,
+    PreparedModel,
 )
 from neurald.hal.errors import BadData, OpFailed, UnknownCall
 from neurald.hal.execution.direct_calls import ArrayFunction
@@ -34,6 +35,7 @@ from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
+from neurald.hal.rpc.client.improvement import call_when_improved
 from neurald.hal.rpc.client.open_calls import RemoteOpenFunction, create_open_function
 from neurald.hal.rpc.client.ring import RemoteModel
 from neurald.hal.rpc.client.ring_pool import RingPool
@@ -62,13 +64,14 @@ class RemotePreparedModel:
         self,
         connection: Connection,
         model: Model,
-        handle: int,
-        has_artifact: bool = False,
+        reply: device_pb2.PrepareModelReply,
         cache_record: CacheRecord | None = None,
     ) -> None:
+        handle = reply.prepared_model
         self.connection = connection
         self.cache_record = cache_record
-        self._has_artifact = has_artifact
+        self._has_artifact = reply.has_artifact
+        self._improves_later = reply.improves_later
         # The model itself would keep its constants alive.
         self.model = RemoteModel(handle=handle, types=output_types(model))
         self._inputs, self._outputs = (
@@ -192,6 +195,12 @@ class RemotePreparedModel:
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
         return fetch_artifact(self.connection, self.handle) if self._has_artifact else None
+
+    def call_when_improved(self, callback: "Callable[[PreparedModel], None]") -> bool:
+        """See `ImprovesLater.call_when_improved`; a thread asks the daemon from time to time."""
+        if self._improves_later:
+            call_when_improved(self, callback)
+        return self._improves_later
 
     def profile(self) -> Sequence[KernelTime]:
         """See `PreparedModel.profile`; a daemon of an older version does not support it."""

@@ -116,6 +116,7 @@ class GrpcService:
                 )
             )(message, context),
             "GetArtifact": self._limited(handler.models.get_artifact),
+            "GetImprovement": self._in_session(handler.models.get_improvement),
             "PrepareModelFromCache": self._limited(handler.models.prepare_model_from_cache),
             "ReleasePreparedModel": self._in_session(handler.models.release_prepared_model),
             "Profile": self._limited(handler.executions.profile),

@@ -1,6 +1,7 @@
 """The calls that ask about models, have the device prepare them, and release them."""
 
 import contextlib
+import threading
 from functools import partial
 
 from neurald._proto import device_pb2, types_pb2
@@ -128,10 +129,16 @@ class ModelHandler:
                 options = replace(options, cancellation=cancellation)
                 handle, record = self._add_prepared(session, model, wire, crumb, options)
             else:
-                handle = session.add_shared(claim.found, options.priority, cache_key)
+                improved = self._improvement(claim.found.prepared_model, cache_key)
+                handle = session.add_shared(claim.found, options.priority, cache_key, improved)
             claim.keep(session.model(handle), record)
         kept = None if record is None else cache_record_to_wire(record)
-        return device_pb2.PrepareModelReply(prepared_model=handle, has_artifact=bool(cache_key), kept=kept)
+        return device_pb2.PrepareModelReply(
+            prepared_model=handle,
+            has_artifact=bool(cache_key),
+            kept=kept,
+            improves_later=session.model(handle).improved is not None,
+        )
 
     def _add_prepared(
         self, session: Session, model: Model, wire: bytes, crumb: Crumb, options: PrepareOptions
@@ -146,7 +153,8 @@ class ModelHandler:
         options = replace(options, variants=variants, compiler=compiler)
         with charging(session.accounts.memory):
             prepared_model = self._executable(self._prepare(session, model, crumb, options))
-        handle = session.add_model(model, prepared_model, options.priority, cache_key, crumb)
+        improved = self._improvement(prepared_model, cache_key)
+        handle = session.add_model(model, prepared_model, options.priority, cache_key, crumb, improved)
         return handle, None if variants is None else variants.record
 
     def _prepare(
@@ -177,6 +185,25 @@ class ModelHandler:
                 f"{type(answer).__name__}; a prepared model is expected"
             )
         return answer
+
+    def _improvement(self, prepared_model: PreparedModel, cache_key: bytes) -> threading.Event | None:
+        """Returns what is set once a prepared model whose artifact may be asked for runs faster code.
+
+        Returns:
+            None if it may not, or if the model stays as it is.
+        """
+        call_when_improved = getattr(prepared_model, "call_when_improved", None)
+        if not cache_key or call_when_improved is None:
+            return None
+        improved = threading.Event()
+        return improved if call_when_improved(lambda _: improved.set()) else None
+
+    def get_improvement(
+        self, session: Session, message: device_pb2.GetImprovementRequest
+    ) -> device_pb2.GetImprovementReply:
+        """Tells whether a prepared model runs faster code than at first."""
+        improved = session.model(message.prepared_model).improved
+        return device_pb2.GetImprovementReply(is_improved=improved is not None and improved.is_set())
 
     def get_artifact(
         self, session: Session, message: device_pb2.GetArtifactRequest
@@ -220,7 +247,9 @@ class ModelHandler:
             self._watch.guard.require_pattern_allowed(crumb.pattern)
             with self._shared.claim(session, artifact.seal, (), options) as claim:
                 if claim.found is not None:
-                    handle = session.add_shared(claim.found, options.priority)
+                    improved = self._improvement(claim.found.prepared_model, options.cache_key)
+                    cache_key = options.cache_key if improved else b""
+                    handle = session.add_shared(claim.found, options.priority, cache_key, improved)
                 else:
                     with (
                         phase("driver"),
@@ -230,9 +259,15 @@ class ModelHandler:
                             self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
                         )
                     interface = seal.interface_model(self._extensions)
-                    handle = session.add_model(interface, prepared_model, options.priority, crumb=crumb)
+                    improved = self._improvement(prepared_model, options.cache_key)
+                    cache_key = options.cache_key if improved else b""
+                    handle = session.add_model(
+                        interface, prepared_model, options.priority, cache_key, crumb, improved
+                    )
                 claim.keep(session.model(handle), None)
-        return device_pb2.PrepareModelReply(prepared_model=handle)
+        return device_pb2.PrepareModelReply(
+            prepared_model=handle, has_artifact=improved is not None, improves_later=improved is not None
+        )
 
     def release_prepared_model(
         self, session: Session, message: device_pb2.ReleasePreparedModelRequest

@@ -197,14 +197,16 @@ class PrepareModelRequest(_message.Message):
     def __init__(self, model: _Optional[_Union[_types_pb2.Model, _Mapping]] = ..., options: _Optional[_Union[PrepareOptions, _Mapping]] = ...) -> None: ...
 
 class PrepareModelReply(_message.Message):
-    __slots__ = ("prepared_model", "has_artifact", "kept")
+    __slots__ = ("prepared_model", "has_artifact", "kept", "improves_later")
     PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
     HAS_ARTIFACT_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    IMPROVES_LATER_FIELD_NUMBER: _ClassVar[int]
     prepared_model: int
     has_artifact: bool
     kept: Kept
-    def __init__(self, prepared_model: _Optional[int] = ..., has_artifact: bool = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
+    improves_later: bool
+    def __init__(self, prepared_model: _Optional[int] = ..., has_artifact: bool = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., improves_later: bool = ...) -> None: ...
 
 class Kept(_message.Message):
     __slots__ = ("key", "was_there", "compile_ms")
@@ -229,6 +231,18 @@ class GetArtifactRequest(_message.Message):
     PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
     prepared_model: int
     def __init__(self, prepared_model: _Optional[int] = ...) -> None: ...
+
+class GetImprovementRequest(_message.Message):
+    __slots__ = ("prepared_model",)
+    PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
+    prepared_model: int
+    def __init__(self, prepared_model: _Optional[int] = ...) -> None: ...
+
+class GetImprovementReply(_message.Message):
+    __slots__ = ("is_improved",)
+    IS_IMPROVED_FIELD_NUMBER: _ClassVar[int]
+    is_improved: bool
+    def __init__(self, is_improved: bool = ...) -> None: ...
 
 class GetArtifactReply(_message.Message):
     __slots__ = ("artifact",)

@@ -89,6 +89,11 @@ class DeviceStub(object):
                 request_serializer=neurald_dot___proto_dot_device__pb2.GetArtifactRequest.SerializeToString,
                 response_deserializer=neurald_dot___proto_dot_device__pb2.GetArtifactReply.FromString,
                 _registered_method=True)
+        self.GetImprovement = channel.unary_unary(
+                '/neurald.v1.Device/GetImprovement',
+                request_serializer=neurald_dot___proto_dot_device__pb2.GetImprovementRequest.SerializeToString,
+                response_deserializer=neurald_dot___proto_dot_device__pb2.GetImprovementReply.FromString,
+                _registered_method=True)
         self.PrepareModelFromCache = channel.unary_unary(
                 '/neurald.v1.Device/PrepareModelFromCache',
                 request_serializer=neurald_dot___proto_dot_device__pb2.PrepareModelFromCacheRequest.SerializeToString,
@@ -221,6 +226,13 @@ class DeviceServicer(object):
 
     def GetArtifact(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetImprovement(self, request, context):
+        """Answers at once; only for prepared models with `improves_later`.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -361,6 +373,11 @@ def add_DeviceServicer_to_server(servicer, server):
                     servicer.GetArtifact,
                     request_deserializer=neurald_dot___proto_dot_device__pb2.GetArtifactRequest.FromString,
                     response_serializer=neurald_dot___proto_dot_device__pb2.GetArtifactReply.SerializeToString,
+            ),
+            'GetImprovement': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetImprovement,
+                    request_deserializer=neurald_dot___proto_dot_device__pb2.GetImprovementRequest.FromString,
+                    response_serializer=neurald_dot___proto_dot_device__pb2.GetImprovementReply.SerializeToString,
             ),
             'PrepareModelFromCache': grpc.unary_unary_rpc_method_handler(
                     servicer.PrepareModelFromCache,
@@ -720,6 +737,33 @@ class Device(object):
             '/neurald.v1.Device/GetArtifact',
             neurald_dot___proto_dot_device__pb2.GetArtifactRequest.SerializeToString,
             neurald_dot___proto_dot_device__pb2.GetArtifactReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetImprovement(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/neurald.v1.Device/GetImprovement',
+            neurald_dot___proto_dot_device__pb2.GetImprovementRequest.SerializeToString,
+            neurald_dot___proto_dot_device__pb2.GetImprovementReply.FromString,
             options,
             channel_credentials,
             insecure,

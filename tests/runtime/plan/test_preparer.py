@@ -394,8 +394,9 @@ def test_an_artifact_is_stored_again_when_the_model_was_improved(directory: Path
     """Of a model that was compiled, and of one that was loaded before it was improved."""
 
     class Improving(CachingPreparedModel):
-        def call_when_improved(self, callback: Callable[[PreparedModel], None]) -> None:
+        def call_when_improved(self, callback: Callable[[PreparedModel], None]) -> bool:
             self.callback = callback
+            return True
 
         def artifact(self) -> Artifact:
             return device.written(self.stage)

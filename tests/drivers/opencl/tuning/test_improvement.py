@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -18,11 +19,14 @@ from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
+from neurald.drivers.opencl.runtime.instance import Instance
+from neurald.drivers.opencl.runtime.instance_pool import InstancePool
+from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning.build_helper import HelperBuild
 from neurald.drivers.opencl.tuning.choices import Choices, class_of_step
 from neurald.hal.device import PrepareOptions
-from neurald.hal.errors import OpFailed
+from neurald.hal.errors import Cancelled, OpFailed
 from neurald.hal.model.types import Model
 
 OPTIONS = PrepareOptions(cache_key=b"k" * 32)
@@ -97,6 +101,33 @@ def test_a_persistent_kernel_replaces_separate_ones(device: OpenClDevice, go: th
     assert final is not None
     assert [read_artifact(each)[3] is None for each in (pending, final)] == [False, True]
     assert groups(device.prepare_model_from_cache(final, OPTIONS)) == 1
+
+
+def test_executions_that_began_before_the_replacement_are_stopped(
+    device: OpenClDevice, go: threading.Event
+) -> None:
+    prepared = device.prepare_model(chain(), OPTIONS)
+    assert isinstance(prepared, OpenClPreparedModel)
+    began, errors = threading.Event(), []
+
+    def use(instance: Instance, portions: Portions | None, stops: Callable[[], bool]) -> None:
+        began.set()
+        wait_until(stops)
+
+    def execute(pool: InstancePool[Instance]) -> None:
+        try:
+            pool.run(use)
+        except Cancelled as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=execute, args=(prepared._running.pool,))
+    thread.start()
+    assert began.wait(60)
+    go.set()
+    assert prepared.wait_until_improved(60)
+    prepared.stop(time.monotonic() + 30)
+    thread.join(60)
+    assert len(errors) == 1
 
 
 def test_the_process_lives_longer_than_the_thread_that_prepares(

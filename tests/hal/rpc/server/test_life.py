@@ -220,6 +220,7 @@ def drain(server: DeviceServer) -> bool:
             device_pb2.PrepareModelFromCacheRequest(options=OPTIONS, artifact=_ARTIFACT),
         ),
         ("GetArtifact", device_pb2.GetArtifactRequest(prepared_model=1)),
+        ("GetImprovement", device_pb2.GetImprovementRequest(prepared_model=1)),
         ("ReleasePreparedModel", device_pb2.ReleasePreparedModelRequest(prepared_model=1)),
         ("Profile", device_pb2.ProfileRequest(prepared_model=1)),
         ("Execute", execution(1, RESULTS)),
