@@ -76,7 +76,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (
             "neurald.runtime.tflite.kept.converted",
             "ConvertedFile",
-            "store",
+            "_store",
             recorded("compile", "store the converted file"),
         ),
         (

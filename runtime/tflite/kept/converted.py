@@ -29,6 +29,7 @@ from neurald.hal.errors import BadState, Error
 from neurald.hal.memory.mapped_file import FileMemory, FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import Model
+from neurald.hal.process.postponed import POSTPONED
 from neurald.runtime.tflite.kept.stored_model import ReadGraphs, StoredModel
 
 #: Folders whose sources affect the conversion.
@@ -69,6 +70,7 @@ class ConvertedFile:
             except Error:
                 return
             self._parts = _parts(self._identity, what)
+            self._key = str(self._cache.path), self._parts.key()
 
     def load(self, restore: Restore[_T], convert: Callable[[], StoredModel | None]) -> _T | None:
         """Returns what was converted; None if it is not in the cache.
@@ -80,7 +82,8 @@ class ConvertedFile:
         """
         if self._cache is None:
             return None
-        found = self._cache.load(self._parts.key(), _OUTLINE_FILES)
+        POSTPONED.finish(self._key)
+        found = self._cache.load(self._key[1], _OUTLINE_FILES)
         if isinstance(found, Miss):
             return None
         read = partial(_graphs, self._cache, self._parts.for_variant(_GRAPHS), convert)
@@ -89,12 +92,17 @@ class ConvertedFile:
     def store(self, model: Model, stored: Callable[[], StoredModel | None]) -> None:
         """Stores what was converted from the file, unless that is not possible.
 
+        That is postponed, since only later loads need it.
+
         Args:
             model: the model in it.
             stored: returns it as bytes; None if it cannot be stored.
         """
         if self._cache is None or sum(pool.size for pool in model.pools[1:]) > _MAX_ADDED_BYTES:
             return
+        POSTPONED.postpone(self._key, partial(self._store, self._cache, model, stored))
+
+    def _store(self, cache: Cache, model: Model, stored: Callable[[], StoredModel | None]) -> None:
         encoded = stored()
         if encoded is None:
             return
@@ -105,8 +113,8 @@ class ConvertedFile:
         graphs = Artifact(model=(HostMemory(encoded.graphs),), data=(HostMemory(encoded.added),))
         outline = Artifact(model=(HostMemory(encoded.outline),), data=())
         try:
-            self._cache.store(self._parts.for_variant(_GRAPHS), graphs, origin)
-            self._cache.store(self._parts, outline, origin)
+            cache.store(self._parts.for_variant(_GRAPHS), graphs, origin)
+            cache.store(self._parts, outline, origin)
         except Error:
             return  # A cache that is full or cannot be written is no reason to fail.
 

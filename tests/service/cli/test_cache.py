@@ -14,6 +14,7 @@ from neurald.drivers.compiler.frontend import variant_uses
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.cache.entry import Origin
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache
+from neurald.hal.process.postponed import POSTPONED
 from neurald.service import demo
 from neurald.service.cli.cache import _age
 
@@ -230,6 +231,7 @@ class TestWarm:
         assert step["cache"] == "off"
         assert step["reason"] == "the device needs no cache files"
         assert step["warm_ms"] is None
+        POSTPONED.finish_all()
         # Only the converted file, and its graphs, are in the cache.
         manifests = [entry.manifest for entry in Cache(directory).entries()]
         assert [each and each.parts.device for each in manifests] == 2 * ["conversion of .tflite files"]

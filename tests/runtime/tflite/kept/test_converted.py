@@ -13,11 +13,13 @@ from neurald.hal.cache.store import Cache
 from neurald.hal.errors import BadData
 from neurald.hal.memory import mapped_file
 from neurald.hal.model.types import Model
+from neurald.hal.process.postponed import POSTPONED, PostponedWork
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.feature_level_slice import levels_of
 from neurald.runtime.tflite import load_tflite
 from neurald.runtime.tflite.conversion import file_conversion
+from neurald.runtime.tflite.kept import converted
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +83,18 @@ def test_an_unchanged_file_is_converted_once(path: Path, conversions: list[str |
     assert_same(first, third)
 
 
+def test_a_load_does_not_wait_for_the_cache(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = PostponedWork()
+    monkeypatch.setattr(work, "_has_thread", True)  # Starts none.
+    monkeypatch.setattr(converted, "POSTPONED", work)
+    load_tflite(packed(path))
+    assert not Cache(tmp_path / "cache" / "neurald").verify()
+    work.finish_all()
+    assert len(Cache(tmp_path / "cache" / "neurald").verify()) == 2
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (3, 2), (0, 2)])
 def test_variables(path: Path, conversions: list[str | None], shape: tuple[int, ...]) -> None:
     model = TfliteModel()
@@ -140,6 +154,7 @@ def test_a_damaged_entry_is_as_good_as_none(
     path: Path, tmp_path: Path, conversions: list[str | None], damage: bytes
 ) -> None:
     first = load_tflite(packed(path))
+    POSTPONED.finish_all()
     for file in (tmp_path / "cache").rglob("head"):
         file.chmod(0o600)
         file.write_bytes(damage)
@@ -170,6 +185,7 @@ def test_each_signature_has_an_entry(path: Path, conversions: list[str | None]) 
 
 def test_entries_are_listed_like_others(path: Path, tmp_path: Path) -> None:
     load_tflite(packed(path))
+    POSTPONED.finish_all()
     entries = Cache(tmp_path / "cache" / "neurald").verify()
     assert not any(entry.damage for entry in entries)
     manifests = [entry.manifest for entry in entries if entry.manifest is not None]
@@ -184,6 +200,7 @@ def test_graphs_are_not_read_for_a_start_and_converted_again_if_they_are_lost(
     value = np.ones((1, 6), np.float32)
     expected = CompilationBuilder(first).finish().run(value)
     CompilationBuilder(first, [cpu_device()]).finish()  # waits for the optimised code
+    POSTPONED.finish_all()
     for manifest in [each.manifest for each in Cache(tmp_path / "cache" / "neurald").verify()]:
         assert manifest is not None
         if manifest.parts.variant == "graphs":
