@@ -8,7 +8,8 @@ import logging
 import re
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -33,6 +34,7 @@ from neurald.service.inference.server.calls.calls import Calls, parse_json_param
 from neurald.service.inference.server.http.compression import chosen_encoding, compressed
 from neurald.service.inference.server.http.metrics import metrics_text
 from neurald.service.inference.server.http.openapi import openapi_document
+from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
 from neurald.service.inference.server.http.time_limit import time_limit_s
 from neurald.service.inference.server.regions.region_calls import RegionCalls
 
@@ -54,9 +56,8 @@ _CODES: Final = {
 }
 _HEADER_LENGTH: Final = b"inference-header-content-length"
 _BODY_S: Final = 60.0
-#: The most chunks of a body, and the extension of ASGI's scope that counts them.
+#: The most chunks of a body.
 _MAX_CHUNKS: Final = 65_536
-CHUNKS: Final = "neurald.chunks"
 #: How much of a body that is too large is received, and for how long: some time, and more for a
 #: client that sends so many bytes per second. One that is still sending when its connection is
 #: closed may not see the answer.
@@ -67,6 +68,8 @@ _DISCARDED_PER_S: Final = 4 << 20
 _ENVELOPE_BYTES: Final = 64 << 10
 #: The largest body of a call that has neither tensors nor files.
 _SMALL_BODY_BYTES: Final = 1 << 20
+#: How many paths of requests are remembered with what answers them.
+_KEPT_ROUTES: Final = 128
 #: Shorter JSON of inferences is parsed at once, which takes some milliseconds.
 _SHORT_JSON_BYTES: Final = 1 << 18
 _ENCODER: Final = msgspec.json.Encoder()
@@ -88,7 +91,7 @@ _RAISE_LIMIT: Final = "Use --http-max-input-size to increase the limit."
 
 
 class HttpApp:
-    """Answers requests over HTTP. An ASGI application.
+    """Answers requests over HTTP. An ASGI application, for servers with the extension `EVENTS`.
 
     Args:
         calls: answers calls.
@@ -117,6 +120,7 @@ class HttpApp:
         #: Held while a thread parses, since several would only wait for each other.
         self._parsing = asyncio.Lock()
         self._token = f"Bearer {token}".encode() if token else b""
+        self._route_of = lru_cache(_KEPT_ROUTES)(self._find_route)
         self._routes = [
             (method, group, re.compile(pattern + r"/?"), call)
             for method, group, pattern, call in (
@@ -178,7 +182,22 @@ class HttpApp:
         await send({"type": "http.response.body", "body": content})
 
     async def _answer(self, scope: Scope, body: "_Body") -> Answer:
-        path, method = scope["raw_path"].partition(b"?")[0].decode("latin-1"), scope["method"]
+        path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
+        route = self._route_of(scope["method"], path)
+        if not isinstance(route, _Route):
+            if route:
+                return (
+                    405,
+                    _error(f"{quoted(path)} takes {' and '.join(route)}"),
+                    [*_JSON, (b"allow", ", ".join(route).encode())],
+                )
+            return 404, _error(f"there is no {quoted(path)}"), _JSON
+        self._admit(route.group, body.headers, needs_token=not path.startswith("/v2/health/"))
+        answer: Answer = await route.call(body, **route.given)
+        return answer
+
+    def _find_route(self, method: str, path: str) -> "_Route | tuple[str, ...]":
+        """Returns what answers a request; if nothing does, the methods that the path takes."""
         allowed: list[str] = []
         for known, group, pattern, call in self._routes:
             match = pattern.fullmatch(path)
@@ -187,17 +206,9 @@ class HttpApp:
             if known != method:
                 allowed.append(known)
                 continue
-            self._admit(group, body.headers, needs_token=not path.startswith("/v2/health/"))
             given = {key: unquote(value or "") for key, value in match.groupdict().items()}
-            answer: Answer = await call(body, **given)
-            return answer
-        if allowed:
-            return (
-                405,
-                _error(f"{quoted(path)} takes {' and '.join(allowed)}"),
-                [*_JSON, (b"allow", ", ".join(allowed).encode())],
-            )
-        return 404, _error(f"there is no {quoted(path)}"), _JSON
+            return _Route(group, call, given)
+        return tuple(allowed)
 
     def _admit(self, group: str, headers: Mapping[bytes, bytes], *, needs_token: bool) -> None:
         """Raises ServiceError if the client has not the token, or a header that the call needs."""
@@ -282,8 +293,7 @@ class HttpApp:
         else:
             parsed = await self._parsed(content, header_bytes)
             request = checked_request(model, version, parsed, self._calls.regions)
-        task = asyncio.ensure_future(self._calls.infer(request, encode_answer, body.remaining_s))
-        answer = await body.unless_gone(task)
+        answer = await body.unless_gone(self._calls.infer(request, encode_answer, body.remaining_s))
         encoded, header_bytes = answer
         headers = _JSON
         if header_bytes is not None:
@@ -337,8 +347,9 @@ class HttpApp:
         async with self._arriving(body, model, version):
             content = await body.read(self._message_bytes)
         request = decode_generate_request(model, version, content, found.loaded.inputs)
-        task = asyncio.ensure_future(self._calls.infer(request, encode_generate_answer, body.remaining_s))
-        answer: bytes = await body.unless_gone(task)
+        answer: bytes = await body.unless_gone(
+            self._calls.infer(request, encode_generate_answer, body.remaining_s)
+        )
         return answer
 
     # Shared memory.
@@ -390,6 +401,14 @@ class HttpApp:
         return _json(self._calls.log_settings.current())
 
 
+class _Route(NamedTuple):
+    """What answers a request: the group of its call, the call, and the parts of its path."""
+
+    group: str
+    call: Callable[..., Awaitable[Answer]]
+    given: Mapping[str, str]
+
+
 class _Gone(Exception):
     """The client has closed the connection."""
 
@@ -404,7 +423,7 @@ class _Body:
 
     def __init__(self, scope: Scope, receive: Receive, budget: RequestBudget) -> None:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self._chunks: Callable[[], int] = (scope.get("extensions") or {}).get(CHUNKS, lambda: 0)
+        self._events: RequestEvents = scope["extensions"][EVENTS]
         self._receive = receive
         self._budget = budget
         self._held = 0
@@ -475,7 +494,7 @@ class _Body:
                 self.is_complete = not event.get("more_body", False)
                 await self.discard()
                 raise self._too_large(size, limit_bytes, has_tensors=envelope > 0)
-            if self._chunks() > _MAX_CHUNKS + 1:  # the last one is empty
+            if self._events.chunks > _MAX_CHUNKS + 1:  # the last one is empty
                 self.is_complete = not event.get("more_body", False)
                 await self.discard()
                 raise ServiceError(
@@ -527,24 +546,26 @@ class _Body:
         self._release(most - min(most, len(result)))
         return result
 
-    async def unless_gone(self, task: "asyncio.Future[Any]") -> Any:
-        """Awaits a task; cancels it if the client closes the connection.
+    async def unless_gone(self, call: Awaitable[Any]) -> Any:
+        """Awaits a call; cancels it if the client closes the connection.
 
         Raises:
             _Gone: the client has left.
         """
-        left = asyncio.ensure_future(self._receive())
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - this is a coroutine
+        self._events.on_gone = task.cancel
+        if self._events.is_gone:
+            task.cancel()
         try:
-            await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise _Gone
-            return task.result()
+            return await call
+        except asyncio.CancelledError:
+            if not self._events.is_gone:
+                raise
+            task.uncancel()
+            raise _Gone from None
         finally:
-            for each in (task, left):
-                if not each.done():
-                    each.cancel()
-                    with contextlib.suppress(asyncio.CancelledError, ServiceError):
-                        await each
+            self._events.on_gone = None
 
     def _hold(self, size: int) -> None:
         self._budget.take(size)

@@ -14,12 +14,14 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
-from neurald.service.inference.server.http.http_app import CHUNKS
+from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
 
 #: The largest head of a request, and how long it may take to arrive.
 MAX_HEAD_BYTES: Final = 16 << 10
 _HEAD_S: Final = 30.0
 _KEEP_ALIVE_S: Final = 75
+#: Copying a larger body behind its head takes longer than another call of the kernel.
+_MAX_JOINED_BYTES: Final = 1 << 16
 
 
 class ClientWarnings(logging.Filter):
@@ -42,15 +44,59 @@ class ClientWarnings(logging.Filter):
 _CLIENT_WARNINGS: Final = ClientWarnings()
 
 
+class AnswerTransport:
+    """Sends the head of an answer together with its body, which takes one call of the kernel less.
+
+    uvicorn writes each of them once, and closes the transport, or tells the protocol, at the end.
+
+    Args:
+        transport: of the connection.
+    """
+
+    def __init__(self, transport: asyncio.WriteTransport) -> None:
+        self._transport = transport
+        self._head: bytes | None = None
+        self._is_begun = False
+
+    def write(self, data: bytes) -> None:
+        """Sends what follows the head; keeps the head for it."""
+        if not self._is_begun:
+            self._head, self._is_begun = data, True
+        elif self._head is not None and len(data) <= _MAX_JOINED_BYTES:
+            data, self._head = self._head + data, None
+            self._transport.write(data)
+        else:
+            self.flush()
+            self._transport.write(data)
+
+    def flush(self) -> None:
+        """Sends the head alone if nothing has followed."""
+        head, self._head = self._head, None
+        if head is not None:
+            self._transport.write(head)
+
+    def is_closing(self) -> bool:
+        """Returns whether the connection is being closed."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Closes the connection when everything is sent."""
+        self.flush()
+        self._transport.close()
+
+
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes connections whose head of a request is too large or too slow; counts chunks of bodies."""
+    """Closes connections whose head of a request is too large or too slow.
+
+    It keeps what arrives of each request in `RequestEvents`.
+    """
 
     def connection_made(self, transport: Any) -> None:
         """Begins to wait for the first head."""
         super().connection_made(transport)
         # A length beside chunks does not count (RFC 9112, 6.3); the application closes the connection.
         self.parser.set_dangerous_leniencies(lenient_chunked_length=True)
-        self._chunks = 0
+        self._events: RequestEvents | None = None
         self._head_bytes = 0
         self._is_in_head = True
         self._head_timer = self.loop.call_later(_HEAD_S, transport.close)
@@ -71,22 +117,53 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Ends the head of a request."""
+        """Ends the head of a request, which is answered from now on."""
         self._is_in_head = False
         self._head_timer.cancel()
-        self._chunks = 0
+        self._events = events = RequestEvents(self.flow)
         scope: Any = self.scope
-        scope["extensions"] = {CHUNKS: lambda: self._chunks}
+        scope["extensions"] = {EVENTS: events}
         super().on_headers_complete()
+        cycle: Any = self.cycle
+        send_continue = cycle.waiting_for_100_continue
+
+        async def receive() -> dict[str, Any]:
+            nonlocal send_continue
+            if send_continue and not cycle.response_started and not self.transport.is_closing():
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            send_continue = False
+            return await events.receive()
+
+        cycle.receive = receive
+        cycle.transport = answer = AnswerTransport(self.transport)
+
+        def on_response() -> None:
+            answer.flush()  # of a request HEAD, whose answer has no body
+            self.on_response_complete()
+
+        cycle.on_response = on_response
+
+    def on_body(self, body: bytes) -> None:
+        """Keeps a part of a body, unless the request has its answer already."""
+        if self._events is not None and not self.cycle.response_complete:
+            self._events.add(body)
+
+    def on_message_complete(self) -> None:
+        """Ends a request."""
+        if self._events is not None:
+            self._events.complete()
 
     def on_chunk_header(self) -> None:
         """Counts a chunk."""
-        self._chunks += 1
+        if self._events is not None:
+            self._events.chunks += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""
         self._head_timer.cancel()
         super().connection_lost(exc)
+        if self._events is not None:
+            self._events.gone()
 
 
 class HttpServer(uvicorn.Server):

@@ -27,6 +27,7 @@ from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.http import http_app
 from neurald.service.inference.server.http.http_app import HttpApp
 from neurald.service.inference.server.http.http_server import ClientWarnings
+from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
 from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 triton = pytest.importorskip("tritonclient.http", reason="the group test is not installed")
@@ -213,10 +214,27 @@ def app_of(calls: Any) -> HttpApp:
     return HttpApp(calls, RegionCalls(), budget, message_bytes=1 << 20, token="", restrictions=restrictions)
 
 
+class Unpaused:
+    """A connection that receives at any time."""
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
 def request(call: str, **headers: str) -> dict[str, Any]:
     path = f"/v2/{'repository/' if call == 'load' else ''}models/m/{call}".encode()
     encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return {"type": "http", "method": "POST", "raw_path": path, "headers": encoded}
+    extensions = {EVENTS: RequestEvents(Unpaused())}
+    return {
+        "type": "http",
+        "method": "POST",
+        "raw_path": path,
+        "headers": encoded,
+        "extensions": extensions,
+    }
 
 
 @pytest.mark.parametrize(("part", "is_read"), [(bytes(10_000), True), (b"x", False)])
@@ -366,6 +384,31 @@ def test_clients_that_leave_free_the_model(client: Any, serving: Serving) -> Non
     assert result.as_numpy("y") == 3
     wait_until(lambda: failures(serving)["CANCELED"] == before["CANCELED"] + 4)
     assert failures(serving) == {**before, "CANCELED": before["CANCELED"] + 4}
+
+
+def test_requests_of_one_connection_are_answered_in_order(serving: Serving) -> None:
+    """Those that follow before the answer, one without a body in its answer, and a body that is awaited."""
+    host, port = serving.http.split(":")
+    body = json.dumps(
+        {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}
+    ).encode()
+    infer = f"POST /v2/models/same_FP32/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(
+            b"HEAD /v2 HTTP/1.1\r\nHost: a\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n"
+        )
+        connection.sendall(infer.encode() + b"\r\n" + body)
+        received = b""
+        while b"[1.0,2.0,3.0,4.0]" not in received:
+            received += connection.recv(4096)
+        connection.sendall(infer.encode() + b"Expect: 100-continue\r\n\r\n")
+        while not received.endswith(b"100 Continue\r\n\r\n"):
+            received += connection.recv(4096)
+        connection.sendall(body)
+        while received.count(b"[1.0,2.0,3.0,4.0]") < 2:
+            received += connection.recv(4096)
+    codes = re.findall(rb"HTTP/1.1 (\d+)", received)
+    assert codes == [b"405", b"200", b"200", b"100", b"200"]
 
 
 def test_heads_without_end_are_cut(serving: Serving) -> None:
