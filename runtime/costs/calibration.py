@@ -4,18 +4,21 @@ Three things are measured: the launch, by a model of one element; the link, by a
 moves data; and operations, by models of one kind of operation each, in up to three sizes. From the
 time of an operation's model the launch and the transfers are subtracted, unless the driver reports
 the time on its device. Times of kernels count before that of the whole run, which may include
-transfers between host and device; processors have none. Models are run in turns, so that a
-disturbance does not hit all runs of one of them. Of a turn the median run counts, and of all turns
-the shortest: other programs only make runs longer.
+transfers between host and device; processors have none.
+
+Other programs only make runs longer, so low times count: of a turn the lower quartile of its runs,
+and of all turns the lowest that others repeat. Models take their turns one after another, so that a
+disturbance does not hit all turns of one of them, and those whose lowest turns do not agree have
+more. The memory that they read and write is written before: reading pages that never were, which
+are all the same page of zeros, takes half as long.
 """
 
 import math
 import time
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from neurald.hal.device import Device, ExecuteOptions, PreparedModel, PrepareOptions, Timing
 from neurald.hal.errors import Error, OpFailed
@@ -26,90 +29,131 @@ from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import kind_of, work_of
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 
-#: How often each model runs for a moment.
+#: How often each model runs for a moment, at least.
 _TURNS: Final = 12
 _MIN_TURN_S: Final = 2e-3
-_MIN_RUNS: Final = 3
+_MIN_RUNS: Final = 4
 _MAX_RUNS: Final = 64
 #: A size whose smaller one already took so long is left out.
 _MAX_RUN_S: Final = 0.1
-#: Models that take longer than this have fewer turns.
+#: Models that take longer than this have one in so many turns.
 _LONG_RUN_S: Final = 0.01
-_LONG_TURNS: Final = 3
-#: In how many turns the times of kernels are asked for, which vary little.
-_PROFILED_TURNS: Final = 3
+_LONG_PAUSE: Final = 4
+#: A time is settled if this many turns were at most so much longer than the shortest one.
+_LOWEST: Final = 3
+_AGREEMENT: Final = 1.03
+#: Turns are spread over this time at least: other programs often disturb for seconds.
+_MIN_S: Final = 4.0
+#: For how long models whose times are not settled have further turns.
+_MAX_MORE_S: Final = 10.0
+#: Memory is where that of applications mostly is: at the start of a page.
+_PAGE_BYTES: Final = 4096
+#: Of it; 0.75 as float32.
+_CONTENT: Final = b"\x3f"
 #: The elements of the models that move data, for the slope between them.
 _MOVED: Final = (1 << 14, 1 << 20)
-#: An operation is only measured if it takes this share of its run, so that it is not noise.
-_MIN_SHARE: Final = 0.15
+#: An operation is only measured if it takes this share of its run: times differ by some percent, and
+#: those of a difference by so much more.
+_MIN_SHARE: Final = 0.3
 #: A link that is faster than this copies nothing.
 _MEMORY_BYTES_PER_S: Final = 2e11
 
-#: Called with how much is done: the number of models that ran, and their total.
+#: Called with how much is done, and the total.
 Progress = Callable[[int, int], None]
 
 
-class _Run(Struct, frozen=True, kw_only=True):
-    """A model that is ready to run, and its shortest times.
+class LowTimes(Struct, kw_only=True):
+    """The lowest times of the turns of a model.
 
     Attributes:
-        is_profiled: whether times of kernels are asked for.
+        seconds: ascending.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+
+    def add(self, runs_s: Sequence[float]) -> None:
+        """Adds a turn, by the times of its runs; one in four is lower than what counts."""
+        self.seconds = sorted([*self.seconds, sorted(runs_s)[len(runs_s) // 4]])[:_LOWEST]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there were several turns as short as the shortest."""
+        return len(self.seconds) == _LOWEST and self.seconds[-1] <= _AGREEMENT * self.seconds[0]
+
+    @property
+    def value(self) -> float:
+        """The lowest time that is not that of a single turn."""
+        return self.seconds[min(1, len(self.seconds) - 1)]
+
+
+class _Run(Struct, kw_only=True):
+    """A model that is ready to run, and its times.
+
+    Attributes:
+        called: times of calls.
+        on_device: times that the driver reports; None if it does not.
+        kernels: sums of the times of all kernels, if they are asked for; None if there are none.
     """
 
     micro: MicroModel
     prepared: PreparedModel
     request: Request
-    shortest: "Shortest"
-    is_profiled: bool
+    called: LowTimes = field(default_factory=LowTimes)
+    on_device: LowTimes | None = field(default_factory=LowTimes)
+    kernels: LowTimes | None = None
 
-    def take_turn(self, turn: int) -> None:
-        """Runs it for a moment.
-
-        Args:
-            turn: the number of the turn, from 0.
-        """
+    def take_turn(self) -> None:
+        """Runs it for a moment."""
         options = ExecuteOptions(measure=True)
         called_s: list[float] = []
         on_device_s: list[float] = []
         started = now = time.perf_counter()
-        while len(called_s) < _MIN_RUNS or (now - started < _MIN_TURN_S and len(called_s) < _MAX_RUNS):
+        while not _is_over(called_s, now - started):
             before = now
             timing: Timing = self.prepared.execute(self.request, options).timing
             now = time.perf_counter()
             called_s.append(now - before)
             if timing.on_device_ns is not None:
                 on_device_s.append(timing.on_device_ns / 1e9)
-            if now - started > _MAX_RUN_S:
-                break
-        is_reported = len(on_device_s) == len(called_s)
-        self.shortest.add(median(called_s), median(on_device_s) if is_reported else None)
-        if self.is_profiled and turn < _PROFILED_TURNS:
-            kernels_ns = sum(each.duration_ns for each in self.prepared.profile() if not each.is_copy)
-            if kernels_ns:
-                self.shortest.add_kernels(kernels_ns / 1e9)
+        self.called.add(called_s)
+        if self.on_device is not None and len(on_device_s) == len(called_s):
+            self.on_device.add(on_device_s)
+        else:
+            self.on_device = None
+        if self.kernels is not None:
+            self._profile(self.kernels)
 
+    def _profile(self, times: LowTimes) -> None:
+        """Adds the times of the kernels of some runs."""
+        kernels_s: list[float] = []
+        started = time.perf_counter()
+        while not _is_over(kernels_s, time.perf_counter() - started):
+            duration_ns = sum(each.duration_ns for each in self.prepared.profile() if not each.is_copy)
+            if not duration_ns:
+                self.kernels = None
+                return
+            kernels_s.append(duration_ns / 1e9)
+        times.add(kernels_s)
 
-class Shortest(Struct, kw_only=True):
-    """The shortest times of a model over some turns; on the device only if that is reported."""
-
-    called_s: float = math.inf
-    on_device_s: float | None = math.inf
-    kernels_s: float | None = None
-
-    def add(self, called_s: float, on_device_s: float | None) -> None:
-        """Adds a turn."""
-        self.called_s = min(self.called_s, called_s)
-        known = self.on_device_s
-        self.on_device_s = None if known is None or on_device_s is None else min(known, on_device_s)
-
-    def add_kernels(self, seconds: float) -> None:
-        """Adds the sum of the times of all kernels."""
-        self.kernels_s = seconds if self.kernels_s is None else min(self.kernels_s, seconds)
+    @property
+    def is_settled(self) -> bool:
+        """Whether more turns would change little."""
+        return self.called.is_settled if self._computing is None else self._computing.is_settled
 
     @property
     def computing_s(self) -> float | None:
         """The time without transfers, as far as it is known."""
-        return self.on_device_s if self.kernels_s is None else self.kernels_s
+        return None if self._computing is None else self._computing.value
+
+    @property
+    def _computing(self) -> LowTimes | None:
+        return self.on_device if self.kernels is None else self.kernels
+
+
+def _is_over(runs_s: Sequence[float], passed_s: float) -> bool:
+    """Returns whether a turn with these runs has been long enough."""
+    is_enough = len(runs_s) >= _MAX_RUNS or (len(runs_s) >= _MIN_RUNS and passed_s >= _MIN_TURN_S)
+    return is_enough or (bool(runs_s) and passed_s > _MAX_RUN_S)
 
 
 def calibrate(device: Device, progress: Progress = lambda done, total: None) -> CostTable:
@@ -130,17 +174,36 @@ def calibrate(device: Device, progress: Progress = lambda done, total: None) -> 
         computing: list[_Run] = []
         for done, (_, _, builders) in enumerate(kinds, start=1):
             computing += _runs(device, builders)
-            progress(done, len(kinds) * _TURNS)
-        every = [*moving, *computing]
-        for turn in range(1, _TURNS):
-            for run in every:
-                if turn < _LONG_TURNS or run.shortest.called_s < _LONG_RUN_S:
-                    run.take_turn(turn)
-            progress((turn + 1) * len(kinds), len(kinds) * _TURNS)
+            progress(done, 2 * len(kinds))
+        _take_turns(
+            [*moving, *computing], lambda share: progress(int((1 + share) * len(kinds)), 2 * len(kinds))
+        )
     table = _with_link(device, moving)
     for run in computing:
-        table = _with_times(table, run.micro, run.shortest)
+        table = _with_times(table, run)
     return table
+
+
+def _take_turns(runs: Sequence[_Run], progress: Callable[[float], None]) -> None:
+    """Runs models in turns until their times are settled, or for long enough.
+
+    Args:
+        runs: each has had its first turn.
+        progress: is called with the share of the turns that all have.
+    """
+    started_s = time.perf_counter()
+    turn, passed_s = 1, 0.0
+    while turn < _TURNS or passed_s < _MIN_S:
+        for run in runs:
+            if run.called.value < _LONG_RUN_S or turn % _LONG_PAUSE == 0:
+                run.take_turn()
+        turn += 1
+        passed_s = time.perf_counter() - started_s
+        progress(min(1.0, turn / _TURNS, passed_s / _MIN_S))
+    end_s = time.perf_counter() + _MAX_MORE_S
+    while time.perf_counter() < end_s and (left := [run for run in runs if not run.is_settled]):
+        for run in left:
+            run.take_turn()
 
 
 def _runs(device: Device, builders: Sequence[Callable[[], MicroModel]]) -> list[_Run]:
@@ -154,7 +217,7 @@ def _runs(device: Device, builders: Sequence[Callable[[], MicroModel]]) -> list[
             runs.append(_prepared(device, micro))
         except Error:
             break  # it claims more than it can; its step would go to the CPU device
-        if runs[-1].shortest.called_s > _MAX_RUN_S:
+        if runs[-1].called.value > _MAX_RUN_S:
             break
     return runs
 
@@ -185,9 +248,7 @@ def _with_link(device: Device, moving: Sequence[_Run]) -> CostTable:
     nothing in its own process.
     """
     is_host = device.type is DeviceType.CPU and not device.is_remote
-    launch_s, small_s, large_s = (
-        each.called_s - (each.computing_s or 0.0) for each in (run.shortest for run in moving)
-    )
+    launch_s, small_s, large_s = (run.called.value - (run.computing_s or 0.0) for run in moving)
     small, large = (run.micro.input_bytes + run.micro.output_bytes for run in moving[1:])
     bytes_per_s = (large - small) / max(large_s - small_s, 1e-12)
     if is_host or bytes_per_s >= _MEMORY_BYTES_PER_S:
@@ -203,16 +264,17 @@ def _with_link(device: Device, moving: Sequence[_Run]) -> CostTable:
     )
 
 
-def _with_times(table: CostTable, micro: MicroModel, shortest: Shortest) -> CostTable:
+def _with_times(table: CostTable, run: _Run) -> CostTable:
     """Returns the table with the time of one model's operations, unless it is lost in the launch."""
+    micro = run.micro
     graph = micro.model.main
-    seconds = shortest.computing_s
+    seconds = run.computing_s
     if seconds is None:
         launch_s = table.launch.seconds if table.launch else 0.0
         link = table.link or DeviceLink()
         moving_s = micro.input_bytes / link.input_bytes_per_s + micro.output_bytes / link.output_bytes_per_s
-        seconds = shortest.called_s - launch_s - moving_s
-        if seconds < _MIN_SHARE * shortest.called_s:
+        seconds = run.called.value - launch_s - moving_s
+        if seconds < _MIN_SHARE * run.called.value:
             return table
     share = seconds / len(graph.operations)
     return table.observed(kind_of(graph, graph.operations[0]), work_of(graph, graph.operations[0]), share)
@@ -235,16 +297,16 @@ def _prepared(device: Device, micro: MicroModel) -> _Run:
         pools=tuple(memory),
     )
     prepared.execute(request, ExecuteOptions())
-    run = _Run(
-        micro=micro,
-        prepared=prepared,
-        request=request,
-        shortest=Shortest(),
-        is_profiled=not is_processor,
-    )
-    run.take_turn(0)
+    # Processors copy nothing.
+    kernels = None if is_processor else LowTimes()
+    run = _Run(micro=micro, prepared=prepared, request=request, kernels=kernels)
+    run.take_turn()
     return run
 
 
 def _memory(device: Device, size: int) -> Memory:
-    return SharedMemory.working(size) if device.is_remote else HostMemory(aligned_zeros(size))
+    """Returns memory whose pages exist."""
+    shared = device.is_remote
+    memory = SharedMemory.working(size) if shared else HostMemory(aligned_zeros(size, _PAGE_BYTES))
+    memory.view()[:] = size * _CONTENT
+    return memory

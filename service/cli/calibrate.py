@@ -1,6 +1,6 @@
 """The command `neurald calibrate`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from neurald.service.console.output import Progress
+
+#: If programs waited for a processor for a larger share of the time, others have disturbed.
+_DISTURBED: Final = 0.25
 
 
 def calibrate(
@@ -25,10 +28,10 @@ def calibrate(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Measures what operations, launches and transfers cost on each device, in some seconds for each.
+    """Measures what operations, launches and transfers cost on each device, in 5 to 20 seconds for each.
 
     The costs are kept for this machine, the device and its driver's version. Compilations choose
-    devices by them, and real runs refine them.
+    devices by them, and real runs refine them. Other programs should be quiet meanwhile.
     """
     import neurald as nd
     from neurald.hal.errors import Error
@@ -37,10 +40,12 @@ def calibrate(
     from neurald.service.console.cost_tables import describe_costs, show_costs
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, progress, write_json
+    from neurald.service.console.processor_pressure import ProcessorPressure
 
     chosen = find_devices(device or ()) or list(nd.devices())
     failures = {}
     measured = []
+    pressure = ProcessorPressure()
     for each in chosen:
         with progress(f"calibrating {each.name}", quiet=json) as bar:
             try:
@@ -50,14 +55,20 @@ def calibrate(
                 continue
         store.costs_of(each).use(table)
         measured.append(each)
+    waiting = pressure.share()
     store.save(at_once=True)
     described = describe_costs(measured)
     if json:
-        write_json({**described, "failures": failures})
+        write_json({**described, "failures": failures, "waiting": waiting})
     else:
         show_costs(described)
         for name, reason in failures.items():
             note(f"{name} was not calibrated: {reason}")
+        if waiting is not None and waiting > _DISTURBED:
+            note(
+                f"programs waited for a processor in {waiting:.0%} of the time, so costs may be too high; "
+                "calibrate again when the machine is quiet"
+            )
     if failures:
         raise typer.Exit(1)
 

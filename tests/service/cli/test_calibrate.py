@@ -10,13 +10,17 @@ from support.devices.misbehaving import FailingDevice, SampleDevice
 import neurald as nd
 from neurald.hal.errors import OpFailed
 from neurald.runtime.costs import calibration, store
+from neurald.service.console.processor_pressure import ProcessorPressure
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for name, value in (("_TURNS", 2), ("_MIN_RUNS", 1), ("_MIN_TURN_S", 0.0)):
-        monkeypatch.setattr(calibration, name, value)
+    monkeypatch.setattr(calibration, "_TURNS", 2)
+    monkeypatch.setattr(calibration, "_MIN_S", 1e-9)
+    monkeypatch.setattr(calibration, "_MIN_RUNS", 1)
+    for name in ("_MIN_TURN_S", "_MAX_MORE_S"):
+        monkeypatch.setattr(calibration, name, 0)
     store.forget()
     yield
     store.forget()
@@ -64,3 +68,14 @@ def test_a_device_that_fails_does_not_hide_the_others(monkeypatch: pytest.Monkey
     assert result.exit_code == 1
     assert "works: launch" in result.stdout
     assert "fails was not calibrated: broken" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(("waiting", "is_noted"), [(0.6, True), (0.01, False), (None, False)])
+def test_a_busy_machine_is_noted(
+    waiting: float | None, is_noted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(monkeypatch, device("first"))
+    monkeypatch.setattr(ProcessorPressure, "share", lambda _: waiting)
+    noted = " ".join(invoke("calibrate").stderr.split())
+    assert ("programs waited for a processor in 60% of the time" in noted) == is_noted
+    assert invoke_json("calibrate")["waiting"] == waiting
