@@ -4,11 +4,15 @@ Android calls this the MetaModel.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from neurald.hal.model.types import FeatureLevel, Lifetime, Model
 from neurald.runtime.model.branches import model_of
 from neurald.runtime.model.step_model import ModelPart
+
+#: The last released level, which includes all others.
+_NEWEST: Final = max(set(FeatureLevel) - {FeatureLevel.EXPERIMENTAL})
 
 _levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()
 #: What tells the levels of all graphs of models, once.
@@ -26,6 +30,8 @@ def slice_for(
         The slice, which is the model itself if nothing is dropped, and the position of each of its
             operations in the model.
     """
+    if not without and level >= _NEWEST:
+        return model, tuple(range(len(model.main.operations)))
     levels = levels_of(model)
     # Experimental operations have no released level, so the device decides about them.
     if not without and all(needed <= level or needed is FeatureLevel.EXPERIMENTAL for needed in set(levels)):

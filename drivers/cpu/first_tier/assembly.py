@@ -1,7 +1,8 @@
 """Assembles an executable from operations that are bound to the kernels of the first tier."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -9,11 +10,12 @@ from msgspec import Struct
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
 from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable, Instruction, Opcode
-from neurald.drivers.cpu.target.kernel_calls import KernelCall, KernelCalls
+from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.types import Model, Operand, Subgraph, byte_size
+from neurald.hal.operations.machinery.call import Array
 
 if TYPE_CHECKING:
     # Few models have control flow.
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Describes the kernels, for profiles.
 _LABEL: Final = "first tier"
+#: What has memory in the arena: an operand, or what is between kernels of an operation.
+_Key: TypeAlias = int | BoundTemporary
 
 
 class BoundPart(Struct, frozen=True, kw_only=True):
@@ -60,151 +64,144 @@ def assemble(part: BoundPart, target: str) -> tuple[Executable, np.ndarray]:
     return _Assembly(part).executable(target)
 
 
+class _Slot(Struct):
+    """A constant, or memory of the arena that one or more values share.
+
+    Attributes:
+        size_bytes: its size.
+        constant: what a constant is made of; None for values.
+        offset: in the constants, or in the arena.
+        first, last: positions of the calls between which it is in use.
+    """
+
+    size_bytes: int
+    constant: "BoundConstant | Array | None" = None
+    offset: int = 0
+    first: int = 0
+    last: int = 0
+
+
 class _Assembly:
-    """The memory of a part, and its calls."""
+    """The memory of a part, and its calls, each argument of which is looked at once."""
 
     def __init__(self, part: BoundPart) -> None:
         self._part = part
-        self._calls = [call for _, call in part.calls]
         program = part.program
         self._instructions = () if program is None else program.instructions
-        self._owners: Mapping[int | BoundTemporary, int | BoundTemporary] = (
-            {} if program is None else program.owners
-        )
-        #: Values in the arena, by what is read or written, with their sizes.
-        self._sizes: dict[int | BoundTemporary, int] = {}
-        self._constants: dict[int | BoundConstant, int] = {}
+        self._owners: Mapping[_Key, _Key] = {} if program is None else program.owners
+        self._slots: dict[_Key | BoundConstant, _Slot] = {}
         self._constants_bytes = 0
-        for index in (*part.inputs, *part.outputs):
-            self._add_value(index)
-        for call in self._calls:
-            for each in call.arguments:
-                self._add(each)
+        for index in part.inputs:
+            self._slot(index)
+        #: The slot of each argument of all calls, and None for their words.
+        self._arguments: list[_Slot | None] = []
+        #: Values that something reads.
+        self._read: set[int] = set()
+        self._add_calls()
         for instruction in self._instructions:
-            for each in instruction.accessed:
-                self._add(each)
-        self._offsets = self._planned()
+            slots = [*map(self._slot, instruction.accessed)]
+            self._arguments += slots
+            self._read.update(map(id, slots[instruction.opcode is Opcode.COPY :]))
+        end = len(part.calls)
+        for index in part.outputs:
+            self._slot(index, end).last = end
+        self._plan()
 
-    def _add(self, argument: int | BoundConstant | BoundTemporary) -> None:
-        """Makes place for an argument."""
-        if isinstance(argument, BoundConstant):
-            self._add_constant(argument, argument.size_bytes)
-        elif isinstance(argument, int) and (value := self._part.constant(argument)) is not None:
-            self._add_constant(argument, value.nbytes)
+    def _add_calls(self) -> None:
+        """Makes place for what calls access."""
+        slots, arguments = self._slots, self._arguments
+        for number, (_, call) in enumerate(self._part.calls):
+            start = len(arguments)
+            for each in call.arguments:
+                slot = slots.get(each) or self._slot(each, number)
+                slot.last = max(slot.last, number)
+                arguments.append(slot)
+            self._read.update(map(id, arguments[start + 1 :]))
+            arguments.append(None)
+
+    def _slot(self, key: "_Key | BoundConstant", first: int = 0) -> _Slot:
+        """Returns the slot of what is accessed, which is made if it is new.
+
+        Args:
+            key: an operand, a constant or a temporary.
+            first: the position of the first call that does.
+        """
+        found = self._slots.get(key)
+        if found is not None:
+            return found
+        if isinstance(key, BoundConstant):
+            found = self._constant(key, key.size_bytes)
+        elif isinstance(key, int) and (value := self._part.constant(key)) is not None:
+            found = self._constant(value, value.nbytes)
         else:
-            self._add_value(argument)
+            owner = self._owners.get(key, key)
+            size = key.size_bytes if isinstance(key, BoundTemporary) else _size(self._operand(key))
+            found = self._slots.get(owner)
+            if found is None:
+                found = self._slots[owner] = _Slot(size, first=first, last=first)
+            found.size_bytes = max(found.size_bytes, size)
+        self._slots[key] = found
+        return found
 
-    def _add_value(self, key: int | BoundTemporary) -> None:
-        """Makes place for a value, or for all that share its memory."""
-        size = key.size_bytes if isinstance(key, BoundTemporary) else _size(self._part.graph.operands[key])
-        owner = self._owner(key)
-        self._sizes[owner] = max(size, self._sizes.get(owner, 0))
+    def _constant(self, constant: "BoundConstant | Array", size_bytes: int) -> _Slot:
+        offset = self._constants_bytes
+        self._constants_bytes += -(-size_bytes // ALIGNMENT) * ALIGNMENT
+        return _Slot(size_bytes, constant, offset)
 
-    def _owner(self, key: int | BoundTemporary) -> int | BoundTemporary:
-        return self._owners.get(key, key)
+    def _operand(self, index: int) -> Operand:
+        return self._part.graph.operands[index]
 
-    def _add_constant(self, key: int | BoundConstant, size_bytes: int) -> None:
-        if key not in self._constants:
-            self._constants[key] = self._constants_bytes
-            self._constants_bytes += -(-size_bytes // ALIGNMENT) * ALIGNMENT
-
-    def _planned(self) -> Mapping[int | BoundTemporary, int]:
-        """Returns the offsets of values in the arena."""
-        uses = self._uses()
-        keys = list(self._sizes)
+    def _plan(self) -> None:
+        """Gives values places in the arena."""
+        slots = [*{id(slot): slot for slot in self._slots.values() if slot.constant is None}.values()]
+        if self._part.program is not None:
+            for slot in slots:
+                slot.first = slot.last = 0
+            for key, span in self._part.program.uses.items():
+                if key in self._slots:
+                    self._slots[key].first, self._slots[key].last = span
         plan = plan_memory(
             [
-                Lifespan(
-                    value=number,
-                    size_bytes=max(1, self._sizes[key]),
-                    first=min(uses[key], default=0),
-                    last=max(uses[key], default=0),
-                )
-                for number, key in enumerate(keys)
+                Lifespan(value=number, size_bytes=max(1, slot.size_bytes), first=slot.first, last=slot.last)
+                for number, slot in enumerate(slots)
             ],
             alignment=ALIGNMENT,
             # Far less work than all of them, and nearly always the best one.
             strategies=(Strategy.SIZE,),
         )
         self._arena_bytes, self._unshared_bytes = plan.size_bytes, plan.unshared_bytes
-        return {key: plan.offsets[number] for number, key in enumerate(keys)}
+        for number, slot in enumerate(slots):
+            slot.offset = plan.offsets[number]
 
-    def _uses(self) -> Mapping[int | BoundTemporary, Sequence[int]]:
-        """Returns positions between which each value is in use."""
-        part, end = self._part, len(self._calls)
-        if part.program is not None:
-            return {key: part.program.uses.get(key, (0, 0)) for key in self._sizes}
-        uses: dict[int | BoundTemporary, list[int]] = {key: [] for key in self._sizes}
-        for number, call in enumerate(self._calls):
-            for each in call.arguments:
-                if not isinstance(each, BoundConstant) and each in uses:
-                    uses[each].append(number)
-        for index in part.inputs:
-            uses[index].append(0)
-        for index in part.outputs:
-            uses[index].append(end)
-        return uses
-
-    def _location(self, argument: int | BoundConstant | BoundTemporary) -> BufferLocation:
-        if isinstance(argument, BoundConstant) or argument in self._constants:
-            return BufferLocation(Base.CONSTANTS, self._constants[argument])
-        return BufferLocation(Base.ARENA, self._offsets[self._owner(argument)])
+    def _location(self, key: "int | BoundTemporary") -> BufferLocation:
+        slot = self._slots[key]
+        return BufferLocation(Base.ARENA if slot.constant is None else Base.CONSTANTS, slot.offset)
 
     def executable(self, target: str) -> tuple[Executable, np.ndarray]:
         """See `assemble`."""
-        kernels: list[KernelCall] = []
-        words: list[int] = []
-        users: dict[int | BoundTemporary, list[int]] = {}
-        number = 0
-        for position, call in self._part.calls:
-            for place, each in enumerate(call.arguments):
-                if isinstance(each, int):
-                    users.setdefault(self._owner(each), []).append(number + place)
-            number += len(call.arguments) + 1
-            kernels.append(
-                KernelCall(
-                    function=call.function,
-                    locations=(
-                        *map(self._location, call.arguments),
-                        BufferLocation(Base.EXTENTS, WORD_BYTES * len(words)),
-                    ),
-                    work_items=call.work_items,
-                    cost_ns=float(call.cost_ns),
-                    messages=call.messages,
-                    label=_LABEL,
-                    operations=(position,),
-                )
-            )
-            words += map(int, call.words)
-        part = self._part
-        read = {
-            self._owner(each)
-            for call in self._calls
-            for each in call.arguments[1:]
-            if not isinstance(each, BoundConstant)
-        }
-        for instruction in self._instructions:
-            for place, each in enumerate(instruction.accessed):
-                users.setdefault(self._owner(each), []).append(number + place)
-            number += len(instruction.accessed)
-            is_copy = instruction.opcode is Opcode.COPY
-            read.update(map(self._owner, instruction.accessed[is_copy:]))
+        part, program = self._part, self._part.program
+        calls = [call for _, call in part.calls]
+        ends = {id(self._slots[index]): index for index in (*part.inputs, *part.outputs)}
+        users: dict[int, list[int]] = {each: [] for each in ends}
+        for number, slot in enumerate(self._arguments):
+            if id(slot) in users:
+                users[id(slot)].append(number)
         executable = Executable(
             target=target,
-            calls=KernelCalls.of(kernels),
+            calls=self._kernel_calls(calls),
             inputs=tuple(self._port(index) for index in part.inputs),
             outputs=tuple(self._port(index) for index in part.outputs),
-            input_arguments=tuple(tuple(users.get(self._owner(index), ())) for index in part.inputs),
+            input_arguments=tuple(tuple(users[id(self._slots[index])]) for index in part.inputs),
             output_arguments=tuple(
-                () if self._owner(index) in read else tuple(users.get(self._owner(index), ()))
-                for index in part.outputs
+                () if id(slot) in self._read else tuple(users[id(slot)])
+                for slot in map(self._slots.__getitem__, part.outputs)
             ),
             arena_bytes=self._arena_bytes,
             constants_bytes=self._constants_bytes,
             scratch_bytes=0,
             unshared_bytes=self._unshared_bytes,
             is_tolerant=True,
-            extents=tuple(words),
+            extents=tuple(map(int, chain.from_iterable([call.words for call in calls]))),
             instructions=tuple(
                 Instruction(
                     opcode=each.opcode,
@@ -215,30 +212,51 @@ class _Assembly:
                 )
                 for each in self._instructions
             ),
-            loops=0 if part.program is None else part.program.loops,
+            loops=0 if program is None else program.loops,
         )
         return executable, self._contents()
+
+    def _kernel_calls(self, calls: Sequence[BoundCall]) -> KernelCalls:
+        """Returns the calls with the places of their arguments, the last of which are their words."""
+        words = accumulate([WORD_BYTES * len(call.words) for call in calls], initial=0)
+        counts = [1 + len(call.arguments) for call in calls]
+        slots = self._arguments[: sum(counts)]
+        return KernelCalls.of_columns(
+            functions=[call.function for call in calls],
+            work_items=[call.work_items for call in calls],
+            costs_ns=[float(call.cost_ns) for call in calls],
+            counts=counts,
+            bases=bytes(
+                [
+                    Base.EXTENTS if slot is None else Base.ARENA if slot.constant is None else Base.CONSTANTS
+                    for slot in slots
+                ]
+            ),
+            offsets=[next(words) if slot is None else slot.offset for slot in slots],
+            messages=[call.messages for call in calls],
+            labels=[_LABEL] * len(calls),
+            operations=[(position,) for position, _ in self._part.calls],
+        )
 
     def _contents(self) -> np.ndarray:
         """Returns the contents of the constants."""
         contents = aligned_zeros(self._constants_bytes, ALIGNMENT)
-        for key, offset in self._constants.items():
-            if isinstance(key, BoundConstant):
-                if key.fill is not None:
-                    part = contents[offset : offset + key.size_bytes]
-                    key.fill(part.view(key.dtype).reshape(key.shape))
+        for slot in self._slots.values():
+            constant = slot.constant
+            if constant is None:
                 continue
-            value = self._part.constant(key)
-            assert value is not None  # noqa: S101 - a constant
-            flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-            contents[offset : offset + flat.size] = flat
+            part = contents[slot.offset : slot.offset + slot.size_bytes]
+            if not isinstance(constant, BoundConstant):
+                part[:] = np.ascontiguousarray(constant).reshape(-1).view(np.uint8)
+            elif constant.fill is not None:
+                constant.fill(part.view(constant.dtype).reshape(constant.shape))
         return contents
 
     def _port(self, index: int) -> Port:
-        operand = self._part.graph.operands[index]
+        operand = self._operand(index)
         assert operand.dimensions is not None  # noqa: S101 - checked
         return Port(
-            offset=self._offsets[self._owner(index)],
+            offset=self._slots[index].offset,
             size_bytes=_size(operand),
             dimensions=operand.dimensions,
             type=int(operand.type),

@@ -80,18 +80,41 @@ class KernelCalls(msgspec.Struct, frozen=True, array_like=True):
             return calls
         calls = tuple(calls)
         places = list(chain.from_iterable([call.locations for call in calls]))
-        details = _Details(
-            messages=tuple([call.messages for call in calls]),
-            labels=tuple([call.label for call in calls]),
-            operations=tuple([call.operations for call in calls]),
-        )
-        return cls(
-            functions=tuple([call.function for call in calls]),
-            work_items=tuple([call.work_items for call in calls]),
-            costs_ns=tuple([call.cost_ns for call in calls]),
-            counts=tuple([len(call.locations) for call in calls]),
+        return cls.of_columns(
+            functions=[call.function for call in calls],
+            work_items=[call.work_items for call in calls],
+            costs_ns=[call.cost_ns for call in calls],
+            counts=[len(call.locations) for call in calls],
             bases=bytes([place.base for place in places]),
-            offsets=array(_OFFSET, [place.offset for place in places]).tobytes(),
+            offsets=[place.offset for place in places],
+            messages=[call.messages for call in calls],
+            labels=[call.label for call in calls],
+            operations=[call.operations for call in calls],
+        )
+
+    @classmethod
+    def of_columns(
+        cls,
+        *,
+        functions: Iterable[str],
+        work_items: Iterable[int],
+        costs_ns: Iterable[float],
+        counts: Iterable[int],
+        bases: bytes,
+        offsets: Iterable[int],
+        messages: Iterable[tuple[str, ...]],
+        labels: Iterable[str],
+        operations: Iterable[tuple[int, ...]],
+    ) -> Self:
+        """Returns kernels from their columns, see `KernelCalls` and `KernelCall`."""
+        details = _Details(messages=tuple(messages), labels=tuple(labels), operations=tuple(operations))
+        return cls(
+            functions=tuple(functions),
+            work_items=tuple(work_items),
+            costs_ns=tuple(costs_ns),
+            counts=tuple(counts),
+            bases=bases,
+            offsets=array(_OFFSET, offsets).tobytes(),
             details=msgspec.Raw(msgspec.msgpack.encode(details)),
         )
 

@@ -1,6 +1,7 @@
 """A device is never asked about an operation that is newer than its feature level."""
 
 import numpy as np
+import pytest
 from support.devices.misbehaving import SampleDevice
 from support.models.small import FLOAT, add_model
 
@@ -8,6 +9,7 @@ import neurald as nd
 from neurald.hal.device import Verdict
 from neurald.hal.model.types import FeatureLevel, Model
 from neurald.hal.validation.model_rules import validate_model
+from neurald.runtime.model import feature_level_slice
 from neurald.runtime.model.feature_level_slice import slice_for
 
 
@@ -55,6 +57,13 @@ def test_newer_operations_are_not_offered() -> None:
         assert all(
             ok or f"feature level, {level.name}" in v.reason for ok, v in zip(expected, verdicts, strict=True)
         )
+
+
+def test_levels_are_not_looked_at_for_a_device_of_the_newest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, model = OldDevice(FeatureLevel.LEVEL_8), mixed()
+    monkeypatch.setattr(feature_level_slice, "levels_of", lambda _: pytest.fail("they are"))
+    assert all(verdict.ok for verdict in nd.supported_operations(model, [device])["old"])
+    assert device.asked == [model]
 
 
 def test_a_slice_has_the_operands_between_as_inputs_and_outputs() -> None:
