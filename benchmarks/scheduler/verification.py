@@ -4,15 +4,19 @@
 
 The device is the reference driver in this process, slowed down to the times of the CPU device, so
 that the cost is that of a device which is no faster: the most that it can be. Runs with and without
-verification alternate in bursts; the figure is the median of the ratios of their times.
+verification alternate.
 """
 
+import contextlib
 import os
 import random
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 from support.devices.lying import LyingDevice
@@ -20,32 +24,63 @@ from support.devices.simulated import SimulatedDevice
 from support.models.chains import chain, ramp
 
 import neurald as nd
+from neurald.runtime.execution.verification.step_verification import StepVerification
 
 _SHARE = 0.01
 _RUNS = 1000
-_BURSTS = 40
 _TRIES = 100
 
 
 def cost(model: nd.Model, array: "np.ndarray", seconds: float) -> tuple[float, int]:
-    """Returns the ratio of the times with and without verification, and how many runs were verified."""
+    """Returns the cost as a share of the device's time, and how many runs were verified.
+
+    It is processor time of the caller: the medians of runs that were verified, of those after them,
+    and of others count as often as there were such runs, less the median without verification.
+    """
     compilations = []
     for share in (0.0, _SHARE):
         device = SimulatedDevice(f"device-{share}", default_s=seconds / len(model.main.operations))
         builder = nd.CompilationBuilder(model, [device])
         builder.set_verification(share)
         compilations.append(builder.finish())
+    plain, verifying = compilations
     for compilation in compilations:
         compilation.run(array)  # the first one, which is verified
-    totals: list[list[float]] = [[], []]
-    for _ in range(_BURSTS):
-        for number, compilation in enumerate(compilations):
-            begun = time.perf_counter()
-            for _ in range(_RUNS // _BURSTS):
-                compilation.run(array)
-            totals[number].append(time.perf_counter() - begun)
-    plain, verified = (sum(each) for each in totals)
-    return verified / plain, compilations[1].verifications[0].verified
+    plain_ns: list[int] = []
+    by_kind: dict[str, list[int]] = {"verified": [], "next": [], "other": []}
+    was_verified = False
+    with _noted_verifications() as noted:
+        for _ in range(_RUNS):
+            plain_ns.append(_caller_ns(plain, array))
+            before = len(noted)
+            spent_ns = _caller_ns(verifying, array)
+            is_verified = len(noted) > before
+            by_kind["verified" if is_verified else "next" if was_verified else "other"].append(spent_ns)
+            was_verified = is_verified
+    usual_ns = statistics.median(plain_ns)
+    extra_ns = sum(len(each) * (statistics.median(each) - usual_ns) for each in by_kind.values() if each)
+    return extra_ns / (_RUNS * seconds * 1e9), len(by_kind["verified"])
+
+
+def _caller_ns(compilation: nd.Compilation, array: "np.ndarray") -> int:
+    """Returns the processor time of this thread for a run."""
+    begun_ns = time.thread_time_ns()
+    compilation.run(array)
+    return time.thread_time_ns() - begun_ns
+
+
+@contextlib.contextmanager
+def _noted_verifications() -> Iterator[list[None]]:
+    """Yields a list that grows with each verified run."""
+    noted: list[None] = []
+    end = StepVerification.end
+
+    def noting(*arguments: Any) -> Any:
+        noted.append(None)
+        return end(*arguments)
+
+    with mock.patch.object(StepVerification, "end", noting):
+        yield noted
 
 
 def runs_until_found(every: int, *, is_random: bool) -> list[int]:
@@ -89,10 +124,10 @@ def main() -> None:
             for _ in range(20):
                 cpu.run(ramp(size))
             cpu_s = (time.perf_counter() - begun) / 20
-            ratio, verified = cost(model, ramp(size), seconds)
+            share, verified = cost(model, ramp(size), seconds)
             print(  # noqa: T201
                 f"{size} elements, device {seconds * 1e3:g} ms, CPU device {cpu_s * 1e3:.3g} ms: "
-                f"{100 * (ratio - 1):+.2f} %, {verified} of {_RUNS} runs verified"
+                f"{100 * share:.2f} % of it, {verified} of {_RUNS} runs verified"
             )
         for every, is_random in ((1, False), (2, False), (10, False), (2, True), (10, True)):
             # What is found is forgotten, since other tries have the same device version.

@@ -11,6 +11,12 @@ one buffer among several that take turns, is certain to be found by n executions
 ones are at random distances: a device may become wrong at any time, and a fixed distance might
 never meet a fault of every n-th.
 
+On a busy machine, the limits may leave gaps between the first ones. Until for each n up to ten one
+execution of each remainder of n was verified, *certain* executions are therefore verified whatever
+it takes. Their distance has no common divisor with a number up to ten, so that ten of them are
+enough: within `10 / share` executions, which are 1,000 for 1 %, a fault of every n-th is found.
+Those that would add nothing are left out.
+
 A fault that strikes each execution with probability p is missed by n verified ones with probability
 (1 - p)^n, whichever they are. If the limits on time allow it, 1,000 executions with a share of 1 %
 have about 49 verified ones, which miss p = 0.1 with 0.006; as many as the share, ten, would miss it
@@ -31,6 +37,8 @@ from neurald.runtime.execution.medians import low_median
 MIN_SHARE: Final = 1e-6
 #: How many executions are verified in a row in the beginning.
 FIRST: Final = 10
+#: Numbers up to FIRST have no other prime divisors than this one.
+_DIVISORS: Final = 2 * 3 * 5 * 7
 #: By how much the share of verified executions may be larger than that of the time.
 _RUNS_PER_SHARE: Final = 4.0
 #: By how much the share of the CPU device's time may be larger than that of the time waited for.
@@ -49,6 +57,12 @@ _NOTE_S: Final = 0.5e-6
 _MAX_PAUSE: Final = 32
 #: How much a further execution counts in the usual time.
 _USUAL_WEIGHT: Final = 1 / 16
+
+
+def certain_distance(share: float) -> int:
+    """Returns the distance of certain executions: the largest of at most `1 / share` that will do."""
+    most = max(1, math.floor(1 / share))
+    return next(each for each in range(most, 0, -1) if math.gcd(each, _DIVISORS) == 1)
 
 
 class Sampler:
@@ -84,6 +98,11 @@ class Sampler:
         #: The first ones are verified at the expense of all until here.
         self._advance = math.ceil(FIRST / self._share)
         self.not_before = self._end = 0
+        self._certain_distance = certain_distance(self._share)
+        #: For numbers of executions, which remainders no verified execution has.
+        self._missing = {divisor: set(range(divisor)) for divisor in range(1, FIRST + 1)}
+        #: The number of the next certain execution; None after the last one.
+        self._next_certain: int | None = self._certain_distance
         #: Which part of the time of a verification is saved before it; random for random distances.
         self._slack = self._random.random()
         self._work_s = 0.0
@@ -112,6 +131,11 @@ class Sampler:
     def verifies_all(self) -> bool:
         """True if every execution is to be verified."""
         return self._share >= 1
+
+    @property
+    def is_certain(self) -> bool:
+        """True if the next execution is to be verified whatever it takes."""
+        return self._next_certain is not None and self.runs >= self._next_certain
 
     @property
     def patience(self) -> int:
@@ -159,8 +183,10 @@ class Sampler:
         self._count()
         self.pause = 0
         runs = self._counted
+        if self.is_certain:
+            return True
         if runs < self.not_before or self.waiting >= FIRST:
-            self.pause = min(_MAX_PAUSE, max(1, self.not_before - runs))
+            self._pause(min(_MAX_PAUSE, max(1, self.not_before - runs)))
             return False
         if not self.verified or self.verifies_all:
             return True
@@ -181,9 +207,15 @@ class Sampler:
         )
         if missing_s <= 0:
             return True
-        self.pause = math.ceil(min(_MAX_PAUSE, missing_s * runs / self._work_s))
-        self.not_before = runs + self.pause
+        pause = math.ceil(min(_MAX_PAUSE, missing_s * runs / self._work_s))
+        self.not_before = runs + pause
+        self._pause(pause)
         return False
+
+    def _pause(self, executions: int) -> None:
+        """Has none of the next executions ask whether it is due, unless one is certain."""
+        certain = self._next_certain
+        self.pause = executions if certain is None else min(executions, certain - self._counted)
 
     def verified_run(self, device_s: float, extra_s: float, *, is_waiting: bool = True) -> None:
         """Notes an execution that was verified.
@@ -194,6 +226,7 @@ class Sampler:
             is_waiting: whether it is compared later, so that `compared` is called for it.
         """
         self._count()
+        self._note_place(self._counted)
         self._add(device_s)
         self.verified += 1
         if is_waiting:
@@ -210,6 +243,22 @@ class Sampler:
             begin = max(self.runs, self._end)
             self.not_before = begin + self._random.randrange(self._distance)
             self._end = begin + self._distance
+
+    def _note_place(self, number: int) -> None:
+        """Notes the number of an execution that was verified, which decides which others are certain."""
+        if self._next_certain is None:
+            return
+        for divisor, missing in list(self._missing.items()):
+            missing.discard(number % divisor)
+            if not missing:
+                del self._missing[divisor]
+        if not self._missing:
+            self._next_certain = None
+            return
+        following = self._certain_distance * (number // self._certain_distance + 1)
+        while not any(following % divisor in missing for divisor, missing in self._missing.items()):
+            following += self._certain_distance
+        self._next_certain = following
 
     def compared(self, seconds: float) -> None:
         """Notes that an execution was compared in the background.

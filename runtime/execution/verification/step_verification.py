@@ -149,12 +149,16 @@ class StepVerification:
     def is_due(self) -> bool:
         """True if the next execution is to be verified."""
         sampler = self._sampler
-        return (
-            self._is_possible
-            and sampler.is_due
-            and self._waiting_bytes < _MAX_WAITING_BYTES
-            and (self._is_ready or sampler.verified > 0 or sampler.runs >= sampler.patience)
+        if not self._is_possible or not sampler.is_due:
+            return False
+        return sampler.is_certain or (
+            self._has_room and (self._is_ready or sampler.verified > 0 or sampler.runs >= sampler.patience)
         )
+
+    @property
+    def _has_room(self) -> bool:
+        """True if another execution may wait to be compared."""
+        return self._waiting_bytes < _MAX_WAITING_BYTES
 
     def closes_fast_paths(self) -> bool:
         """Returns True if the next execution must not take a fast path. Asked before every one."""
@@ -218,7 +222,7 @@ class StepVerification:
             The result, or that of the CPU device if it is known already that they differ.
         """
         sampler = self._sampler
-        waits = sampler.verifies_all or not sampler.verified
+        waits = sampler.verifies_all or not sampler.verified or not self._has_room
         is_later = False
         try:
             if not result.is_sufficient:

@@ -1,12 +1,19 @@
 """Which executions are verified, and after how many a seeded device that is wrong is found."""
 
+import math
 import random
 from collections.abc import Callable
 from itertools import count, pairwise
 
 import pytest
 
-from neurald.runtime.execution.verification.sampling import FIRST, WITHOUT_FAST_PATH, Sampler
+from neurald.runtime.execution.verification.sampling import (
+    FIRST,
+    MIN_SHARE,
+    WITHOUT_FAST_PATH,
+    Sampler,
+    certain_distance,
+)
 
 
 def verified(
@@ -71,8 +78,8 @@ def test_a_thousand_runs_have_enough_verified_ones_at_a_hundredth_of_their_time(
     for seed in range(20):
         found = verified(Sampler(0.01, seed=seed), 1000, cpu_s=cpu_s, copies_s=5e-5)
         assert least <= len(found) <= 51
-        # But for the first one.
-        assert len(found) * cpu_s <= 0.1 + 2 * cpu_s
+        # But for the first one, and those that find a fault of every n-th run for certain.
+        assert len(found) * cpu_s <= max(0.1, FIRST * cpu_s) + 2 * cpu_s
         assert len(found) * WITHOUT_FAST_PATH * 5e-5 <= 0.01
 
 
@@ -81,7 +88,7 @@ def test_what_verification_slows_down_counts(runs: int) -> None:
     """Copies take half of a run, or others take half longer meanwhile: then there are fewer."""
     for seed in range(5):
         found = verified(Sampler(0.01, seed=seed), runs, copies_s=5e-4)
-        assert 0.005 * runs <= len(found) <= 0.01 * runs
+        assert 0.005 * runs <= len(found) <= max(0.01 * runs, FIRST + 2)
         disturbed = verified(Sampler(0.01, seed=seed), runs, cpu_s=2e-3, disturbed_s=1.5e-3)
         assert len(disturbed) <= 0.025 * runs + FIRST
 
@@ -93,8 +100,9 @@ def test_a_slow_first_run_does_not_count_for_the_others() -> None:
     sampler.verified_run(1e-3, 1e-5)
     sampler.compared(30e-3)
     found = verified(sampler, 900, cpu_s=30e-3)
-    # The first run alone allows three.
-    assert len(found) <= 6
+    # The first run alone allows three; the others are certain.
+    assert len([number for number in found if number < 90]) <= 6
+    assert len(found) <= FIRST
 
 
 @pytest.mark.parametrize("every", range(1, FIRST + 1))
@@ -103,6 +111,46 @@ def test_what_is_wrong_in_every_nth_run_is_found_by_the_first_ones(every: int) -
         ready = 7 * phase
         found = runs_until_found(lambda n, p=phase: n % every == p, seed=phase, ready=ready)  # type: ignore[misc]
         assert found <= ready + every
+
+
+@pytest.mark.parametrize("every", range(1, FIRST + 1))
+@pytest.mark.parametrize("shortage", ["copies", "CPU", "never compared"])
+def test_what_is_wrong_in_every_nth_run_is_found_within_a_thousand_on_a_busy_machine(
+    every: int, shortage: str
+) -> None:
+    """However little time there is for verification: among the certain runs is one that is wrong."""
+    for phase in range(every):
+        sampler = Sampler(0.01, seed=phase)
+        sampler.verified_run(1e-3, 1e-3, is_waiting=False)
+        while phase:
+            number = sampler.runs
+            assert number <= 1000
+            if len(sampler.noted) < sampler.pause or not sampler.is_due:
+                sampler.ran(1e-3)
+                continue
+            sampler.verified_run(1e-3, 0.5 if shortage == "copies" else 1e-5)
+            if number % every == phase:
+                break
+            if shortage != "never compared":
+                sampler.compared(10.0 if shortage == "CPU" else 1e-3)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.3, 0.1, 0.01, 0.003, MIN_SHARE])
+def test_certain_runs_have_a_distance_without_common_divisors(share: float) -> None:
+    distance = certain_distance(share)
+    assert 1 <= distance <= 1 / share
+    assert all(math.gcd(distance, period) == 1 for period in range(2, FIRST + 1))
+
+
+def test_no_run_is_certain_after_ten_in_a_row() -> None:
+    sampler = Sampler(0.01, seed=1)
+    for _ in range(FIRST):
+        assert sampler.is_due
+        sampler.verified_run(1e-3, 1e-5)
+        sampler.compared(1e-3)
+    for _ in range(900):
+        assert not sampler.is_certain
+        sampler.ran(1e-3)
 
 
 def test_what_is_wrong_at_random_is_found_within_a_thousand_runs() -> None:

@@ -80,17 +80,17 @@ def test_what_was_found_is_refused_to_later_compilations_until_it_is_forgiven() 
     assert nd.CompilationBuilder(MODEL, [device]).finish().plan.steps
 
 
-@pytest.mark.timed
-@pytest.mark.parametrize("every", [1, 2, 7])
+@pytest.mark.parametrize("every", [1, 2, 7, 10])
 def test_one_percent_finds_a_flipped_bit_within_a_thousand_runs(every: int) -> None:
     device = LyingDevice(f"flips-{every}", bit=30)
     device.every, device.pause_s = every, 2e-3
     compilation = verified(device, 0.01)
     runs = 0
-    while not compilation.verifications[0].is_wrong:
+    while not compilation.verifications[0].is_wrong and runs < 1000:
         compilation.run(X)
         runs += 1
-        assert runs <= 1000
+    assert compilation.wait_until_investigated(60)
+    assert compilation.verifications[0].is_wrong
     np.testing.assert_allclose(compilation.run(X)[0], right(), rtol=1e-5)
 
 
