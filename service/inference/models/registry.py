@@ -143,7 +143,7 @@ class Registry:
             )
         if not version:
             return versions[max(versions)]
-        if not version.isdecimal() or not int(version[:19]):
+        if not (version.isascii() and version.isdecimal()) or not int(version[:19]):
             raise ServiceError(
                 Status.INVALID,
                 f"failed to get model version from specified version string {quoted(version)}, version should be "

@@ -6,7 +6,6 @@ import contextlib
 import hmac
 import logging
 import re
-import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -31,7 +30,13 @@ from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, parse_json_parameters
-from neurald.service.inference.server.http.compression import chosen_encoding, compressed
+from neurald.service.inference.server.http.compression import (
+    IDENTITY,
+    chosen_encoding,
+    compressed,
+    decompressed,
+    encoding_of,
+)
 from neurald.service.inference.server.http.metrics import metrics_text
 from neurald.service.inference.server.http.openapi import openapi_document
 from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
@@ -506,10 +511,12 @@ class _Body:
             parts.append(part)
             self.is_complete = not event.get("more_body", False)
         content = parts[0] if len(parts) == 1 else b"".join(parts)
-        encoding = self.headers.get(b"content-encoding", b"identity")
-        if encoding == b"identity":
+        encoding = encoding_of(self.headers.get(b"content-encoding", b""))
+        if encoding == IDENTITY:
             return content
-        result = self._inflated(content, encoding, most)
+        self._hold(most)
+        result = await decompressed(content, encoding, most)
+        self._release(most - min(most, len(result)))
         if len(result) > most:
             raise ServiceError(
                 Status.TOO_LARGE,
@@ -529,22 +536,6 @@ class _Body:
             what = "request size" if has_tensors else "request JSON size"
             reason = f"{what} of {size} bytes exceeds the maximum allowed input size of {limit_bytes} bytes"
         return ServiceError(Status.TOO_LARGE, f"{reason}. {_RAISE_LIMIT}")
-
-    def _inflated(self, content: bytes, encoding: bytes, most: int) -> bytes:
-        """Returns the content that was compressed, of which no more is made than one byte too many."""
-        if encoding not in (b"gzip", b"deflate"):
-            raise ServiceError(Status.INVALID, "content-encoding has to be identity, gzip or deflate")
-        # Both formats are recognised by their first bytes.
-        inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        self._hold(most)
-        try:
-            result = inflater.decompress(content, most + 1)
-        except zlib.error as error:
-            raise ServiceError(Status.INVALID, f"the body is not compressed as it says: {error}") from None
-        if len(result) <= most and not inflater.eof:
-            raise ServiceError(Status.INVALID, "the compressed body is incomplete")
-        self._release(most - min(most, len(result)))
-        return result
 
     async def unless_gone(self, call: Awaitable[Any]) -> Any:
         """Awaits a call; cancels it if the client closes the connection.
@@ -581,6 +572,7 @@ class _Body:
 
 
 def _number(text: bytes) -> int:
+    text = text.strip()
     if not text.isdigit() or len(text) > 18:
         raise ServiceError(Status.INVALID, f"a header has {quoted(text.decode('latin-1'))} for a length")
     return int(text)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -94,33 +95,86 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Begins to wait for the first head."""
         super().connection_made(transport)
-        # A length beside chunks does not count (RFC 9112, 6.3); the application closes the connection.
-        self.parser.set_dangerous_leniencies(lenient_chunked_length=True)
+        self._begin_parser()
+        #: The request of which something arrives, and those without an answer.
         self._events: RequestEvents | None = None
-        self._head_bytes = 0
+        self._unanswered: set[RequestEvents] = set()
+        #: Of the head that arrives: what has arrived, and what is parsed.
+        self._head_bytes = self._parsed_bytes = 0
         self._is_in_head = True
         self._head_timer = self.loop.call_later(_HEAD_S, transport.close)
 
+    def _begin_parser(self) -> None:
+        self.parser = httptools.HttpRequestParser(self)
+        # A length beside chunks does not count (RFC 9112, 6.3); the application closes the connection.
+        self.parser.set_dangerous_leniencies(lenient_chunked_length=True, lenient_data_after_close=True)
+
     def data_received(self, data: bytes) -> None:
-        """Parses what has arrived; closes the connection if a head is too large."""
-        super().data_received(data)
+        """Parses what has arrived; closes the connection if a head is too large.
+
+        A client that would change to another protocol, as Java's does, is answered in this one.
+        """
+        rest: bytes | memoryview = data
+        while True:
+            try:
+                self.parser.feed_data(rest)
+                break
+            except httptools.HttpParserUpgrade as upgrade:
+                # The parser takes no body after such a head.
+                rest = memoryview(rest)[upgrade.args[0] :]
+                head = self._head_without_upgrade()
+                self._begin_parser()
+                self.parser.feed_data(head)
+            except httptools.HttpParserError:
+                super().data_received(b"")  # answers, as the parser stays in this state
+                return
+        self._unset_keepalive_if_required()
         if self._is_in_head:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self.transport.close()
 
+    def _head_without_upgrade(self) -> bytes:
+        line = b" ".join(
+            (self.parser.get_method(), self.url, b"HTTP/" + self.parser.get_http_version().encode())
+        )
+        fields = [b": ".join(field) for field in self.headers if field[0] != b"upgrade"]
+        return b"\r\n".join((line, *fields, b"", b""))
+
     def on_message_begin(self) -> None:
         """Begins with the head of the next request."""
-        self._head_bytes, self._is_in_head = 0, True
+        self._head_bytes, self._parsed_bytes, self._is_in_head = 0, 0, True
+        self._events = None
         self._head_timer.cancel()
         self._head_timer = self.loop.call_later(_HEAD_S, self.transport.close)
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        """Takes a part of the target of a request."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes a field of the head of a request."""
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        """Raises ValueError, after which the parser refuses the request, if its head is too large."""
+        self._parsed_bytes += size
+        if self._parsed_bytes > MAX_HEAD_BYTES:
+            raise ValueError("the head is too large")
+
     def on_headers_complete(self) -> None:
         """Ends the head of a request, which is answered from now on."""
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise ValueError("no tunnels")
+            return
         self._is_in_head = False
         self._head_timer.cancel()
         self._events = events = RequestEvents(self.flow)
+        self._unanswered.add(events)
         scope: Any = self.scope
         scope["extensions"] = {EVENTS: events}
         super().on_headers_complete()
@@ -138,6 +192,7 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle.transport = answer = AnswerTransport(self.transport)
 
         def on_response() -> None:
+            self._unanswered.discard(events)
             answer.flush()  # of a request HEAD, whose answer has no body
             self.on_response_complete()
 
@@ -162,8 +217,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Forgets the connection."""
         self._head_timer.cancel()
         super().connection_lost(exc)
-        if self._events is not None:
-            self._events.gone()
+        for events in self._unanswered:
+            events.gone()
 
 
 class HttpServer(uvicorn.Server):

@@ -7,11 +7,19 @@ import urllib.request
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
 
-from neurald.service.inference.server.http.compression import chosen_encoding, compressed
+from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.server.http.compression import (
+    IDENTITY,
+    chosen_encoding,
+    compressed,
+    decompressed,
+    encoding_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +63,57 @@ def test_answers_are_compressed_if_clients_ask(tmp_path: Path) -> None:
                 assert json.loads(inflate(content))["outputs"][0]["data"] == [0.0] * 10_000
         with urllib.request.urlopen(url, body, timeout=60) as answer:
             assert answer.headers["Content-Encoding"] is None
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        (b"", IDENTITY),
+        (b"Identity", IDENTITY),
+        (b" GZIP", b"gzip"),
+        (b"x-gzip", b"gzip"),
+        (b"deflate", b"deflate"),
+    ],
+)
+def test_encodings_of_requests(named: bytes, expected: bytes) -> None:
+    assert encoding_of(named) == expected
+
+
+@pytest.mark.parametrize("named", [b"br", b"gzip, gzip", b"\xff"])
+def test_other_encodings_are_refused(named: bytes) -> None:
+    with pytest.raises(ServiceError, match="identity, gzip or deflate") as caught:
+        encoding_of(named)
+    assert caught.value.status is Status.INVALID
+
+
+def inflated(content: bytes, encoding: bytes = b"gzip", most: int = 1 << 22) -> bytes:
+    return asyncio.run(decompressed(content, encoding, most))
+
+
+@pytest.mark.parametrize("size", [0, 10, 3_000_000])
+def test_requests_are_decompressed(size: int) -> None:
+    content = np.random.default_rng(0).bytes(size)
+    for encoding, data in ((b"gzip", gzip.compress(content)), (b"deflate", zlib.compress(content))):
+        assert inflated(data, encoding) == content
+        if size:
+            with pytest.raises(ServiceError, match="incomplete"):
+                inflated(data[:-1], encoding)
+
+
+def test_pieces_that_were_compressed_one_by_one() -> None:
+    parts = [bytes([each]) * 30_000 for each in range(20)]
+    data = b"".join(map(gzip.compress, parts))
+    assert inflated(data) == b"".join(parts)
+    with pytest.raises(ServiceError, match="not compressed as it says"):
+        inflated(data + b"garbage")
+    with pytest.raises(ServiceError, match="2 bytes follow"):
+        inflated(zlib.compress(b"a") + b"bc", b"deflate")
+    with pytest.raises(ServiceError, match="bytes follow"):
+        inflated(gzip.compress(b"") * 5000)
+
+
+def test_no_more_is_decompressed_than_may_be() -> None:
+    bomb = gzip.compress(bytes(50_000_000))
+    assert len(inflated(bomb, most=1000)) == 1001
+    assert len(inflated(gzip.compress(bytes(999)) * 2, most=1000)) == 1001
+    assert len(inflated(gzip.compress(bytes(1000)), most=1000)) == 1000

@@ -375,10 +375,12 @@ def test_clients_that_leave_free_the_model(client: Any, serving: Serving) -> Non
     before = failures(serving)
     for _ in range(4):
         with socket.create_connection((host, int(port))) as connection:
+            # The beginning of the next request does not keep this one from being stopped.
+            next_head = b"GET /v2"
             head = (
                 f"POST /v2/models/counting/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
             )
-            connection.sendall(head.encode() + body)
+            connection.sendall(head.encode() + body + next_head)
             time.sleep(0.05)
     result = client.infer("counting", [given("x", np.array(3, np.int32))])
     assert result.as_numpy("y") == 3
@@ -409,6 +411,43 @@ def test_requests_of_one_connection_are_answered_in_order(serving: Serving) -> N
             received += connection.recv(4096)
     codes = re.findall(rb"HTTP/1.1 (\d+)", received)
     assert codes == [b"405", b"200", b"200", b"100", b"200"]
+
+
+def test_requests_that_would_upgrade_are_answered_without(serving: Serving) -> None:
+    """As Java's client sends them, unless it is told to speak only HTTP/1.1."""
+    host, port = serving.http.split(":")
+    body = json.dumps(
+        {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}
+    ).encode()
+    head = (
+        "POST /v2/models/same_FP32/infer HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        f"Content-Length: {len(body)}\r\nHost: a\r\nHTTP2-Settings: AAEAAEAA\r\nUpgrade: h2c\r\n\r\n"
+    ).encode()
+    for packets in ([head + body], [head, body], [head[:50], head[50:] + body[:10], body[10:]]):
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            for packet in (*packets, *packets):
+                connection.sendall(packet)
+                time.sleep(0.01)
+            received = b""
+            while received.count(b"[1.0,2.0,3.0,4.0]") < 2:
+                part = connection.recv(4096)
+                assert part, received
+                received += part
+    assert ask(serving, "CONNECT", "a:1")[0] == 400
+
+
+def test_versions_have_only_digits_of_ascii(serving: Serving) -> None:
+    for version in ("%D9%A1", "1%20", "+1", "1_0"):
+        assert ask(serving, "GET", f"/v2/models/same_FP32/versions/{version}")[0] == 400
+
+
+def test_large_heads_are_refused_that_come_at_once(serving: Serving) -> None:
+    host, port = serving.http.split(":")
+    for head in (b"GET /v2?" + b"a" * 20_000, b"GET /v2 HTTP/1.1\r\nX-Long: " + b"a" * 20_000):
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(head + b" HTTP/1.1\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.1 400"
+    assert ask(serving, "GET", "/v2", headers={"X-Long": "a" * 16_000})[0] == 200
 
 
 def test_heads_without_end_are_cut(serving: Serving) -> None:
