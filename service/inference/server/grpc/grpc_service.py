@@ -51,6 +51,8 @@ _CODES: Final = {
     Status.INTERNAL: grpc.StatusCode.INTERNAL,
 }
 
+#: Metadata of a stream that has the first error end it, with the status of that error.
+_ENDS_AT_ERROR: Final = "triton_grpc_error"
 #: What the names of headers begin with that restricted calls need.
 GRPC_HEADER_PREFIX: Final = "triton-grpc-protocol-"
 _INFERENCE: Final = "inference"
@@ -264,13 +266,14 @@ class V2Service:
     async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
         """Answers the requests of a stream in their order, several of which are under way at once."""
         async with self._errors(context, _INFERENCE):
+            ends_at_error = (_ENDS_AT_ERROR, "true") in (context.invocation_metadata() or ())
             answers: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(_STREAM_DEPTH)
             tasks: set[asyncio.Task[bytes]] = set()
 
             async def read() -> None:
                 try:
                     async for data in requests:
-                        task = asyncio.create_task(self._streamed(data))
+                        task = asyncio.create_task(self._streamed(data, ends_at_error=ends_at_error))
                         tasks.add(task)
                         task.add_done_callback(tasks.discard)
                         await answers.put(task)
@@ -286,8 +289,8 @@ class V2Service:
                 for task in tuple(tasks):
                     task.cancel()
 
-    async def _streamed(self, data: bytes) -> bytes:
-        """Answers one request of a stream; errors are answers, too."""
+    async def _streamed(self, data: bytes, *, ends_at_error: bool) -> bytes:
+        """Answers one request of a stream; errors are answers, too, unless they end the stream."""
         request: InferenceRequest | None = None
         try:
             with self._budget.holding(len(data)):
@@ -296,8 +299,12 @@ class V2Service:
             assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
             return encode_stream_answer(answer)
         except (ServiceError, Error) as error:
+            if ends_at_error:
+                raise
             return encode_stream_failure(request, str(error))
         except Exception as error:
+            if ends_at_error:
+                raise
             logger.exception("a request of a stream failed")
             return encode_stream_failure(request, f"unexpected {type(error).__name__}")
 

@@ -211,6 +211,27 @@ def test_streams_answer_in_order_and_survive_errors(client: Any) -> None:
     client.stop_stream()
 
 
+def test_streams_end_at_errors_if_their_metadata_say_so(client: Any) -> None:
+    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    for value, is_ended in (("true", True), ("false", False)):
+        client.start_stream(
+            lambda result, error: answers.put((result, error)), headers={"triton_grpc_error": value}
+        )
+        client.async_stream_infer("same_FP32", [given("x", X)])
+        assert answers.get(timeout=60)[1] is None
+        client.async_stream_infer("missing", [given("x", X)])
+        error = answers.get(timeout=60)[1]
+        assert "unknown model" in str(error)
+        assert (error.status() == "StatusCode.NOT_FOUND") is is_ended
+        if is_ended:
+            with pytest.raises(InferenceServerException, match="stream is no longer in valid state"):
+                client.async_stream_infer("same_FP32", [given("x", X)])
+        else:
+            client.async_stream_infer("same_FP32", [given("x", X)])
+            assert answers.get(timeout=60)[1] is None
+        client.stop_stream()
+
+
 def test_calls_of_coroutines(serving: Serving) -> None:
     async def run() -> None:
         async with aio.InferenceServerClient(serving.grpc) as client:
