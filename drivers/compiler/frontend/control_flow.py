@@ -19,7 +19,7 @@ Each graph that control flow runs is inlined where it runs, with operands of its
   turn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,12 +28,15 @@ from neurald.drivers.compiler.frontend.counted_slices import CountedSlices
 from neurald.drivers.compiler.frontend.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.flat_graph import (
     CONCATENATIONS,
+    RESHAPES,
+    SLICES,
     FlatGraph,
     NotStructured,
     ShapeChanges,
 )
 from neurald.drivers.compiler.frontend.growing_layouts import grow_outermost
 from neurald.drivers.compiler.frontend.list_appends import append_in_place
+from neurald.drivers.compiler.frontend.loop_counters import changing_values, loop_counter
 from neurald.drivers.compiler.frontend.loop_lengths import LoopLengths
 from neurald.drivers.compiler.frontend.sequence_loops import sequence_loop, two_directions
 from neurald.drivers.compiler.frontend.structured_model import (
@@ -325,6 +328,7 @@ class _Structurer:
         inputs = [self._lengths.realized(each) for each in _inputs(call)]
         if not self._is_nested(call):
             try:
+                self._require_few_turns(call, inputs, origin)
                 return self._unrolled(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS)
             except (_NotUnrolled, ShapeChanges):
                 pass
@@ -385,21 +389,52 @@ class _Structurer:
         first = len(self._flat.operations)
         with self._flat.attempt():
             for _ in range(max_turns + 1):
-                decided = self._flat.scope.decided
-                with self._flat.attempt() as undo:
-                    (condition,) = self._inline(call.graph_index("condition"), values, origin)
-                    if condition not in self._flat.known:
-                        raise _NotUnrolled("the condition of a loop depends on data")
-                    if self._flat.scope.decided != decided:
-                        raise _NotUnrolled("the condition of a loop may depend on lengths")
-                    holds = self._holds(condition)
-                    undo()
-                if not holds:
+                if not self._has_turn(call, values, origin):
                     return values
                 results = self._inline(call.graph_index("body"), values, origin)
                 values[: len(results)] = [self._lengths.realized(each) for each in results]
                 if len(self._flat.operations) - first > max_operations:
                     raise _NotUnrolled("a loop has too many operations to be unrolled")
+            raise _NotUnrolled("a loop has too many turns to be unrolled")
+
+    def _has_turn(self, call: Call, values: Sequence[int], origin: int) -> bool:
+        """Returns the condition of a loop for some values.
+
+        Raises:
+            _NotUnrolled: it does not follow from constants.
+        """
+        decided = self._flat.scope.decided
+        with self._flat.attempt() as undo:
+            (condition,) = self._inline(call.graph_index("condition"), values, origin)
+            if condition not in self._flat.known:
+                raise _NotUnrolled("the condition of a loop depends on data")
+            if self._flat.scope.decided != decided:
+                raise _NotUnrolled("the condition of a loop may depend on lengths")
+            holds = self._holds(condition)
+            undo()
+        return holds
+
+    def _require_few_turns(self, call: Call, inputs: Sequence[int], origin: int) -> None:
+        """Counts the turns of a loop by inlining only what counts them.
+
+        Raises:
+            _NotUnrolled: there are too many to unroll it, or they do not follow from constants.
+        """
+        body = call.graph("body")
+        counter = loop_counter(call.graph("condition"), body)
+        if counter is None:
+            return
+        values, number = [*inputs], call.graph_index("body")
+        with self._flat.attempt() as undo:
+            for _ in range(_MAX_TURNS + 1):
+                if not self._has_turn(call, values, origin):
+                    undo()
+                    return
+                mapping = self._mapping(number, values, counter.operands)
+                for position in counter.operations:
+                    self._add_operation(body, body.operations[position], position, mapping, origin)
+                for each in counter.values:
+                    values[each] = self._lengths.realized(mapping[body.outputs[each]])
             raise _NotUnrolled("a loop has too many turns to be unrolled")
 
     def _repeated(
@@ -417,10 +452,11 @@ class _Structurer:
             ShapeChanges: a shape changes from turn to turn, and `opens` is False.
         """
         condition_graph, body_graph = graphs
-        carried = len(self._flat.model.referenced[body_graph].outputs)
+        inner = self._flat.model.referenced[body_graph]
+        carried = len(inner.outputs)
         # What changed when the loop was last inlined changes again: without this, the attempts of
         # nested loops would multiply.
-        changing = self._changing.setdefault(graphs, set())
+        changing = self._changing.setdefault(graphs, changing_values(inner, (*RESHAPES, *SLICES)))
         lengths = self._loop_lengths.setdefault(graphs, LoopLengths(self._flat, self._lengths))
         attempts = 0
         while True:
@@ -494,10 +530,28 @@ class _Structurer:
     def _inline(self, graph: int, inputs: Sequence[int], origin: int) -> Sequence[int]:
         """Inlines a graph with these inputs and returns its outputs, both as operand indices."""
         inner = self._flat.model.referenced[graph]
+        mapping = self._mapping(graph, inputs)
+        for position, operation in enumerate(inner.operations):
+            self._add_operation(inner, operation, position, mapping, origin)
+        return [mapping[index] for index in inner.outputs]
+
+    def _mapping(
+        self, graph: int, inputs: Sequence[int], used: Collection[int] | None = None
+    ) -> dict[int, int]:
+        """Adds the operands of a graph that is inlined; returns the new index of each.
+
+        Args:
+            graph: the number of the graph.
+            inputs: its inputs.
+            used: those of its operands that are needed besides the inputs; None for all.
+        """
+        inner = self._flat.model.referenced[graph]
         mapping = dict(zip(inner.inputs, inputs, strict=True))
         for index, operand in enumerate(inner.operands):
             if index in mapping:
                 self._check_input(mapping[index], operand)
+                continue
+            if used is not None and index not in used:
                 continue
             if operand.lifetime.is_constant:
                 key = graph, index
@@ -510,9 +564,7 @@ class _Structurer:
                 mapping[index] = self._flat.add_operand(
                     replace(operand, lifetime=Lifetime.TEMPORARY_VARIABLE)
                 )
-        for position, operation in enumerate(inner.operations):
-            self._add_operation(inner, operation, position, mapping, origin)
-        return [mapping[index] for index in inner.outputs]
+        return mapping
 
     def _check_input(self, given: int, declared: Operand) -> None:
         """Checks that a graph accepts the shape of an operand."""

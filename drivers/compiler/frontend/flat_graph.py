@@ -368,12 +368,7 @@ class FlatGraph:
         if not self.regions[level].repeats:
             return level
         definition = DEFINITIONS[operation.type]
-        arithmetic = {
-            index
-            for name, indexes in self.call(operation).binding.inputs.items()
-            if name in definition.arithmetic
-            for index in indexes
-        }
+        arithmetic = arithmetic_inputs(self.call(operation)) if definition.arithmetic else set()
         if definition.is_random or any(
             index not in arithmetic and index not in self.known for index in operation.inputs
         ):

@@ -1,11 +1,14 @@
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import pytest
 from support.models.control_flow import ADD, BOOL, INT, MUL, Graph, arithmetic, below, branching, counting
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.control_flow import structure_control_flow
+from neurald.drivers.compiler.frontend.flat_graph import FlatGraph
 from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
     Branch,
@@ -19,6 +22,7 @@ from neurald.drivers.compiler.frontend.structured_model import (
 )
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
+from neurald.hal.model.types import Operation
 from neurald.hal.operations.machinery.call import Array
 
 Op = nd.OperationType
@@ -81,6 +85,32 @@ def test_longer_loops_are_inlined_once(iterations: float) -> None:
     assert _types(structured, loop.body) == [ADD, MUL]
     assert len(loop.updates) == 2
     assert _types(structured, structured.items) == [Op.LESS, ADD, MUL, ADD]
+
+
+def test_a_long_loop_is_not_inlined_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its turns are counted without what does not count them, and what changes is known before."""
+    body, graph = Graph(), Graph()
+    counter, first = body.value(shape=(1,)), body.value()
+    outputs = [body.binary(ADD, counter, body.constant([1]), body.value(shape=(1,))), first]
+    for _ in range(10):
+        outputs[1] = body.binary(MUL, outputs[1], body.constant([2]), body.value())
+    value, result = graph.value(), graph.value()
+    models = graph.model(below(100, extra=1)), graph.model(body.finish([counter, first], outputs))
+    graph.builder.add_operation(
+        Op.WHILE, [*models, graph.constant([0]), value], [graph.value(shape=(1,)), result]
+    )
+    model = graph.finish([value], [result])
+    added: list[Op] = []
+    add = FlatGraph.append
+
+    def counted(flat: FlatGraph, operation: Operation, *arguments: Any) -> None:
+        added.append(operation.type)
+        add(flat, operation, *arguments)
+
+    monkeypatch.setattr(FlatGraph, "append", counted)
+    structured = structure_control_flow(model)
+    assert len([*_only(WhileLoop, structured.items)]) == 1
+    assert added.count(MUL) == 10
 
 
 def test_nested_loops_are_inlined_once() -> None:
