@@ -5,6 +5,7 @@
     .venv/bin/python tests/faults/run.py --soak --minutes 30 --json soak.json
     .venv/bin/python tests/faults/run.py --soak --service --minutes 30
     .venv/bin/python tests/faults/run.py --matrix --count 1000 --json matrix.json
+    .venv/bin/python tests/faults/run.py --plans --seconds 60 --json plans.json
     .venv/bin/python tests/faults/run.py --heal --device opencl --count 20 --json heal.json
     .venv/bin/python tests/faults/run.py --swaps --count 1000 --json swaps.json
     .venv/bin/python tests/faults/run.py --updates --count 100000 --clients 64 --json updates.json
@@ -54,6 +55,7 @@ from faults.field import Child, Field  # noqa: E402
 from faults.leak import rounds  # noqa: E402
 from faults.managed import heal, matrix_jobs, update  # noqa: E402
 from faults.managed.matrix import cells_of  # noqa: E402
+from faults.plans import play  # noqa: E402
 from faults.proc import Held, shared_memory_entries  # noqa: E402
 from faults.scenario import SCENARIOS  # noqa: E402
 
@@ -185,7 +187,9 @@ def main() -> int:
         "--attacks", nargs="*", metavar="NAME", help="play these attacks in place; all without names"
     )
     parser.add_argument("--list", action="store_true", help="name the attacks")
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long each attack lasts")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="how long each attack lasts, or drivers are killed"
+    )
     parser.add_argument("--soak", action="store_true", help="use one daemon for a long time in place")
     parser.add_argument("--service", action="store_true", help="use the execution service in its place")
     parser.add_argument(
@@ -207,12 +211,16 @@ def main() -> int:
         metavar="FAULT, PHASE",
         help="play only these cells of the matrix, such as 'endless, drain'",
     )
+    parser.add_argument("--plans", action="store_true", help="kill drivers of plans in place")
     parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")
     parser.add_argument("--device", default="opencl", help="the name of that driver and its device")
     parser.add_argument("--updates", action="store_true", help="replace a driver under load in place")
     parser.add_argument("--swaps", action="store_true", help="replace first tiers under faults in place")
     parser.add_argument(
-        "--slack", type=float, default=1.0, help="factor of limits of time of the matrix, healing and updates"
+        "--slack",
+        type=float,
+        default=1.0,
+        help="factor of limits of time of the matrix, plans, healing and updates",
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the report there, except that of scenarios"
@@ -238,6 +246,8 @@ def main() -> int:
             arguments.minutes,
             arguments.json,
         )
+    if arguments.plans:
+        return play.main(arguments.seconds, arguments.seed, arguments.slack, arguments.json)
     if arguments.heal:
         return heal.main(arguments.device, arguments.count, arguments.slack, arguments.json)
     if arguments.updates:

@@ -1,0 +1,36 @@
+"""A short run of `tests/faults/run.py --plans`."""
+
+from pathlib import Path
+
+import pytest
+from faults.plans import play as playing
+from faults.plans.driver import counts_of
+from faults.plans.play import CALL_S, play
+
+#: Factor of the limit of time, since other tests keep the machine busy.
+_SLACK = 20.0
+
+
+@pytest.mark.timed
+@pytest.mark.slow
+def test_plans_are_right_while_drivers_are_killed() -> None:
+    report = play(6.0)
+    assert not report.wrong
+    assert report.kills >= 1
+    assert len(report.used_s) == report.kills
+    assert set(report.calls) == {"receipts", "stream", "verified", "drifting", "runs", "compiles"}
+    assert set(report.on_devices) > {"tanh@tanh", "logistic@logistic"}
+    assert report.longest_s < CALL_S * _SLACK
+
+
+@pytest.mark.timed
+@pytest.mark.slow
+def test_what_receipts_do_not_tell_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def miscounted(folder: Path, device: str, rows: int) -> tuple[int, int]:
+        begun, ended = counts_of(folder, device, rows)
+        return begun + 1000, ended
+
+    monkeypatch.setattr(playing, "counts_of", miscounted)
+    (tanh, logistic) = play(0.1).wrong
+    assert "tanh@tanh: receipts tell" in tanh
+    assert "logistic@logistic: receipts tell" in logistic
