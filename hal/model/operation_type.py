@@ -2,13 +2,13 @@
 
 from enum import IntEnum
 
-from neurald.hal.model.quick_enum import QuickEnumType, add_member
+from neurald.hal.model.enum_members import add_member
 
 #: First code of extensions; `neurald.tflite`, for what TFLite has beyond Android NN, is the first.
 TFLITE_EXTENSION_BASE = 0x1_0000
 
 
-class OperationType(IntEnum, metaclass=QuickEnumType):
+class OperationType(IntEnum):
     """Android NN's operation codes; members named `TFLITE_…` are operations of `neurald.tflite`.
 
     Operations of vendor extensions are added at run time.

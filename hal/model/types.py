@@ -17,8 +17,8 @@ from msgspec import Struct
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.enum_members import add_member
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
-from neurald.hal.model.quick_enum import add_member
 from neurald.hal.model.strings import decode_strings, encode_strings, least_bytes
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
