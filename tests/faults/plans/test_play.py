@@ -1,11 +1,12 @@
 """A short run of `tests/faults/run.py --plans`."""
 
+import json
 from pathlib import Path
 
 import pytest
 from faults.plans import play as playing
 from faults.plans.driver import counts_of
-from faults.plans.play import CALL_S, play
+from faults.plans.play import CALL_S, main, play
 
 #: Factor of the limit of time, since other tests keep the machine busy.
 _SLACK = 20.0
@@ -25,12 +26,17 @@ def test_plans_are_right_while_drivers_are_killed() -> None:
 
 @pytest.mark.timed
 @pytest.mark.slow
-def test_what_receipts_do_not_tell_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_receipts_do_not_tell_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def miscounted(folder: Path, device: str, rows: int) -> tuple[int, int]:
         begun, ended = counts_of(folder, device, rows)
         return begun + 1000, ended
 
     monkeypatch.setattr(playing, "counts_of", miscounted)
-    (tanh, logistic) = play(0.1).wrong
+    assert main(0.1, 1, _SLACK, tmp_path / "report.json") == 1
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert json.loads(capsys.readouterr().out) == report
+    (tanh, logistic) = report["wrong"]
     assert "tanh@tanh: receipts tell" in tanh
     assert "logistic@logistic: receipts tell" in logistic
