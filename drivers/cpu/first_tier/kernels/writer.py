@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
@@ -10,6 +11,9 @@ from neurald.drivers.cpu.kernels.common.addressing import multiple
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
+
+#: Vectors of fewer lanes are not written beside wider ones.
+_LEAST_LANES: Final = 8
 
 
 class KernelWriter:
@@ -101,7 +105,7 @@ class KernelWriter:
         return multiple(code, "%begin", BLOCK), self.least(multiple(code, "%end", BLOCK), self.word(0))
 
     def each_element(self, v: Vector, first: str, last: str, write: Callable[[Vector, str], None]) -> None:
-        """Writes loops over elements: over vectors, and over what is left.
+        """Writes loops over elements: over vectors, ever shorter ones, and single elements that are left.
 
         Args:
             v: of the width of the vectors.
@@ -109,12 +113,16 @@ class KernelWriter:
             write: writes the instructions for the elements from a number on.
         """
         code, single = self.code, self.single
-        count = single.call("llvm.smax", "i64", self.difference(last, first), "0")
-        whole = self.product(single.binary("sdiv", "i64", count, str(v.lanes)), str(v.lanes))
-        middle = self.sum(first, whole)
-        with code.loop(first, middle, step=v.lanes, may_be_empty=True) as loop:
-            write(v, loop.index)
-        with code.loop(middle, last, may_be_empty=True) as loop:
+        while v.lanes > 1:
+            count = single.call("llvm.smax", "i64", self.difference(last, first), "0")
+            whole = self.product(single.binary("sdiv", "i64", count, str(v.lanes)), str(v.lanes))
+            middle = self.sum(first, whole)
+            with code.loop(first, middle, step=v.lanes, may_be_empty=True) as loop:
+                write(v, loop.index)
+            first = middle
+            # Many rows of small elements are shorter than the widest vector.
+            v = Vector(code, self.target, v.lanes // 2) if v.lanes > _LEAST_LANES else single
+        with code.loop(first, last, may_be_empty=True) as loop:
             write(single, loop.index)
 
     def unit(self) -> Unit:
