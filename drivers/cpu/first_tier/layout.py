@@ -1,5 +1,6 @@
 """Layouts that kernels of the first tier and the data that is prepared for them have in common."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -13,6 +14,10 @@ BLOCK: Final = 4096
 SCALES: Final = 3
 #: Dimensions of a nest of loops over elements; see `neurald.drivers.cpu.first_tier.binding.nest`.
 NEST: Final = 6
+#: Rows and columns of the tiles in which elements of a size are transposed, by that size.
+TRANSPOSED: Final[Mapping[int, int]] = {1: 16, 2: 8, 4: 8}
+#: Bytes of a line of a cache.
+LINE_BYTES: Final = 64
 #: Time of a product of a narrow tile, compared with that of an ordinary one.
 _NARROW: Final = 1.5
 #: Offsets of a batch of products, in elements: of its input, weights, output, parameters, and rows.

@@ -12,10 +12,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding.nest import nest, repeated_strides, strides_of
+from neurald.drivers.cpu.first_tier.binding.nest import (
+    Loop,
+    merged_loops,
+    nest,
+    repeated_strides,
+    strides_of,
+)
 from neurald.drivers.cpu.first_tier.binding.scope import BYTES, BindingScope, count_of, output_shape
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
-from neurald.drivers.cpu.first_tier.layout import BLOCK
+from neurald.drivers.cpu.first_tier.layout import BLOCK, LINE_BYTES, TRANSPOSED
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Operand, OperandType
 from neurald.hal.operations import DEFINITIONS
@@ -75,6 +81,11 @@ def moving_call(
     """
     if itemsize not in (1, 2, 4, 8):
         raise NotBound("the type has no kernel")
+    if count is None:
+        loops = merged_loops(shape, (output_strides, strides))
+        transposed = _transposing_call(output, given, itemsize, loops, output_start, start)
+        if transposed is not None:
+            return transposed
     words, work_items = nest(shape, (output_strides, strides), count, any_order=count is None)
     return BoundCall(
         function=f"first_move_{itemsize}",
@@ -82,6 +93,39 @@ def moving_call(
         words=(*words, output_start, start),
         work_items=work_items,
         cost_ns=math.prod(shape) / _ELEMENTS_PER_NS,
+    )
+
+
+def _transposing_call(
+    output: int | BoundTemporary,
+    given: int | BoundConstant | BoundTemporary,
+    itemsize: int,
+    loops: Sequence[Loop],
+    output_start: int,
+    start: int,
+) -> BoundCall | None:
+    """Returns the call that transposes matrices; None if loops do something else, or they are small.
+
+    Args:
+        output, given, itemsize, output_start, start: see `moving_call`.
+        loops: over the elements.
+    """
+    size = TRANSPOSED.get(itemsize)
+    rows = [loop for loop in loops if loop[1][0] == 1]
+    columns = [loop for loop in loops if loop[1][1] == 1]
+    if size is None or len(rows) != 1 or len(columns) != 1 or rows == columns or len(loops) > 3:
+        return None
+    ((count, (_, step)),), ((length, (output_step, _)),) = rows, columns
+    if min(count, length) < size or not (step and output_step):
+        return None
+    batches, strides = next((loop for loop in loops if loop not in (rows[0], columns[0])), (1, (0, 0)))
+    blocks = -(-count * itemsize // LINE_BYTES)
+    return BoundCall(
+        function=f"first_transpose_{itemsize}",
+        arguments=(output, given),
+        words=(count, length, output_step, step, output_start, start, *strides, blocks),
+        work_items=batches * blocks,
+        cost_ns=batches * count * length / _ELEMENTS_PER_NS,
     )
 
 

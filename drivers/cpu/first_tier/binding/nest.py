@@ -14,7 +14,7 @@ from neurald.drivers.cpu.first_tier.layout import BLOCK, NEST
 from neurald.hal.operations.machinery.call import Shape
 
 #: Length, and stride of each operand.
-_Loop = tuple[int, tuple[int, ...]]
+Loop = tuple[int, tuple[int, ...]]
 _FLAT: Final = 2
 #: Number of elements below which a loop of single elements takes as long as one of vectors.
 _FEW: Final = 8
@@ -50,17 +50,7 @@ def nest(
     Raises:
         NotBound: too many loops cannot be merged.
     """
-    loops: list[_Loop] = []
-    for dimension, length in enumerate(shape):
-        if length == 1:
-            continue
-        step = tuple(each[dimension] for each in strides)
-        if loops:
-            outer, above = loops[-1]
-            if all(one == other * length for one, other in zip(above, step, strict=True)):
-                loops[-1] = outer * length, step
-                continue
-        loops.append((length, step))
+    loops = merged_loops(shape, strides)
     if len(loops) > NEST:
         raise NotBound("there are too many dimensions")
     if any_order:
@@ -72,10 +62,30 @@ def nest(
     return (count, *lengths, *(word for column in columns for word in column)), math.prod(lengths[:-2])
 
 
-def _move_longest_inside(loops: list[_Loop]) -> None:
+def merged_loops(shape: Shape, strides: Sequence[Sequence[int]]) -> list[Loop]:
+    """Returns loops over elements, the inner one last, where those that are one for all operands are.
+
+    Args:
+        shape, strides: see `nest`.
+    """
+    loops: list[Loop] = []
+    for dimension, length in enumerate(shape):
+        if length == 1:
+            continue
+        step = tuple(each[dimension] for each in strides)
+        if loops:
+            outer, above = loops[-1]
+            if all(one == other * length for one, other in zip(above, step, strict=True)):
+                loops[-1] = outer * length, step
+                continue
+        loops.append((length, step))
+    return loops
+
+
+def _move_longest_inside(loops: list[Loop]) -> None:
     """Makes the inner loop one with neighbours in all operands, or a long one with some in any."""
 
-    def preference(loop: _Loop) -> tuple[bool, bool, int]:
+    def preference(loop: Loop) -> tuple[bool, bool, int]:
         length, step = loop
         is_dense = all(each == 1 for each in step)
         return is_dense and length >= _FEW, any(each == 1 for each in step), length
@@ -86,12 +96,12 @@ def _move_longest_inside(loops: list[_Loop]) -> None:
         loops.append(inner)
 
 
-def _divided(loops: list[_Loop], operands: int) -> list[_Loop]:
+def _divided(loops: list[Loop], operands: int) -> list[Loop]:
     """Returns `NEST` loops, whose outer ones are blocks of a long loop if it is the outer one.
 
     The last block of a loop may be longer than what is left of it.
     """
-    none: _Loop = 1, (0,) * operands
+    none: Loop = 1, (0,) * operands
     loops = loops or [none]
     if len(loops) <= _FLAT:
         (length, step), *inner = loops

@@ -4,6 +4,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
 from neurald.drivers.cpu.first_tier.kernels.nest import words_of_nest, write_movement
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
+from neurald.drivers.cpu.first_tier.layout import LINE_BYTES, TRANSPOSED
 from neurald.drivers.cpu.kernels.common.addressing import multiple
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.native.unit_queue import Unit
@@ -15,6 +16,7 @@ def movement_units(target: Target) -> list[Unit]:
     return [
         _copy(target),
         *(_move(target, size) for size in (1, 2, 4, 8)),
+        *(_transpose(target, size) for size in TRANSPOSED),
         *(_move_part(target, size) for size in (1, 2, 4, 8)),
         *(_runs(target, size) for size in (1, 2, 4, 8)),
         *(_gather(target, size, index) for size in (1, 4) for index in ("i32", "i64")),
@@ -39,6 +41,61 @@ def _move(target: Target, size: int) -> Unit:
     kernel = KernelWriter(target, f"first_move_{size}", ("out", "input"))
     write_movement(kernel, f"i{8 * size}")
     return kernel.unit()
+
+
+def _transpose(target: Target, size: int) -> Unit:
+    """Writes a transposition of matrices with elements of a size, in square tiles.
+
+    Words: elements of a line of the output, and of one of the input; the distances of lines of the
+    output and of the input; the offsets of their first elements; the distances of their matrices;
+    and the number of blocks of a matrix. A block is what lines of the output have in one line of a
+    cache, and a work item. Tiles at the ends overlap others.
+    """
+    kernel = KernelWriter(target, f"first_transpose_{size}", ("out", "input"))
+    code, element, edge = kernel.code, f"i{8 * size}", TRANSPOSED[size]
+    v = Vector(code, target, edge)
+    rows, columns, target_step, source_step, *firsts = (kernel.word(number) for number in range(9))
+    blocks, line = firsts.pop(), LINE_BYTES // size
+    last_row, last_column = (kernel.sum(each, str(-edge)) for each in (rows, columns))
+    with kernel.each_item() as item:
+        batch, block = kernel.split(item, blocks)
+        target_start, source_start = (
+            kernel.sum(firsts[number], kernel.product(batch, firsts[2 + number])) for number in range(2)
+        )
+        begin = multiple(code, block, line)
+        end = kernel.least(kernel.sum(begin, str(line)), rows)
+        with code.loop("0", columns, step=edge) as across, code.loop(begin, end, step=edge) as down:
+            column, row = kernel.least(across.index, last_column), kernel.least(down.index, last_row)
+            source = kernel.sum(source_start, kernel.sum(kernel.product(row, source_step), column))
+            place = kernel.sum(target_start, kernel.sum(kernel.product(column, target_step), row))
+            lines = []
+            for _ in range(edge):
+                lines.append(kernel.element(v, element, "%input", source))
+                source = kernel.sum(source, source_step)
+            for value in _transposed(v, element, lines):
+                store(v, element, value, "%out", place)
+                place = kernel.sum(place, target_step)
+    return kernel.unit()
+
+
+def _transposed(v: Vector, element: str, lines: list[str]) -> list[str]:
+    """Returns the lines of the transposed tile.
+
+    Each step interleaves the first half of the lines with the second half.
+    """
+    half, kind = v.lanes // 2, v.type(element)
+    for _ in range(half.bit_length()):
+        pairs = zip(lines[:half], lines[half:], strict=True)
+        lines = [
+            v.code.value(
+                f"shufflevector {kind} {first}, {kind} {second}, <{v.lanes} x i32> <"
+                + ", ".join(f"i32 {begin + lane}, i32 {begin + lane + v.lanes}" for lane in range(half))
+                + ">"
+            )
+            for first, second in pairs
+            for begin in (0, half)
+        ]
+    return lines
 
 
 def _move_part(target: Target, size: int) -> Unit:

@@ -13,7 +13,7 @@ from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 #: Vectors of fewer lanes are not written beside wider ones.
-_LEAST_LANES: Final = 8
+_MIN_LANES: Final = 8
 
 
 class KernelWriter:
@@ -121,7 +121,7 @@ class KernelWriter:
                 write(v, loop.index)
             first = middle
             # Many rows of small elements are shorter than the widest vector.
-            v = Vector(code, self.target, v.lanes // 2) if v.lanes > _LEAST_LANES else single
+            v = Vector(code, self.target, v.lanes // 2) if v.lanes > _MIN_LANES else single
         with code.loop(first, last, may_be_empty=True) as loop:
             write(single, loop.index)
 

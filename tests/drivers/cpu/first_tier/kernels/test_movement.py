@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE, prepared, results
-from support.cpu.layers import FLOAT, INT32, PER_CHANNEL, SIGNED, UNSIGNED, LayerBuilder, check, values
+from support.cpu.layers import FLOAT, INT32, PER_CHANNEL, SHORT, SIGNED, UNSIGNED, LayerBuilder, check, values
 
 import neurald as nd
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -53,6 +53,34 @@ def moving_model(operation: str, kind: nd.OperandType) -> nd.Model:
 def test_movements(target: str, operation: str) -> None:
     for kind in (FLOAT, SIGNED, UNSIGNED):
         check(moving_model(operation, kind), target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED, SHORT], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((16, 16), (1, 0)),
+        ((131, 33), (1, 0)),
+        ((3, 17, 70), (0, 2, 1)),
+        ((5, 7, 2, 90), (2, 3, 0, 1)),
+        ((20, 3, 40), (2, 1, 0)),
+    ],
+)
+def test_matrices_are_transposed_in_tiles(
+    target: str, kind: nd.OperandType, shape: tuple[int, ...], order: tuple[int, ...]
+) -> None:
+    build = LayerBuilder(3)
+    scale = {"scale": 0.1, "zero_point": 0} if kind is not FLOAT else {}
+    given = build.operand(kind, shape, **scale)
+    output = build.operand(kind, tuple(shape[axis] for axis in order), **scale)
+    permutation = build.constant(INT32, np.array(order, np.int32))
+    model = build.model(nd.OperationType.TFLITE_TRANSPOSE, [given, permutation], output, [given])
+    array = np.random.default_rng(1).integers(-99, 99, shape).astype(kind.dtype)
+    found = prepared(model, target)
+    assert isinstance(found, CpuPreparedModel)
+    assert {call.function for call in found.native.executable.calls} == {f"first_transpose_{array.itemsize}"}
+    np.testing.assert_array_equal(results(found, model, [array])[0], array.transpose(order))
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
