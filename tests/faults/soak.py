@@ -4,7 +4,7 @@ Resources fluctuate with the clients' activity, so windows of time are compared:
 memory in each, and the median of descriptors and threads, which are rarely all free at once. The
 Theil-Sen slope, the median slope over all pairs of windows, is insensitive to outliers. A process
 also takes more memory once when it is busier than ever before. A leak shows in both halves of the
-run, so the smaller of their two slopes counts.
+run and in the whole, so the smallest of their three slopes counts.
 """
 
 import json
@@ -72,7 +72,8 @@ class Growth:
     """Change of a process's resources after its warm-up.
 
     Attributes:
-        memory_per_hour: the smaller slope of the minimum of its memory in either half, in bytes.
+        memory_per_hour: the smallest slope of the minimum of its memory in either half and in the
+            whole, in bytes.
         descriptors, threads: by how many their median has grown over the run.
     """
 
@@ -91,7 +92,7 @@ class Growth:
         points = [(each.seconds, each.resident_bytes) for each in lowest]
         middle = len(points) // 2
         return cls(
-            memory_per_hour=3600 * min(slope(points[:middle]), slope(points[middle:])),
+            memory_per_hour=3600 * min(slope(points[:middle]), slope(points[middle:]), slope(points)),
             descriptors=length_s * slope([_median(window, "descriptors") for window in windows]),
             threads=length_s * slope([_median(window, "threads") for window in windows]),
         )

@@ -37,6 +37,20 @@ def test_fluctuation_is_not_growth() -> None:
     assert growth.faults("it") == []
 
 
+def test_memory_that_is_freed_between_rises_grows_less_than_they() -> None:
+    """The halves of what counts begin at 600 and 1200 seconds, after the warm-up."""
+    per_hour = 6 * MIB
+    growth = Growth.in_samples(
+        [
+            Sample(
+                seconds=second, resident_bytes=int(second % 600 / 3600 * per_hour), descriptors=9, threads=9
+            )
+            for second in range(0, _HALF_HOUR_S, 5)
+        ]
+    )
+    assert growth.memory_per_hour < per_hour / 2
+
+
 def test_leaks_are_found() -> None:
     growth = Growth.in_samples(samples(bytes_per_hour=2 * MIB, descriptors_per_hour=60, threads_per_hour=60))
     assert growth.memory_per_hour == pytest.approx(2 * MIB, rel=0.1)
