@@ -89,7 +89,8 @@ class AnswerTransport:
 class BoundedProtocol(HttpToolsProtocol):
     """Closes connections whose head of a request is too large or too slow.
 
-    It keeps what arrives of each request in `RequestEvents`.
+    It keeps what arrives of each request in `RequestEvents`. If there are too many connections, the
+    one that has been idle for the longest time is closed, so that idle ones keep no client away.
     """
 
     def connection_made(self, transport: Any) -> None:
@@ -102,7 +103,31 @@ class BoundedProtocol(HttpToolsProtocol):
         #: Of the head that arrives: what has arrived, and what is parsed.
         self._head_bytes = self._parsed_bytes = 0
         self._is_in_head = True
+        self._idle_since_s = self.loop.time()
+        self._make_room()
         self._head_timer = self.loop.call_later(_HEAD_S, transport.close)
+
+    def _make_room(self) -> None:
+        """Closes an idle connection if there are too many; if all are busy, this one gets 503."""
+        most = self.config.limit_concurrency
+        assert most is not None  # noqa: S101 - the server sets it
+        # uvicorn would refuse the requests of all connections.
+        self.limit_concurrency = None
+        if len(self.connections) <= most:
+            return
+        present: list[BoundedProtocol] = [each for each in self._others() if not each.transport.is_closing()]
+        if len(present) < most:
+            return
+        idle = [each for each in present if not each._unanswered]
+        if idle:
+            min(idle, key=lambda each: each._idle_since_s).transport.close()
+        else:
+            self.limit_concurrency = 0
+
+    def _others(self) -> "Iterator[BoundedProtocol]":
+        for each in self.connections:
+            if isinstance(each, BoundedProtocol) and each is not self:
+                yield each
 
     def _begin_parser(self) -> None:
         self.parser = httptools.HttpRequestParser(self)
@@ -193,6 +218,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
         def on_response() -> None:
             self._unanswered.discard(events)
+            self._idle_since_s = self.loop.time()
             answer.flush()  # of a request HEAD, whose answer has no body
             self.on_response_complete()
 

@@ -10,6 +10,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -434,6 +435,40 @@ def test_requests_that_would_upgrade_are_answered_without(serving: Serving) -> N
                 assert part, received
                 received += part
     assert ask(serving, "CONNECT", "a:1")[0] == 400
+
+
+def test_idle_connections_make_room_for_others(tmp_path: Path) -> None:
+    zoo.write_plain(tmp_path, "counting", zoo.counting())
+    with Serving(tmp_path, limits={"connections": 3}) as service, contextlib.ExitStack() as stack:
+        service.wait_ready()
+        host, port = service.http.split(":")
+
+        def connected() -> socket.socket:
+            return stack.enter_context(socket.create_connection((host, int(port)), timeout=60))
+
+        idle = [connected() for _ in range(3)]
+        assert ask(service, "GET", "/v2/health/live")[0] == 200
+        assert idle[0].recv(1) == b"", "the one that was idle for the longest time is closed"
+        body = json.dumps(
+            {"inputs": [{"name": "x", "shape": [], "datatype": "INT32", "data": [2**31 - 1]}]}
+        ).encode()
+        head = (
+            "POST /v2/models/counting/infer HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        # Those with a request stay, and the next ones are told to come again.
+        busy = [connected() for _ in range(3)]
+        for each in busy:
+            each.sendall(head.encode())
+            assert each.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            each.sendall(body)
+        assert ask(service, "GET", "/v2/health/live")[0] == 503
+        for each in busy:
+            each.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                each.recv(1)
+        busy[0].close()
+        wait_until(lambda: ask(service, "GET", "/v2/health/live")[0] == 200)
 
 
 def test_versions_have_only_digits_of_ascii(serving: Serving) -> None:
