@@ -1,12 +1,12 @@
 """Binds the operations of a graph to the kernels of the first tier."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import ModuleType
 from typing import Final, TypeAlias
 
 from neurald.drivers.cpu.first_tier.binding.folding import Folding
 from neurald.drivers.cpu.first_tier.binding.scope import BindingScope
-from neurald.drivers.cpu.first_tier.bound_call import BoundCall
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
 from neurald.drivers.cpu.first_tier.layout import Tiles
 from neurald.hal.model.lazy_table import LazyTable
 from neurald.hal.model.operation_type import OperationType
@@ -232,6 +232,8 @@ _FOLDED: Final = frozenset((*FAMILIES["movement"], *FAMILIES["elements"], Operat
 _EMPTIABLE: Final = frozenset(
     (T.SLICE, T.TFLITE_SLICE, T.CONCATENATION, T.TFLITE_CONCATENATION, T.RESHAPE, T.TFLITE_RESHAPE)
 )
+#: Operations with more operands hardly repeat.
+_MAX_OPERANDS: Final = 12
 
 
 class Binder:
@@ -256,6 +258,8 @@ class Binder:
         self.graph, self.folded, self.known = found.graph(graph), found.folded, found.known
         self._contradicted = found.contradicted
         self._scope = BindingScope(self.graph, found.value, tiles)
+        #: What operations of a form are bound to, with the operands of one of them.
+        self._forms: dict[tuple[object, ...], tuple[tuple[int, ...], list[BoundCall] | None]] = {}
 
     def bound(self, positions: Collection[int] | None = None) -> list[list[BoundCall] | None]:
         """Returns the kernels of each operation; None for one that has none.
@@ -277,11 +281,51 @@ class Binder:
         return self._scope.value(index)
 
     def _operation(self, position: int) -> list[BoundCall] | None:
-        operation, operands = self.graph.operations[position], self.graph.operands
-        bind: _Bind | None = _BINDINGS.get(operation.type)
+        operation = self.graph.operations[position]
         if position in self._contradicted:
             # References report it.
             return None
+        form = self._form(operation)
+        if form is None:
+            return self._bind(position, operation)
+        indexes, known = operation.inputs + operation.outputs, self._forms.get(form)
+        if known is not None:
+            before, calls = known
+            return None if calls is None else _with_operands(calls, dict(zip(before, indexes, strict=True)))
+        calls = self._bind(position, operation)
+        if calls is None or _can_repeat(calls, indexes):
+            self._forms[form] = indexes, calls
+        return calls
+
+    def _form(self, operation: Operation) -> tuple[object, ...] | None:
+        """Returns all that its binding depends on but the numbers of operands; None if that is much.
+
+        Networks repeat operations of few forms.
+        """
+        indexes, operands = operation.inputs + operation.outputs, self.graph.operands
+        if len(indexes) > _MAX_OPERANDS or len({*indexes}) < len(indexes):
+            return None
+        facts: list[object] = [operation.type, len(operation.inputs)]
+        for index in indexes:
+            if index in self.known:
+                return None
+            operand = operands[index]
+            if operand.channel_quant is not None:
+                return None
+            facts += (
+                operand.type,
+                operand.dimensions,
+                operand.lifetime,
+                operand.scale,
+                operand.zero_point,
+                operand.value,
+                operand.location,
+            )
+        return tuple(facts)
+
+    def _bind(self, position: int, operation: Operation) -> list[BoundCall] | None:
+        operands = self.graph.operands
+        bind: _Bind | None = _BINDINGS.get(operation.type)
         unknown = [
             index
             for index in (*operation.inputs, *operation.outputs)
@@ -313,3 +357,39 @@ class Binder:
         """Returns True if an operation only moves elements, and may have none to move."""
         dimensions = [self.graph.operands[index].dimensions for index in operation.inputs]
         return operation.type in _EMPTIABLE and all(each is not None for each in dimensions)
+
+
+def _can_repeat(calls: Sequence[BoundCall], indexes: Collection[int]) -> bool:
+    """Returns True if calls have the operands of their operation only, and no messages, which name them."""
+    arguments = [each for call in calls for each in call.arguments if isinstance(each, int)]
+    return not any(call.messages for call in calls) and {*indexes}.issuperset(arguments)
+
+
+def _with_operands(calls: Sequence[BoundCall], operands: Mapping[int, int]) -> list[BoundCall]:
+    """Returns calls with other operands, and temporaries of their own.
+
+    Args:
+        calls: of an operation.
+        operands: by its own.
+    """
+    temporaries: dict[BoundTemporary, BoundTemporary] = {}
+
+    def of(argument: int | BoundConstant | BoundTemporary) -> int | BoundConstant | BoundTemporary:
+        if isinstance(argument, int):
+            return operands[argument]
+        if isinstance(argument, BoundConstant):
+            return argument
+        if argument not in temporaries:
+            temporaries[argument] = BoundTemporary(size_bytes=argument.size_bytes)
+        return temporaries[argument]
+
+    return [
+        BoundCall(
+            function=call.function,
+            arguments=tuple([of(each) for each in call.arguments]),
+            words=call.words,
+            work_items=call.work_items,
+            cost_ns=call.cost_ns,
+        )
+        for call in calls
+    ]

@@ -8,10 +8,12 @@ from support.cpu.first_tier import prepared, results
 from support.cpu.layers import FLOAT, INT32, LayerBuilder, values
 
 import neurald as nd
-from neurald.drivers.cpu.first_tier.binding.binder import FAMILIES
+from neurald.drivers.cpu.first_tier.binding.binder import FAMILIES, Binder
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.model.types import Operation
 
 
 def test_weights_may_be_computed_from_constants() -> None:
@@ -71,6 +73,69 @@ def test_kernels_stay_inside_inputs_if_only_executions_know_shapes(
     assert isinstance(found, ReferenceModel)
     with pytest.raises(OpFailed):
         results(found, model, [values(build.rng, FLOAT, given), np.array(number, np.int32)])
+
+
+def repeating_model() -> nd.Model:
+    """Builds sums and products of matrices, some of which differ in one fact only."""
+    build = LayerBuilder(0)
+    add, multiply = nd.OperationType.ADD, nd.OperationType.BATCH_MATMUL
+    first, second = build.operand(FLOAT, (4, 5, 5)), build.operand(FLOAT, (4, 5, 5))
+    none, relu = build.scalar(0), build.scalar(1)
+    true, false = (build.scalar(value, nd.OperandType.BOOL) for value in (True, False))
+    addends = [build.constant(FLOAT, values(build.rng, FLOAT, (5,))) for _ in range(2)]
+    found = []
+    for kind, inputs in (
+        (add, (first, second, none)),
+        (add, (second, first, none)),
+        (add, (first, second, relu)),
+        (add, (first, first, none)),
+        (add, (first, addends[0], none)),
+        (add, (second, addends[0], none)),
+        (add, (second, addends[1], none)),
+        (multiply, (first, second, false, true)),
+        (multiply, (second, first, false, true)),
+        (multiply, (second, first, false, false)),
+        (multiply, (second, second, false, false)),
+    ):
+        output = build.operand(FLOAT, (4, 5, 5))
+        build.builder.add_operation(kind, [*inputs], [output])
+        found.append(output)
+    build.builder.identify_inputs_and_outputs([first, second], found)
+    return build.builder.finish()
+
+
+def test_operations_of_a_form_are_bound_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[int] = []
+    bind = Binder._bind
+
+    def counted(binder: Binder, position: int, operation: Operation) -> list[BoundCall] | None:
+        bound.append(position)
+        return bind(binder, position, operation)
+
+    monkeypatch.setattr(Binder, "_bind", counted)
+    model = repeating_model()
+    found = prepared(model)
+    assert isinstance(found, CpuPreparedModel)
+    assert bound == [0, 2, 3, 4, 6, 7, 9, 10]
+    rng = np.random.default_rng(2)
+    arrays = [values(rng, FLOAT, (4, 5, 5)) for _ in range(2)]
+    expected = results(ReferenceModel(model), model, arrays)
+    for one, other in zip(results(found, model, arrays), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_messages_name_the_operands_of_their_operation() -> None:
+    build = LayerBuilder(0)
+    arrays = [build.operand(INT32, (3,)) for _ in range(3)]
+    outputs = [build.operand(INT32, (3,)) for _ in range(2)]
+    for divisor, output in zip(arrays[1:], outputs, strict=True):
+        build.builder.add_operation(nd.OperationType.TFLITE_FLOOR_DIV, [arrays[0], divisor], [output])
+    build.builder.identify_inputs_and_outputs(arrays, outputs)
+    model = build.builder.finish()
+    found = prepared(model)
+    assert isinstance(found, CpuPreparedModel)
+    messages = [call.messages for call in found.native.executable.calls]
+    assert len({*messages}) == len(messages) == 2
 
 
 @pytest.mark.parametrize("family", FAMILIES)
