@@ -4,6 +4,7 @@ Fields that make no sense here, such as those for other frameworks, are ignored.
 change what clients get, such as sequences and ensembles, are refused.
 """
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from google.protobuf import json_format, text_format
 
+from neurald.hal.device.execution import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.protocol.element_types import config_type
@@ -168,6 +170,7 @@ def settings_of(name: str, config: Any) -> ModelSettings:
     startup = given.get("startup", "optimized")
     if startup not in ("optimized", "instant"):
         raise refuse(f"startup is {startup!r}; optimized or instant is expected")
+    loop_timeout_s = _seconds(name, "loop_timeout", given.get("loop_timeout", str(DEFAULT_LOOP_TIMEOUT_S)))
     kinds = {group.kind for group in config.instance_group}
     device_type = {frozenset({1}): "gpu", frozenset({2}): "cpu"}.get(frozenset(kinds), "")
     return ModelSettings(
@@ -187,6 +190,7 @@ def settings_of(name: str, config: Any) -> ModelSettings:
             signature=given.get("signature", ""),
             is_batched=config.max_batch_size > 0,
             startup=startup,
+            loop_timeout_s=loop_timeout_s,
             warmups=tuple(map(_warmup, config.model_warmup)),
         ),
     )
@@ -233,6 +237,20 @@ def _number(name: str, key: str, text: str, most: int) -> int:
         raise ServiceError(
             Status.INVALID,
             f"the configuration of the model {name}: {key} is {text[:100]!r}; 0 to {most} are expected",
+        )
+    return value
+
+
+def _seconds(name: str, key: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= MAX_LOOP_TIMEOUT_S:
+        raise ServiceError(
+            Status.INVALID,
+            f"the configuration of the model {name}: {key} is {text[:100]!r}; up to {MAX_LOOP_TIMEOUT_S:g} seconds "
+            "are expected",
         )
     return value
 

@@ -48,6 +48,7 @@ class LoadedModel:
         compilation: the compiled model.
         description: what the front end tells clients.
         native_lanes: what lanes share that native code serves.
+        loop_timeout_s: see `LoadOrder`.
 
     Raises:
         BadData: the file is not a valid model, cannot be served, or its warm-up does not fit it.
@@ -56,6 +57,7 @@ class LoadedModel:
 
     def __init__(self, descriptor: int, order: LoadOrder) -> None:
         self.name = order.name
+        self.loop_timeout_s = order.loop_timeout_s
         #: Why a driver takes no work, although its session exists; empty if it does.
         self._hanging = ""
         self.native_lanes = NativeLanes()

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from neurald.hal.decoding import msgpack_decoder
+from neurald.hal.device.execution import DEFAULT_LOOP_TIMEOUT_S
 from neurald.hal.lanes.opening import TensorDescription
 
 #: The largest packet of the control socket. A description of a model with very many inputs or
@@ -41,6 +42,7 @@ class LoadOrder(msgspec.Struct, frozen=True, array_like=True, tag="load"):
         is_batched: whether the first length of inputs and outputs is left open for batches.
         startup: "optimized" or "instant".
         warmups: runs before the model is ready.
+        loop_timeout_s: how long a WHILE operation of a request may take.
     """
 
     name: str
@@ -51,6 +53,7 @@ class LoadOrder(msgspec.Struct, frozen=True, array_like=True, tag="load"):
     is_batched: bool = False
     startup: str = "optimized"
     warmups: tuple[Warmup, ...] = ()
+    loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S
 
 
 class OpenLane(msgspec.Struct, frozen=True, array_like=True, tag="lane"):

@@ -182,6 +182,7 @@ class Runner:
                     f"the outputs have the shapes {shapes}, which take more than {_MAX_OUTPUT_BYTES} bytes"
                 )
             execution = nd.Execution(self._model.compilation, reusable=not self._has_strings)
+            execution.set_loop_timeout(self._model.loop_timeout_s)
             for position, array in enumerate(inputs):
                 execution.set_input(position, array)
             outputs = self._buffers(shapes, order, arena)

@@ -130,5 +130,30 @@ def test_requests_wait_no_longer_than_their_priority_may() -> None:
     asyncio.run(run())
 
 
+def test_loops_take_no_longer_than_the_configuration_says() -> None:
+    async def run() -> None:
+        file = os.memfd_create("model")
+        os.write(file, zoo.counting())
+        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+        config: Any = parse_config("m", 'parameters { key: "loop_timeout" value { string_value: "0.05" } }')
+        version = ServedVersion(
+            "m", 1, config, settings_of("m", config), {}, file, pool, queue_size=8, load_s=60
+        )
+        try:
+            await version.start()
+            async with asyncio.timeout(60):
+                for _ in range(3):
+                    with pytest.raises(ServiceError, match="loop timeout"):
+                        await version.infer(counting_to(_ENDLESS), bytes_of, None)
+                    assert (
+                        await version.infer(counting_to(2), bytes_of, None) == np.array(2, np.int32).tobytes()
+                    )
+        finally:
+            await version.close(0)
+            pool.close()
+
+    asyncio.run(run())
+
+
 def bytes_of(answer: Any) -> bytes:
     return bytes(answer.outputs[0].data)

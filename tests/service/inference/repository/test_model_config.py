@@ -23,6 +23,7 @@ output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] label_filename: "labels.t
 instance_group [ { count: 2 kind: KIND_CPU } ]
 dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 500 }
 parameters: { key: "threads" value: { string_value: "1" } }
+parameters: { key: "loop_timeout" value: { string_value: "7.5" } }
 model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: 4 zero_data: true } } }
 optimization { execution_accelerators { gpu_execution_accelerator : [ { name : "tensorrt" } ] } }
 """
@@ -42,6 +43,7 @@ def test_settings_follow_from_the_text() -> None:
     assert (settings.instances, settings.preferred_sizes) == (2, (4,))
     order = settings.order
     assert (order.threads, order.device_type, order.is_batched) == (1, "cpu", True)
+    assert order.loop_timeout_s == 7.5
     assert order.warmups[0].shapes == {"x": (4,)}
     full = completed(config, "m", LOADED)
     assert list(full.output[0].dims) == [3]
@@ -98,6 +100,9 @@ def test_policies_choose_versions() -> None:
         ("model_transaction_policy { decoupled: true }", "decoupled"),
         ("instance_group [ { count: 1000 } ]", "instances"),
         ('parameters: { key: "threads" value: { string_value: "many" } }', "threads"),
+        ('parameters: { key: "loop_timeout" value: { string_value: "16" } }', "up to 15 seconds"),
+        ('parameters: { key: "loop_timeout" value: { string_value: "nan" } }', "loop_timeout is 'nan'"),
+        ('parameters: { key: "loop_timeout" value: { string_value: "long" } }', "loop_timeout is 'long'"),
         ('parameters: { key: "startup" value: { string_value: "soon" } }', "startup"),
         ("a {" * 100_000, "nested"),
         ("dynamic_batching { max_queue_delay_microseconds: 99999999999 }", "max_queue_delay"),
