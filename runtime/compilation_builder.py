@@ -14,7 +14,6 @@ from neurald.hal.model.types import Model, Preference, Priority
 from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
-from neurald.runtime.devices.asking import check_devices, verdicts_in_execution_order
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.optimization import Optimization
@@ -85,6 +84,8 @@ class CompilationBuilder:
         strict: bool = False,
     ) -> None:
         if devices is not None:
+            from neurald.runtime.devices.asking import check_devices  # Most programs list none.
+
             check_devices(devices)
         if threads is not None and not 1 <= integer(threads, "threads") <= MAX_THREADS:
             raise BadData(f"threads is {shown(threads)}; a number from 1 to {MAX_THREADS} is expected")
@@ -425,6 +426,8 @@ class CompilationBuilder:
 
     def _is_supported(self, device: Device) -> bool:
         """Returns True if a device supports all operations, of which there are some."""
+        from neurald.runtime.devices.asking import verdicts_in_execution_order  # Not for a warm start.
+
         verdicts = verdicts_in_execution_order(self._model, [device])[device.name]
         return bool(verdicts) and all(verdict.ok for verdict in verdicts)
 

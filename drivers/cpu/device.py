@@ -30,7 +30,6 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OutOfMemory
-from neurald.hal.execution.reference_support import supported_by_references
 from neurald.hal.lazy_numpy import numpy_version
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.numbering import first_few
@@ -146,6 +145,9 @@ class CpuDevice:
 
         Control flow is refused if its graphs contain operations of a vendor extension.
         """
+        # A start from the cache does not ask.
+        from neurald.hal.execution.reference_support import supported_by_references
+
         return supported_by_references(model, self)
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:

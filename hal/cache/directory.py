@@ -14,8 +14,9 @@ from neurald.hal.cache.file import open_directory
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.private_directory import make_directory
 
-_ENTRY = re.compile(r"[0-9a-f]{64}")
-_DRAFT = re.compile(r"\.draft-[0-9a-f]{16}")
+# Compiled when they are used, which a start from the cache does not.
+_ENTRY = r"[0-9a-f]{64}"
+_DRAFT = r"\.draft-[0-9a-f]{16}"
 #: Age in seconds after which a draft without a locked writer counts as abandoned.
 _DRAFT_AGE_S = 60.0
 
@@ -78,9 +79,9 @@ class CacheDirectory:
         """Returns the names of all entries, in no particular order."""
         return self._matching(_ENTRY)
 
-    def _matching(self, pattern: re.Pattern[str]) -> list[str]:
+    def _matching(self, pattern: str) -> list[str]:
         try:
-            return [path.name for path in self.path.iterdir() if pattern.fullmatch(path.name)]
+            return [path.name for path in self.path.iterdir() if re.fullmatch(pattern, path.name)]
         except OSError:
             return []
 

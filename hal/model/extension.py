@@ -48,8 +48,9 @@ _MAX_PREFIX = 0x7FFF
 _DECLARATION_DOMAIN = b"neurald extension 1\0"
 #: How many extensions a device may declare, or a model may use.
 MAX_EXTENSIONS = 64
-_EXTENSION_NAME = re.compile(r"(?=.{1,256}\Z)[a-z0-9_]+(\.[a-z0-9_]+)+")
-_TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
+# Compiled when they are used, which is seldom.
+_EXTENSION_NAME = r"(?=.{1,256}\Z)[a-z0-9_]+(\.[a-z0-9_]+)+"
+_TYPE_NAME = r"[A-Za-z][A-Za-z0-9_]{0,127}"
 
 
 class ExtensionOperandType(Struct, frozen=True, kw_only=True, array_like=True):
@@ -197,7 +198,7 @@ class Extension(Struct, frozen=True, kw_only=True, array_like=True):
 
 def check_extension_name(name: str) -> None:
     """Raises BadData unless `name` is a valid name for a vendor's extension."""
-    if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name):
+    if not isinstance(name, str) or not re.fullmatch(_EXTENSION_NAME, name):
         raise BadData(
             f"extension {name!r}: a name like com.vendor.name is expected, of lower-case letters, digits, _ "
             "and dots"
@@ -209,7 +210,7 @@ def check_extension_name(name: str) -> None:
 def _check_type(code: int, name: str, what: str) -> None:
     if not 0 <= code <= MAX_CODE:
         raise BadData(f"{what} {name!r}: code {code}; 0 to {MAX_CODE} is expected")
-    if not _TYPE_NAME.fullmatch(name):
+    if not re.fullmatch(_TYPE_NAME, name):
         raise BadData(f"{what} {code}: name {name!r}; letters, digits and _ are expected")
 
 

@@ -29,7 +29,7 @@ from neurald.hal.registry import default_drivers
 from neurald.runtime.devices import kept_file
 
 _FILE: Final = "installed.json"
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 _MAX_DRIVERS: Final = 64
 _LOGGER: Final = RateLimitedLogger(logging.getLogger(__name__), 3600.0)
 
@@ -60,7 +60,7 @@ def drivers_on_demand() -> tuple[Address, ...]:
     for name in names[:_MAX_DRIVERS]:
         if machine is not None and is_served(machine / f"{name}.sock"):
             continue  # the machine's service admits this user
-        if _NAME.fullmatch(name):
+        if re.fullmatch(_NAME, name):
             try:
                 addresses.append(Address.parse(f"unix://{runtime_directory() / name}.sock"))
             except BadData as error:

@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary
 
 from neurald.hal.model.types import FeatureLevel, Lifetime, Model
 from neurald.runtime.model.branches import model_of
-from neurald.runtime.model.step_model import ModelPart
 
 #: The last released level, which includes all others.
 _NEWEST: Final = max(set(FeatureLevel) - {FeatureLevel.EXPERIMENTAL})
@@ -69,6 +68,8 @@ def remember_levels(model: Model, find: Callable[[], Sequence[Sequence[FeatureLe
 
 
 def _only(model: Model, kept: Sequence[int]) -> Model:
+    from neurald.runtime.model.step_model import ModelPart  # Most devices are of the newest level.
+
     graph = model.main
     chosen = set(kept)
     used = {i for n in kept for i in (*graph.operations[n].inputs, *graph.operations[n].outputs)}

@@ -10,7 +10,7 @@ condition steps, Goto, body steps, Goto}; both Gotos of a WHILE lead back to it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -18,7 +18,6 @@ from msgspec.structs import force_setattr
 from neurald.hal.api_arguments import integer
 from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import BadData
-from neurald.hal.memory.arena_planner import MemoryPlan
 from neurald.hal.memory.pool import ALIGNMENT, Memory
 from neurald.hal.model.types import (
     Dimensions,
@@ -31,6 +30,9 @@ from neurald.hal.model.types import (
 )
 from neurald.runtime.devices.driver_faults import feature_level
 from neurald.runtime.model.branches import MAIN
+
+if TYPE_CHECKING:
+    from neurald.hal.memory.arena_planner import MemoryPlan  # Plans of one step have none.
 
 
 class ExecutionStep(Struct, frozen=True, kw_only=True, eq=False):
@@ -219,7 +221,7 @@ class CompoundBody(Struct, frozen=True, kw_only=True, eq=False):
 
     program: tuple[PlanStep, ...]
     values: tuple[PlanValue, ...]
-    arena: MemoryPlan
+    arena: "MemoryPlan"
     shares_memory: bool
     shared: frozenset[int] = frozenset()
     waits_for: tuple[frozenset[int], ...] = ()

@@ -22,7 +22,6 @@ from neurald.hal.cache.variants import SharedCache
 from neurald.hal.device import CacheFilesNeeded, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.execution.first_tier import first_tier
-from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.types import Model
 from neurald.hal.records import replace
@@ -253,8 +252,11 @@ class Preparer:
         """
         started = time.perf_counter()
         cpu = cpu_device()
-        if device is not cpu and (not has_known_inputs(model) or refused_operations(model, cpu)):
-            return None
+        if device is not cpu:
+            from neurald.hal.extension_support import refused_operations  # The CPU device needs none.
+
+            if not has_known_inputs(model) or refused_operations(model, cpu):
+                return None
         preparation = self._preparation(device, model, reads_files=False)
         reason = preparation if isinstance(preparation, str) else "first use"
         if isinstance(preparation, CachedPreparation):
