@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from neurald.hal.api_arguments import shown
 from neurald.hal.device import Device
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import DeviceType
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.local import open_device
+from neurald.runtime.litert.arguments import integer, lengths, text
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.environment import Environment
 from neurald.runtime.litert.model_source import Content, ModelSource, required_content
@@ -27,6 +27,9 @@ from neurald.runtime.tflite.file.schema import TfliteSignature
 #: The name of the entry point of a file without signatures, and another one that is understood.
 _PLACEHOLDER: Final = "<placeholder signature>"
 _DEFAULT: Final = "serving_default"
+
+#: The beginning of messages about runs.
+_FAILED: Final = "Failed to invoke the compiled model\n└ "
 
 _TYPES: Final = {
     HardwareAccelerator.GPU: DeviceType.GPU,
@@ -101,7 +104,7 @@ class CompiledModel:
         try:
             source = ModelSource(content)
         except ValueError as error:
-            raise RuntimeError(f"Failed to load model from {kind}\n{error}") from error
+            raise RuntimeError(f"Failed to load model from {kind}\n└ {error}") from error
         model = cls(source, options, environment)
         for signature in model._signatures.values():
             model._table.runner(signature.subgraph).allocate()
@@ -140,7 +143,7 @@ class CompiledModel:
         An empty name stands for the first one, here and in other calls.
         """
         keys = list(self._open_signatures)
-        name = self._known(key)
+        name = self._known(text(key, "GetSignatureIndex"))
         return -1 if name is None else keys.index(name)
 
     def get_signature_by_index(self, index: int) -> dict[str, Any]:
@@ -149,7 +152,7 @@ class CompiledModel:
         Raises:
             RuntimeError: there is no such signature.
         """
-        key = self._key(index)
+        key = self._key(index, "GetSignatureByIndex")
         return {"key": key, **self._names(key)}
 
     def get_input_tensor_details(self, signature_key: str) -> dict[str, Any]:
@@ -158,12 +161,12 @@ class CompiledModel:
         Raises:
             RuntimeError: there is no such signature.
         """
-        signature = self._signature(signature_key)
+        signature = self._signature(signature_key, "GetInputTensorDetails")
         return self._details(signature, "inputs")
 
     def get_output_tensor_details(self, signature_key: str) -> dict[str, Any]:
         """Returns the descriptions of a signature's outputs; see `get_input_tensor_details`."""
-        signature = self._signature(signature_key)
+        signature = self._signature(signature_key, "GetOutputTensorDetails")
         return self._details(signature, "outputs")
 
     # Buffers.
@@ -186,11 +189,11 @@ class CompiledModel:
         Raises:
             RuntimeError: there is no such signature.
         """
-        return self._buffers(self._signature(self._key(signature_index)), "inputs")
+        return self._buffers(self._numbered(signature_index, "CreateInputBuffers"), "inputs")
 
     def create_output_buffers(self, signature_index: int) -> list[TensorBuffer]:
         """Creates buffers for all outputs of a signature; see `create_input_buffers`."""
-        return self._buffers(self._signature(self._key(signature_index)), "outputs")
+        return self._buffers(self._numbered(signature_index, "CreateOutputBuffers"), "outputs")
 
     def create_input_buffer_by_name(self, signature_key: str, input_name: str) -> TensorBuffer:
         """Creates a buffer for an input.
@@ -198,11 +201,13 @@ class CompiledModel:
         Raises:
             RuntimeError: there is no such signature or input.
         """
-        return self._buffer(self._signature(signature_key), "inputs", input_name)
+        call = "CreateInputBufferByName"
+        return self._buffer(self._signature(signature_key, call), "inputs", text(input_name, call))
 
     def create_output_buffer_by_name(self, signature_key: str, output_name: str) -> TensorBuffer:
         """Creates a buffer for an output; see `create_input_buffer_by_name`."""
-        return self._buffer(self._signature(signature_key), "outputs", output_name)
+        call = "CreateOutputBufferByName"
+        return self._buffer(self._signature(signature_key, call), "outputs", text(output_name, call))
 
     def resize_input_tensor(
         self, input_index: int, dims: Sequence[int], signature_index: int = 0, strict: bool = True
@@ -221,11 +226,13 @@ class CompiledModel:
         Raises:
             RuntimeError: there is no such input, or it cannot have that shape.
         """
-        signature = self._signature(self._key(signature_index))
+        call = "ResizeInputTensor"
+        shape, number = lengths(dims, call), integer(input_index, call)
+        signature = self._numbered(signature_index, call)
         names = _ordered(signature, "inputs", self._table.runner(signature.subgraph))
-        if not 0 <= input_index < len(names):
+        if not 0 <= number < len(names):
             raise RuntimeError(_error(1000, "Input index out of range"))
-        self._resize(signature, names[input_index], dims, strict)
+        self._resize(signature, names[number], shape, is_strict=bool(strict))
 
     def resize_input_tensor_by_name(
         self, signature_key: str, input_name: str, dims: Sequence[int], strict: bool = True
@@ -236,24 +243,26 @@ class CompiledModel:
             ValueError: there is no such signature or input.
             RuntimeError: the input cannot have that shape.
         """
-        if self._known(signature_key) is None:
+        if self.get_signature_index(signature_key) < 0 or not signature_key:
             raise ValueError(f"Unknown signature: {signature_key}")
-        signature = self._signature(signature_key)
+        signature = self._signature(signature_key, "ResizeInputTensor")
         if input_name not in signature.inputs:
             raise ValueError(f"Unknown input '{input_name}' for signature '{signature_key}'")
-        self._resize(signature, input_name, dims, strict)
+        shape = lengths(dims, "ResizeInputTensor")
+        self._resize(signature, input_name, shape, is_strict=bool(strict))
 
-    def _resize(self, signature: TfliteSignature, name: str, dims: Sequence[int], strict: bool) -> None:
+    def _resize(
+        self, signature: TfliteSignature, name: str, shape: Sequence[int], *, is_strict: bool
+    ) -> None:
         runner = self._table.runner(signature.subgraph)
-        shape, rank = [int(each) for each in dims], len(runner.shape(signature.inputs[name]))
-        if any(length < 0 for length in shape):
-            raise RuntimeError(_error(1, "Dimensions must be positive."))
-        if not shape and strict:
+        if not shape:
             raise RuntimeError(_error(1, "New shape must not be empty."))
-        if strict and len(shape) != rank:
+        if any(length <= 0 for length in shape):
+            raise RuntimeError(_error(1, "Dimensions must be positive."))
+        if is_strict and len(shape) != len(runner.shape(signature.inputs[name])):
             raise RuntimeError(_error(1, "New shape rank does not match current shape rank."))
         try:
-            runner.resize(signature.inputs[name], shape, is_strict=strict)
+            runner.resize(signature.inputs[name], shape, is_strict=is_strict)
         except RuntimeError as error:
             raise RuntimeError(_error(1, str(error))) from error
 
@@ -282,14 +291,18 @@ class CompiledModel:
 
         Args:
             signature_key: the name of the signature.
-            input_map: buffers for all inputs, by name.
-            output_map: buffers for outputs, by name.
+            input_map: buffers for all inputs, by name. Others are ignored.
+            output_map: buffers for all outputs, by name. Others are ignored.
 
         Raises:
-            RuntimeError: a name is missing or unknown, a buffer does not go with its tensor, or the
+            RuntimeError: a name is missing, a buffer does not go with its tensor, or the
                 execution failed.
         """
-        self._run(self._signature(signature_key), input_map, output_map)
+        inputs, outputs = (
+            {text(name, "RunByName"): buffer.capsule for name, buffer in each.items()}
+            for each in (input_map, output_map)
+        )
+        self._run(self._signature(signature_key, "RunByName"), inputs, outputs)
 
     def run_by_index(
         self,
@@ -298,17 +311,19 @@ class CompiledModel:
         output_buffers: Sequence[TensorBuffer],
     ) -> None:
         """Runs a signature with buffers in the order of `get_signature_list`; see `run_by_name`."""
-        signature = self._signature(self._key(signature_index))
+        given = [[buffer.capsule for buffer in each] for each in (input_buffers, output_buffers)]
+        signature = self._numbered(signature_index, "RunByIndex")
         runner = self._table.runner(signature.subgraph)
         maps = []
-        for kind, buffers in (("inputs", input_buffers), ("outputs", output_buffers)):
+        for kind, buffers in zip(("inputs", "outputs"), given, strict=True):
             names = _ordered(signature, kind, runner)
             if len(buffers) != len(names):
                 what = kind.removesuffix("s").capitalize()
                 raise RuntimeError(
                     _error(
                         3,
-                        f"{what} buffer size mismatch: number of {kind}:{len(names)} vs buffers:{len(buffers)}",
+                        f"{_FAILED}{what} buffer size mismatch: number of {kind}:{len(names)} vs "
+                        f"buffers:{len(buffers)}",
                     )
                 )
             maps.append(dict(zip(names, buffers, strict=True)))
@@ -325,15 +340,14 @@ class CompiledModel:
             ("input", inputs, signature.inputs),
             ("output", outputs, signature.outputs),
         ):
-            for name in given:
-                if name not in known:
-                    raise RuntimeError(_error(6, f"{kind} {name!r} is unknown; there are {sorted(known)}"))
-        missing = sorted(set(signature.inputs).difference(inputs))
-        if missing:
-            raise RuntimeError(_error(6, f"no buffers are given for the inputs {missing}"))
-        for name, buffer in inputs.items():
-            shape = runner.shape(signature.inputs[name])
-            array = buffer.array
+            missing = sorted(set(known).difference(given))
+            if missing:
+                raise RuntimeError(
+                    _error(6, f"The given map is missing some {kind} TensorBuffers: those of {missing}")
+                )
+        for name, index in signature.inputs.items():
+            shape = runner.shape(index)
+            array = inputs[name].array
             if array.size != np.prod(shape, dtype=np.int64):
                 raise RuntimeError(
                     _error(
@@ -342,17 +356,17 @@ class CompiledModel:
                     )
                 )
             try:
-                runner.set(signature.inputs[name], array.reshape(shape))
+                runner.set(index, array.reshape(shape))
             except ValueError as error:
                 raise RuntimeError(_error(3, str(error))) from error
         try:
             runner.invoke()
         except RuntimeError as error:
-            raise RuntimeError(_error(3, f"Failed to invoke the compiled model\n{error}")) from error
-        for name, buffer in outputs.items():
-            value = runner.get(signature.outputs[name])
+            raise RuntimeError(_error(3, f"{_FAILED}{error}")) from error
+        for name, index in signature.outputs.items():
+            value = runner.get(index)
             try:
-                buffer.store(value)
+                outputs[name].store(value)
             except (ValueError, RuntimeError) as error:
                 raise RuntimeError(_error(3, f"output {name!r}: {error}")) from error
 
@@ -397,34 +411,36 @@ class CompiledModel:
         return self._signatures
 
     def _known(self, key: str) -> str | None:
-        if not isinstance(key, str):
-            raise TypeError(f"the key of a signature is {shown(key)}; a str is expected")
         if key == "":
             return next(iter(self._open_signatures))
         if key == _DEFAULT and key not in self._open_signatures and _PLACEHOLDER in self._open_signatures:
             return _PLACEHOLDER
         return key if key in self._open_signatures else None
 
-    def _signature(self, key: str) -> TfliteSignature:
+    def _signature(self, given: str | bytes, call: str) -> TfliteSignature:
+        key = text(given, call)
         name = self._known(key)
         if name is None:
             raise RuntimeError(_error(6, f"Signature not found: {key}"))
         return self._signatures[name]
 
-    def _key(self, index: int) -> str:
-        keys = list(self._open_signatures)
-        if not 0 <= index < len(keys):
+    def _key(self, index: int, call: str) -> str:
+        keys, number = list(self._open_signatures), integer(index, call)
+        if not 0 <= number < len(keys):
             raise RuntimeError(
-                _error(1000, f"Signature index {index} is out of range; there are {len(keys)} signatures")
+                _error(1000, f"Signature index {number} is out of range; there are {len(keys)} signatures")
             )
-        return keys[index]
+        return keys[number]
+
+    def _numbered(self, index: int, call: str) -> TfliteSignature:
+        return self._signatures[self._key(index, call)]
 
     def _runner(self, signature: TfliteSignature, kind: str) -> SubgraphRunner:
         """Returns the runner of a signature; for outputs it is ready, so that their shapes are known."""
         return self._table.runner(signature.subgraph) if kind == "inputs" else self._allocated(signature)
 
     def _names(self, key: str) -> dict[str, list[str]]:
-        signature = self._signature(key)
+        signature = self._signatures[key]
         runner = self._table.runner(signature.subgraph)
         return {kind: _ordered(signature, kind, runner) for kind in ("inputs", "outputs")}
 
@@ -443,12 +459,14 @@ class CompiledModel:
         return found
 
     def _requirements(self, signature_index: int, kind: str, position: int) -> dict[str, Any]:
-        signature = self._signature(self._key(signature_index))
-        runner = self._table.runner(signature.subgraph)
-        names = _ordered(signature, kind, runner)
-        if not 0 <= position < len(names):
-            raise RuntimeError(_error(1000, f"{kind.removesuffix('s').capitalize()} index out of range"))
-        buffer = self._buffer(signature, kind, names[position])
+        what = kind.removesuffix("s").capitalize()
+        call = f"Get{what}BufferRequirements"
+        number = integer(position, call)
+        signature = self._numbered(signature_index, call)
+        names = _ordered(signature, kind, self._table.runner(signature.subgraph))
+        if not 0 <= number < len(names):
+            raise RuntimeError(_error(1000, f"{what} index out of range"))
+        buffer = self._buffer(signature, kind, names[number])
         return {"buffer_size": buffer.array.nbytes, "supported_types": [1]}
 
     def _buffers(self, signature: TfliteSignature, kind: str) -> list[TensorBuffer]:
@@ -458,7 +476,7 @@ class CompiledModel:
     def _buffer(self, signature: TfliteSignature, kind: str, name: str) -> TensorBuffer:
         tensors, runner = _tensors(signature, kind), self._runner(signature, kind)
         if name not in tensors:
-            raise RuntimeError(_error(6, f"{kind.removesuffix('s').capitalize()} not found: {name}"))
+            raise RuntimeError(_error(6, f"{kind.removesuffix('s').capitalize()} tensor not found: {name}"))
         source = self._source.subgraphs[signature.subgraph]
         return zeros(runner.shape(tensors[name]), element_type(source.tensors[tensors[name]].type).scalar)
 

@@ -46,7 +46,8 @@ class Environment:
             return cls(EnvironmentOptions(runtime_path, compiler_plugin_path, dispatch_library_path))
         if runtime_path is not None or compiler_plugin_path or dispatch_library_path:
             raise ValueError("Pass either options or environment path shortcuts.")
-        return cls(options)
+        paths = (options.runtime_path, options.compiler_plugin_path, options.dispatch_library_path)
+        return cls(EnvironmentOptions(*paths))
 
     def __enter__(self) -> "Environment":
         return self

@@ -10,12 +10,13 @@ import numpy as np
 
 from neurald.runtime.devices.local import open_device
 from neurald.runtime.litert import metrics
+from neurald.runtime.litert.arguments import integer
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.model_source import Content, ModelSource, required_content
 from neurald.runtime.litert.native_interpreter import NativeInterpreter, signature_tables
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.signature_runner import SignatureRunner
-from neurald.runtime.litert.subgraph_runner import SubgraphRunner, tensor_number
+from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 from neurald.runtime.litert.tensor_details import Details
 from neurald.runtime.tflite.file.schema import (
     OMITTED,
@@ -164,11 +165,11 @@ class Interpreter:
             ValueError: there is no such subgraph.
         """
         count = len(self._source.subgraphs)
-        if not 0 <= subgraph_index < count:
+        if subgraph_index < 0 or subgraph_index >= count:
             raise ValueError(
                 f"subgraph_index is out of range: {subgraph_index} for the model, which has {count} subgraphs."
             )
-        runner = self._runners.runner(subgraph_index)
+        runner = self._runners.runner(integer(subgraph_index, "NumTensors"))
         return [runner.details(index) for index in range(runner.tensor_count)]
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
@@ -206,10 +207,7 @@ class Interpreter:
         Raises:
             ValueError: there is no such tensor, or it has no value.
         """
-        count = len(self._source.subgraphs)
-        if not 0 <= subgraph_index < count:
-            raise ValueError(f"Invalid subgraph index {subgraph_index} exceeds max subgraph index {count}")
-        return self._runners.value(subgraph_index, tensor_index)
+        return self._interpreter.GetTensor(tensor_index, subgraph_index)
 
     def tensor(self, tensor_index: int) -> Callable[[], np.ndarray[Any, Any]]:
         """Returns a function that returns a view of a tensor's memory.
@@ -293,14 +291,14 @@ class Interpreter:
         return self._interpreter.interpreter()
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
-        number = tensor_number(int(tensor_index), "TensorName")
-        return self._runners.runner(subgraph_index).details(number)
+        number = integer(int(tensor_index), "TensorName")
+        return self._interpreter.runner(integer(subgraph_index, "TensorName")).details(number)
 
     def _get_op_details(self, op_index: int) -> Details:
-        source = self._source.subgraphs[0]
-        if not 0 <= op_index < len(source.operators):
+        source, number = self._source.subgraphs[0], integer(op_index, "NodeName")
+        if not 0 <= number < len(source.operators):
             raise ValueError("Invalid node index")
-        return _operator_details(source.operators[op_index], source)
+        return _operator_details(source.operators[number], source)
 
     def _get_ops_details(self) -> list[Details]:
         source = self._source.subgraphs[0]

@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from neurald.runtime.litert.arguments import integer
 from neurald.runtime.litert.model_source import ModelSource
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
@@ -113,9 +114,12 @@ class NativeInterpreter:
     def SetTensor(self, i: int, value: Any, subgraph_index: int = 0) -> None:  # noqa: D102, N802
         self.runner(subgraph_index).set(i, value)
 
-    def GetTensor(self, tensor_index: int, subgraph_index: int = 0) -> Any:  # noqa: D102, N802
-        self.runner(subgraph_index)
-        return self._runners.value(subgraph_index, tensor_index)
+    def GetTensor(  # noqa: D102, N802
+        self, tensor_index: int, subgraph_index: int = 0
+    ) -> np.ndarray[Any, Any]:
+        tensor, subgraph = (integer(each, "GetTensor") for each in (tensor_index, subgraph_index))
+        self.runner(subgraph)
+        return self._runners.value(subgraph, tensor)
 
     def tensor(self, base_object: object, tensor_index: int, subgraph_index: int = 0) -> Any:  # noqa: D102
         del base_object

@@ -4,7 +4,6 @@ A program may give the inputs ever other shapes. What was prepared for the lates
 if there are many, the lengths that differ are left open, so that what is prepared takes them all.
 """
 
-import operator
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -16,6 +15,7 @@ from neurald.hal.errors import BadData, Error
 from neurald.hal.model.strings import as_strings, decode_strings
 from neurald.hal.model.types import Model, OperandType
 from neurald.runtime.compilation import Compilation
+from neurald.runtime.litert.arguments import integer
 from neurald.runtime.litert.element_types import ElementType, element_type, name_of
 from neurald.runtime.litert.tensor_details import Details, DetailTable
 from neurald.runtime.tflite.file.schema import Tensor, TfliteSubgraph
@@ -160,20 +160,22 @@ class SubgraphRunner:
         Raises:
             RuntimeError: it is not an input, or the shape is not permitted.
         """
-        if tensor_number(index, "ResizeInputTensor") not in self._source.inputs:
-            raise RuntimeError(f"Tensor {index} is not an input; only inputs can be resized.")
-        wanted = tuple(shape)
+        number, wanted = integer(index, "ResizeInputTensor"), tuple(shape)
+        if 0 <= number < self.tensor_count and wanted != self.shape(number):
+            if is_strict and number in self._source.inputs:
+                self._check_strict(number, wanted)
+            # As in LiteRT `allocate` must follow even if the rest fails.
+            self.is_ready = False
+            if self._source.tensors[number].data is not None:
+                raise RuntimeError("Attempting to resize a fixed-size tensor.")
+        if number not in self._source.inputs:
+            raise RuntimeError(f"Tensor {number} is not an input; only inputs can be resized.")
         if any(not 0 <= length <= _MAX_LENGTH for length in wanted):
             raise RuntimeError(
-                f"Cannot resize tensor {index} to {list(wanted)}: a length is negative or too large."
+                f"Cannot resize tensor {number} to {list(wanted)}: a length is negative or too large."
             )
-        if is_strict:
-            self._check_strict(index, wanted)
-        if wanted != self.shape(index):
-            if self._source.tensors[index].data is not None:
-                raise RuntimeError("Attempting to resize a fixed-size tensor.")
-            self._shapes[index] = wanted
-            self.is_ready = False
+        if wanted != self.shape(number):
+            self._shapes[number] = wanted
 
     def _check_strict(self, index: int, wanted: tuple[int, ...]) -> None:
         tensor, present = self._source.tensors[index], self.shape(index)
@@ -350,7 +352,8 @@ class SubgraphRunner:
             ValueError: there is no such tensor, it has no memory yet, or the value does not go with
                 it.
         """
-        tensor = self._tensor(tensor_number(index, "SetTensor"))
+        index = integer(index, "SetTensor")
+        tensor = self._tensor(index)
         try:
             array = np.asarray(value, order="C")
         except ValueError:
@@ -394,7 +397,7 @@ class SubgraphRunner:
         Raises:
             ValueError: there is no such tensor, or it has no value.
         """
-        value = self._value(tensor_number(index, "GetTensor"))
+        value = self._value(integer(index, "GetTensor"))
         return value.copy() if value.ndim or value.dtype.hasobject else value[()]
 
     def view(self, index: int) -> Array:
@@ -405,7 +408,7 @@ class SubgraphRunner:
         Raises:
             ValueError: there is no such tensor, or it has no value.
         """
-        value = self._value(index)
+        value = self._value(integer(index, "tensor"))
         if value.dtype.hasobject or not value.ndim:
             return self.get(index)
         lease = _Lease(value)
@@ -499,28 +502,6 @@ class SubgraphRunner:
 
     def _element(self, index: int) -> ElementType:
         return element_type(self._source.tensors[index].type)
-
-
-def tensor_number(index: Any, call: str) -> int:
-    """Returns the number of a tensor.
-
-    Args:
-        index: what the program gives.
-        call: LiteRT's name of the call, for the message.
-
-    Raises:
-        TypeError: it is not a number of 32 bits.
-    """
-    try:
-        number = operator.index(index)
-    except TypeError:
-        number = None
-    if number is None or not -(2**31) <= number < 2**31:
-        raise TypeError(
-            f"{call}(): incompatible function arguments. The tensor is {index!r}; an integer of 32 bits is "
-            "expected."
-        )
-    return number
 
 
 def _is_declared(shape: tuple[int, ...], tensor: Tensor) -> bool:

@@ -47,7 +47,7 @@ class TensorBuffer:
         return self._array
 
     @property
-    def capsule(self) -> object:
+    def capsule(self) -> "TensorBuffer":
         """The buffer, as something that programs can only pass on.
 
         Raises:
@@ -85,6 +85,7 @@ class TensorBuffer:
 
         Raises:
             ValueError: the type is not supported, or the number is negative.
+            TypeError: it is not a number of elements.
             RuntimeError: the buffer has fewer elements, or is destroyed.
         """
         try:
@@ -93,13 +94,12 @@ class TensorBuffer:
             raise ValueError(f"Unsupported dtype: {output_dtype}") from error
         if dtype.name not in _SUPPORTED:
             raise ValueError(f"Unsupported dtype: {output_dtype}")
-        count = int(num_elements)
-        if count < 0:
-            raise ValueError("negative dimensions are not allowed")
+        result = np.empty(num_elements, dtype)
         stored = self.array.reshape(-1).view(np.uint8)
-        if count * dtype.itemsize > stored.size:
+        if result.nbytes > stored.size:
             raise RuntimeError("ReadTensorToBuffer: destination buffer is larger than the tensor buffer")
-        return stored[: count * dtype.itemsize].copy().view(dtype)
+        result.reshape(-1).view(np.uint8)[:] = stored[: result.nbytes]
+        return result
 
     def get_tensor_details(self) -> dict[str, Any]:
         """Returns type and shape."""

@@ -85,9 +85,19 @@ def test_what_is_not_there(model: CompiledModel) -> None:
         lambda: model.run_by_index(3, inputs, outputs),
         lambda: model.run_by_name("serving_default", {"x": inputs[0]}, {"z": outputs[0]}),
         lambda: model.run_by_name("serving_default", {"x": inputs[0], "y": inputs[1]}, {"q": outputs[0]}),
+        lambda: model.run_by_name("serving_default", {"x": inputs[0], "y": inputs[1]}, {}),
     ):
         with pytest.raises(RuntimeError, match="CompiledModel error: code="):
             action()
+
+
+def test_buffers_of_other_names_are_ignored(model: CompiledModel) -> None:
+    inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+    for buffer in inputs:
+        buffer.write(X)
+    given = {"x": inputs[0], "y": inputs[1], "q": inputs[0]}
+    model.run_by_name("", given, {"z": outputs[0], "q": inputs[0]})
+    np.testing.assert_array_equal(outputs[0].read(6, np.float32), (2 * X + 3).reshape(-1))
 
 
 def test_inputs_are_resized(model: CompiledModel) -> None:
@@ -95,10 +105,12 @@ def test_inputs_are_resized(model: CompiledModel) -> None:
         model.resize_input_tensor(0, (2, 4))
     with pytest.raises(RuntimeError, match="rank does not match"):
         model.resize_input_tensor(0, (2,))
-    with pytest.raises(RuntimeError, match="must not be empty"):
-        model.resize_input_tensor(0, ())
-    with pytest.raises(RuntimeError, match="must be positive"):
-        model.resize_input_tensor(0, (-1, 3))
+    for is_strict in (True, False):
+        with pytest.raises(RuntimeError, match="must not be empty"):
+            model.resize_input_tensor(0, (), strict=is_strict)
+        for length in (-1, 0):
+            with pytest.raises(RuntimeError, match="must be positive"):
+                model.resize_input_tensor(0, (length, 3), strict=is_strict)
     with pytest.raises(ValueError, match="Unknown input 'q' for signature 'serving_default'"):
         model.resize_input_tensor_by_name("serving_default", "q", (2, 3))
     model.resize_input_tensor(0, (5, 3))
@@ -166,10 +178,32 @@ def test_arguments_of_wrong_types(model: CompiledModel, tmp_path: Path) -> None:
         (CompiledModel.from_file, 3),
         (model.get_signature_index, None),
         (model.get_input_tensor_details, 0),
+        (model.get_signature_by_index, 0.0),
+        (model.create_input_buffers, "0"),
+        (model.get_output_buffer_requirements, None),
+        (lambda wrong: model.create_input_buffer_by_name("", wrong), 3),
+        (lambda wrong: model.create_output_buffer_by_name(wrong, "z"), None),
+        (lambda wrong: model.resize_input_tensor(0, wrong), 3),
+        (lambda wrong: model.resize_input_tensor(0, wrong), [2.0, 3.0]),
+        (lambda wrong: model.resize_input_tensor(wrong, [2, 3]), 1.0),
+        (lambda wrong: model.run_by_index(wrong, [], []), 0.0),
+        (lambda wrong: model.run_by_index(0, wrong, []), None),
+        (lambda wrong: model.run_by_name(wrong, {}, {}), 0),
+        (lambda wrong: model.create_input_buffers(0)[0].read(wrong, np.float32), 1.5),
     )
     for call, wrong in calls:
         with pytest.raises(TypeError):
             call(wrong)
+    no_buffer: tuple[Any, ...] = (None, X)
+    for wrong in no_buffer:
+        with pytest.raises(AttributeError, match="has no attribute 'capsule'"):
+            model.run_by_index(0, [wrong], [])
+        with pytest.raises(AttributeError, match="has no attribute 'capsule'"):
+            model.run_by_name("", {"x": wrong}, {})
+    no_options: Any = 3
+    with pytest.raises(AttributeError, match="has no attribute 'runtime_path'"):
+        Environment.create(options=no_options)
+    assert model.get_signature_index(b"serving_default") == 0  # type: ignore[arg-type]
 
 
 def test_files_that_cannot_be_loaded() -> None:

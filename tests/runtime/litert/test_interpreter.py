@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -527,3 +528,46 @@ def test_the_value_of_a_variable_tensor(*, preserves: bool) -> None:
         np.testing.assert_array_equal(interpreter.get_tensor(inputs[-1]), [[run, 2 * run]])
     interpreter.reset_all_variables()
     np.testing.assert_array_equal(interpreter.get_tensor(inputs[-1]), [[0, 0]])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.array, np.uint8])
+def test_numbers_of_tensors_are_converted(interpreter: Interpreter, kind: Any) -> None:
+    interpreter.resize_tensor_input(kind(0), [1, 3])
+    interpreter.resize_tensor_input(kind(1), [1, 3])
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(kind(0), X[:1])
+    np.testing.assert_array_equal(interpreter.get_tensor(kind(0), kind(0)), X[:1])
+    np.testing.assert_array_equal(interpreter.tensor(kind(0))(), X[:1])
+    assert interpreter._get_op_details(kind(0))["index"] == 0
+    assert interpreter._get_tensor_details(kind(0), kind(0))["index"] == 0
+
+
+def test_numbers_of_wrong_types(interpreter: Interpreter) -> None:
+    wrong: tuple[Any, ...] = (1.0, "0", None, [0])
+    for number in wrong:
+        for call in (
+            lambda number: interpreter.set_tensor(number, X),
+            interpreter.get_tensor,
+            lambda number: interpreter.get_tensor(0, number),
+            lambda number: interpreter.resize_tensor_input(number, [2, 3]),
+            interpreter._get_op_details,
+            lambda number: interpreter._get_tensor_details(0, number),
+            lambda number: interpreter.tensor(number)(),
+        ):
+            with pytest.raises(TypeError):
+                call(number)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "shape", "words"),
+    [(4, [2], "fixed-size"), (0, [-1, 3], "negative"), (3, [2, 3, 1], "not an input")],
+)
+def test_a_resize_that_fails_asks_for_an_allocation(
+    interpreter: Interpreter, tensor: int, shape: list[int], words: str
+) -> None:
+    with pytest.raises(RuntimeError, match=words):
+        interpreter.resize_tensor_input(tensor, shape)
+    with pytest.raises(RuntimeError, match="not ready"):
+        interpreter.invoke()
+    interpreter.allocate_tensors()
+    interpreter.invoke()
