@@ -17,6 +17,7 @@ from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Dimensions, Model, counted
 from neurald.hal.records import replace
+from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
 from neurald.runtime.execution.background.optimization import Optimization
@@ -69,7 +70,7 @@ def require_one_device(explicit_devices: Sequence[Device] | None, what: str, whe
     raise BadData(f"{what} needs exactly one device in the list{when}; {count} listed")
 
 
-class Compilation:
+class Compilation(Unpicklable):
     """A compiled model, ready to run. Thread-safe: several executions may run at once.
 
     Args:
@@ -89,6 +90,10 @@ class Compilation:
         executor: runs the plan.
         recovery: handles devices that fail.
     """
+
+    instead_of_pickling = (
+        "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
+    )
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from neurald.hal.model.types import Model, Preference, Priority
 from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
+from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.optimization import Optimization
@@ -57,7 +58,7 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
     return discovery.devices(deadline_s)
 
 
-class CompilationBuilder:
+class CompilationBuilder(Unpicklable):
     """Collects the options for compiling a model. Not thread-safe.
 
     Args:
@@ -74,6 +75,10 @@ class CompilationBuilder:
         BadData: the list of devices is empty or contains a device twice, or `threads` is not in 1
             to 1024.
     """
+
+    instead_of_pickling = (
+        "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
+    )
 
     def __init__(
         self,

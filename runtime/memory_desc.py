@@ -16,6 +16,7 @@ from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNul
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.types import DeviceType, Dimensions, Operand, value_size
+from neurald.hal.unpicklable import Unpicklable
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
@@ -43,12 +44,14 @@ class _DeclaredRole(Struct, frozen=True):
         return BufferRole(prepared_model=prepared_model, index=index, probability=self.probability)
 
 
-class MemoryDesc:
+class MemoryDesc(Unpicklable):
     """Describes a memory by its roles: the inputs and outputs of compilations that will use it.
 
     Not thread-safe. Methods return the description itself, so that calls can be chained:
     `MemoryDesc().add_output_role(first, 0).add_input_role(second, 1).finish().allocate()`.
     """
+
+    instead_of_pickling = "Describe the memory where it is used"
 
     def __init__(self) -> None:
         self._roles: dict[Role, _DeclaredRole] = {}

@@ -28,6 +28,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.lazy_numpy import np
 from neurald.hal.process.fork import at_fork
+from neurald.hal.unpicklable import Unpicklable
 
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
 ALIGNMENT = 64
@@ -111,13 +112,14 @@ def _python() -> Any:
     return ctypes.PyDLL(None)
 
 
-class Memory:
+class Memory(Unpicklable):
     """A block of bytes that holds operands, inputs or outputs.
 
     `allocate` and `from_fd` create the kinds that an application needs; `HostMemory` wraps an
     existing buffer.
     """
 
+    instead_of_pickling = "Memory.copy copies its bytes, and bytes(memory.view()) can be pickled"
     _address: int | None = None
 
     def __init__(self, buffer: memoryview) -> None:

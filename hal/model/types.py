@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import np
-from neurald.hal.memory.pool import Memory
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.enum_members import add_member
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.model.strings import decode_strings, encode_strings, least_bytes
@@ -534,6 +534,19 @@ class Model:
         kept = {name: getattr(self, name) for name in _MODEL_ATTRIBUTES if name not in changes}
         return type(self)(**kept, **changes)
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
+        """Pickles the model with its constants, so that it needs its file no more."""
+        values = {name: getattr(self, name) for name in _MODEL_ATTRIBUTES}
+        values["pools"] = tuple([bytes(pool.view()) for pool in self.pools])
+        values["signatures"] = dict(self.signatures)
+        return _unpickled_model, (values,)
+
     def __repr__(self) -> str:
         graphs = f", {counted(len(self.referenced), 'referenced graph')}" if self.referenced else ""
         operations = len(self.main.operations) + sum(len(graph.operations) for graph in self.referenced)
@@ -639,6 +652,16 @@ _MODEL_ATTRIBUTES = (
     "output_names",
     "signatures",
 )
+
+
+def _unpickled_model(values: dict[str, Any]) -> Model:
+    """Returns a model from its attributes, with the bytes of its pools instead of memories."""
+    pools = [
+        SharedMemory.constant(memoryview(pool)) if pool else HostMemory(pool) for pool in values["pools"]
+    ]
+    return Model(**{**values, "pools": tuple(pools)})
+
+
 #: Held while a model gets the content that was read.
 _reading = forkable_lock()
 

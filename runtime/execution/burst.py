@@ -15,6 +15,7 @@ from neurald.hal.errors import BadData, BadState, DeadObject, Error
 from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults
 from neurald.runtime.execution.abandoned_memory import mark_abandoned
 from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
@@ -23,7 +24,7 @@ from neurald.runtime.plan.plan import ExecutionStep
 logger = logging.getLogger(__name__)
 
 
-class Burst:
+class Burst(Unpicklable):
     """Runs executions of one compilation, one at a time: `execution.compute(burst=burst)`.
 
     Each step of the plan has its own device burst, unless its device is in this process or offers
@@ -40,6 +41,10 @@ class Burst:
         UnexpectedNull: `compilation` is None.
         BadState: the compilation is not finished.
     """
+
+    instead_of_pickling = (
+        "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
+    )
 
     def __init__(self, compilation: CompiledModel) -> None:
         require_compiled(compilation)

@@ -33,6 +33,7 @@ from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Dimensions, Duration, counted
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.execution.background.event import Event, event_of
 from neurald.runtime.execution.background.fenced import (
     FencedResult,
@@ -60,7 +61,7 @@ class _ExecutionState(Enum):
 _PREPARATION, _COMPUTATION, _COMPLETED = _ExecutionState
 
 
-class Execution:
+class Execution(Unpicklable):
     """One execution of a compilation. Thread-safe.
 
     Args:
@@ -71,6 +72,10 @@ class Execution:
         UnexpectedNull: `compilation` is None.
         BadState: the compilation is not finished.
     """
+
+    instead_of_pickling = (
+        "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
+    )
 
     def __init__(self, compilation: CompiledModel, *, reusable: bool = False) -> None:
         require_compiled(compilation)

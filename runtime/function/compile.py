@@ -189,10 +189,12 @@ def _recipe(request: _Request) -> tuple[Any, tuple[Any, ...]] | None:
     if isinstance(source, bytearray | memoryview):
         source = bytes(source)
     has_devices = any(not isinstance(each, str) for each in request.devices or ())
-    if not isinstance(source, str | bytes | os.PathLike) or has_devices:
+    if has_devices:
         return None
     if isinstance(source, str | os.PathLike):
         source = os.path.abspath(source)  # noqa: PTH100 - of text or any path-like object
+    elif not isinstance(source, bytes):
+        source = finished_model(source)
     return _unpickled, (replace(request, source=source),)
 
 

@@ -271,8 +271,8 @@ class CompiledFunction:
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         if self._recipe is None:
             raise TypeError(
-                f"{self._name} cannot be pickled: it was compiled from a Model, or for a list of devices. "
-                "Compile a file, or its bytes, to pickle it"
+                f"{self._name} cannot be pickled: it was compiled for nd.Device objects, which belong to "
+                "this process. Compile it for names of devices"
             )
         return self._recipe
 

@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.unpicklable import Unpicklable
 
 
 class Closable(Protocol):
@@ -17,13 +18,15 @@ class Closable(Protocol):
 _FunctionT = TypeVar("_FunctionT", bound=Closable)
 
 
-class SignatureTable(Mapping[str, _FunctionT]):
+class SignatureTable(Unpicklable, Mapping[str, _FunctionT]):
     """Maps the names of signatures to functions. Thread-safe.
 
     Args:
         names: of the signatures.
         compiled: compiles a signature.
     """
+
+    instead_of_pickling = "Pickle the function, or those of its signatures that are used"
 
     def __init__(self, names: Sequence[str], compiled: Callable[[str], _FunctionT]) -> None:
         self._names = tuple(names)

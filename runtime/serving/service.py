@@ -42,7 +42,9 @@ class ServedModel:
     """
 
     def __init__(self, paths: Sequence[Path], name: str, version: str) -> None:
+        self._paths = tuple(paths)
         self._name = name
+        self._version = version
         self._balancer = Balancer(paths, name, version)
         self._latest = threading.local()
         endpoint, lane = self._balancer.take(_PATIENCE_S)
@@ -145,6 +147,10 @@ class ServedModel:
     def close(self) -> None:
         """Closes the connection; further calls fail."""
         self._balancer.close()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Sequence[Path], str, str]]:
+        """Pickles where the model is; a copy has connections of its own."""
+        return type(self), (self._paths, self._name, self._version)
 
     def __enter__(self) -> Self:
         return self

@@ -19,6 +19,7 @@ from neurald.hal.process.background import BACKGROUND
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.deadline import NEVER_S
 from neurald.hal.sync.fence import Fence
+from neurald.hal.unpicklable import Unpicklable
 
 #: Is held while an event creates its fence.
 _creating_fence = forkable_lock()
@@ -62,7 +63,7 @@ def start_thread(work: Callable[[], object], name: str) -> None:
         raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
 
 
-class Event:
+class Event(Unpicklable):
     """The completion event of an execution.
 
     `Execution.start_compute` and `start_compute_with_dependencies` return it.
@@ -71,6 +72,8 @@ class Event:
         fence: signals once the outputs are written; devices can wait for it.
         has_fence: create that fence when it is asked for.
     """
+
+    instead_of_pickling = "Wait for it, and pickle the outputs"
 
     def __init__(self, fence: Fence | None = None, *, has_fence: bool = False) -> None:
         self._done = threading.Event()

@@ -1,6 +1,9 @@
 """`nd.compile`: every kind of source and option, and what is refused."""
 
+import copy
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -98,9 +101,48 @@ def test_pickling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     restored = pickle.loads(pickle.dumps(function))
     np.testing.assert_array_equal(restored(X, X)[1], 2 * X)
     assert pickle.loads(pickle.dumps(nd.compile(sums().build())))(X, X)[0].shape == (2, 3)
-    for other in (nd.compile(add_model((2,))), nd.compile(sums().build(), nd.devices()[0])):
-        with pytest.raises(TypeError, match="cannot be pickled"):
-            pickle.dumps(other)
+    of_a_model = pickle.loads(pickle.dumps(nd.compile(add_model((2,)), "cpu")))
+    assert of_a_model(np.ones(2, np.float32), np.ones(2, np.float32))[0].tolist() == [2, 2]
+    with pytest.raises(TypeError, match=r"cannot be pickled: .* Compile it for names of devices"):
+        pickle.dumps(nd.compile(sums().build(), nd.devices()[0]))
+
+
+def test_a_pickled_model_needs_no_file(tmp_path: Path) -> None:
+    """Another process, in which nothing of this library is loaded, computes with its constants."""
+    models = {"sums": sums(), "counter": counter(), "signatures": two_signatures()}
+    for name, file in models.items():
+        model = nd.load_tflite(file.write(tmp_path / "m.tflite"))
+        (tmp_path / f"{name}.pickle").write_bytes(pickle.dumps(model))
+        (tmp_path / "m.tflite").unlink()
+    program = """
+import pathlib, pickle, sys
+import numpy as np
+for path in map(pathlib.Path, sys.argv[1:]):
+    model = pickle.loads(path.read_bytes())
+    import neurald as nd
+    function = nd.compile(model)
+    inputs = [np.ones([each or 1 for each in info.shape], info.dtype) for info in function.inputs_info]
+    function(*inputs)
+    print(path.stem, sorted(model.signatures), [each.tolist() for each in function(*inputs)])
+"""
+    paths = [tmp_path / f"{name}.pickle" for name in models]
+    run = subprocess.run([sys.executable, "-c", program, *paths], capture_output=True, text=True, check=False)
+    expected = []
+    for name, file in models.items():
+        function = nd.compile(file.build())
+        inputs = [
+            np.ones([each or 1 for each in info.shape or ()], info.dtype) for info in function.inputs_info
+        ]
+        function(*inputs)
+        found = [each.tolist() for each in function(*inputs)]
+        expected.append(f"{name} {sorted(function.compilation.model.signatures)} {found}")
+    assert run.stdout.splitlines() == expected, run.stderr
+
+
+def test_copies_of_a_model_are_the_model() -> None:
+    model = add_model((2,))
+    assert copy.copy(model) is model
+    assert copy.deepcopy([model]) == [model]
 
 
 def test_real_numbers_for_quantised_values() -> None:

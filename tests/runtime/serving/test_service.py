@@ -1,6 +1,7 @@
 """Models of a service on this host, as functions."""
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -219,3 +220,11 @@ def test_a_service_that_ends_is_an_error(tmp_path_factory: pytest.TempPathFactor
         same(X)
     assert time.monotonic() - began < 60
     assert not (folder / "s.sock").exists()
+
+
+def test_pickled_models_connect_themselves(service: nd.Service) -> None:
+    with service.model("pair") as pair:
+        other = pickle.loads(pickle.dumps(pair))
+    with other:
+        a, b = np.array([[5, 6, 7, 8]], np.int32), np.array([[1, 2, 3, 4]], np.int32)
+        assert other(a, b)[0].tolist() == [[6, 8, 10, 12]]
