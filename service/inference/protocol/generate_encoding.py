@@ -23,11 +23,15 @@ from neurald.service.inference.protocol.tensors import (
     InputTensor,
     Parameter,
     quoted,
+    require_few_members,
+    require_few_parameters,
 )
 
 _ID: Final = "id"
 _PARAMETERS: Final = "parameters"
 _ENCODER: Final = msgspec.json.Encoder()
+#: The most values of a request, which are parsed in one piece.
+_MAX_VALUES: Final = 1 << 20
 #: How escapes of characters begin that are written as two halves.
 _HALVES: Final = (b"\\ud", b"\\uD")
 
@@ -69,6 +73,7 @@ def decode_generate_request(
                 parameters[key] = _parameter(key, each, f"Converting keyword: '{_PARAMETERS}': ")
         else:
             parameters[name] = _parameter(name, value, "")
+    require_few_parameters(len(parameters))
     return InferenceRequest(
         model=model, version=version, id=request_id, parameters=parameters, inputs=tuple(tensors), outputs=()
     )
@@ -90,6 +95,13 @@ def encode_generate_answer(answer: InferenceAnswer) -> bytes:
 
 
 def _members(body: bytes) -> _Members:
+    require_few_members(body)
+    values = body.count(b",")
+    if values > _MAX_VALUES:
+        raise ServiceError(
+            Status.INVALID,
+            f"the request JSON has {values} values; {_MAX_VALUES} may be. Use the call infer with binary data",
+        )
     try:
         found = json.loads(body.decode(), object_pairs_hook=_Members)
         if any(half in body for half in _HALVES):

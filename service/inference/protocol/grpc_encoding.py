@@ -34,6 +34,7 @@ from neurald.service.inference.protocol.tensors import (
     WantedOutput,
     checked_shape,
     quoted,
+    require_few_parameters,
 )
 
 #: The tag of raw_input_contents: field 7, delimited. That of raw_output_contents: field 6.
@@ -171,8 +172,9 @@ def decode_parameters(given: Any) -> dict[str, Parameter]:
     """Returns the parameters of a message as values.
 
     Raises:
-        ServiceError: one has no value.
+        ServiceError: one has no value, or there are too many.
     """
+    require_few_parameters(len(given))
     result: dict[str, Parameter] = {}
     for key, parameter in given.items():
         choice = parameter.WhichOneof("parameter_choice")

@@ -28,6 +28,8 @@ from neurald.service.inference.protocol.tensors import (
     WantedOutput,
     checked_shape,
     quoted,
+    require_few_members,
+    require_few_parameters,
 )
 
 _Parameters = dict[str, bool | int | float | str | None]
@@ -125,6 +127,8 @@ def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
             Status.INVALID,
             f"inference header size should be in range (0, {len(body)}), got: {header_bytes}",
         )
+    if view.nbytes > _PART_BYTES:
+        require_few_members(body if header_bytes is None else body[:header_bytes])
     header, binary = (view, view[:0]) if header_bytes is None else (view[:header_bytes], view[header_bytes:])
     try:
         try:
@@ -264,6 +268,7 @@ def checked_request(
 
 
 def _without_nulls(parameters: _Parameters) -> dict[str, Parameter]:
+    require_few_parameters(len(parameters))
     return {key: value for key, value in parameters.items() if value is not None}
 
 

@@ -10,7 +10,10 @@ from neurald.service.inference.protocol.errors import ServiceError, Status
 
 #: The most inputs, or outputs, of one request, and the most dimensions of a tensor.
 MAX_TENSORS = 1024
+#: The most parameters of a request or a tensor.
+MAX_PARAMETERS = 1024
 MAX_RANK = 32
+_MAX_MEMBERS = 1 << 15
 _MAX_ELEMENTS = 2**63 - 1
 #: Bytes of the largest element.
 _LARGEST_ELEMENT = 8
@@ -202,6 +205,25 @@ def checked_shape(name: str, shape: "list[int] | tuple[int, ...]") -> tuple[int,
             Status.INVALID, f"byte size overflow for input {quoted(name)} of the shape {list(shape)}"
         )
     return tuple(shape)
+
+
+def require_few_parameters(count: int) -> None:
+    """Raises ServiceError if there are too many parameters."""
+    if count > MAX_PARAMETERS:
+        raise ServiceError(Status.INVALID, f"there are {count} parameters; {MAX_PARAMETERS} may be")
+
+
+def require_few_members(content: bytes) -> None:
+    """Raises ServiceError if JSON has too many members of objects, before they are parsed.
+
+    Parsing keeps all other clients waiting, and much of it does for seconds. Most of what a request
+    has are elements of tensors.
+    """
+    members = content.count(b'":') - content.count(b'\\":')  # without those in text
+    if members > _MAX_MEMBERS:
+        raise ServiceError(
+            Status.INVALID, f"the request JSON has {members} members of objects; {_MAX_MEMBERS} may be"
+        )
 
 
 def quoted(text: str) -> str:

@@ -14,7 +14,12 @@ from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.messages import message_type
 from neurald.service.inference.protocol.regions import NoRegions, RegionTable
-from neurald.service.inference.protocol.tensors import InferenceRequest, Parameter, quoted
+from neurald.service.inference.protocol.tensors import (
+    InferenceRequest,
+    Parameter,
+    quoted,
+    require_few_members,
+)
 from neurald.service.inference.repository.model_config import PLATFORM
 from neurald.service.inference.server.calls.direct_run import DirectRun
 from neurald.service.inference.server.calls.log_settings import LogSettings
@@ -283,6 +288,7 @@ def parse_json_parameters(body: bytes) -> dict[str, Any]:
     """
     if not body:
         return {}
+    require_few_members(body)
     try:
         document = json.loads(body)
     except ValueError as error:

@@ -7,8 +7,8 @@ import hmac
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -82,6 +82,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+_Parsed = TypeVar("_Parsed")
 Answer = tuple[int, bytes, list[tuple[bytes, bytes]]]
 
 _MODEL: Final = r"/v2/models/(?P<model>[^/]+)(?:/versions/(?P<version>[^/]+))?"
@@ -333,11 +334,15 @@ class HttpApp:
             arrived()
 
     async def _parsed(self, content: bytes, header_bytes: int | None) -> ParsedRequest:
+        size = len(content) if header_bytes is None else header_bytes
+        return await self._in_turn(partial(parse_request, content, header_bytes), size)
+
+    async def _in_turn(self, parse: Callable[[], _Parsed], size: int) -> _Parsed:
         """Parses JSON; much of it in another thread, so that other clients need not wait."""
-        if (len(content) if header_bytes is None else header_bytes) <= _SHORT_JSON_BYTES:
-            return parse_request(content, header_bytes)
+        if size <= _SHORT_JSON_BYTES:
+            return parse()
         async with self._parsing:
-            return await asyncio.to_thread(parse_request, content, header_bytes)
+            return await asyncio.to_thread(parse)
 
     async def _generate(self, body: "_Body", model: str, version: str) -> Answer:
         return 200, await self._generated(body, model, version), _JSON
@@ -351,7 +356,10 @@ class HttpApp:
         found = self._calls.registry.find(model, version)
         async with self._arriving(body, model, version):
             content = await body.read(self._message_bytes)
-        request = decode_generate_request(model, version, content, found.loaded.inputs)
+        inputs = found.loaded.inputs
+        request = await self._in_turn(
+            partial(decode_generate_request, model, version, content, inputs), len(content)
+        )
         answer: bytes = await body.unless_gone(
             self._calls.infer(request, encode_generate_answer, body.remaining_s)
         )

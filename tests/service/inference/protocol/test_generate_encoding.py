@@ -136,3 +136,16 @@ def test_errors_are_json(serving: Serving) -> None:
             assert (status, kind) == (400, "application/json"), text
             assert message in json.loads(text)["error"]
         assert ask(serving, f"missing/{call}", "{}")[0] == 404
+
+
+def test_a_request_has_few_parameters_and_no_million_of_values() -> None:
+    x = described((-1,))
+    with pytest.raises(ServiceError, match="there are 1025 parameters"):
+        decoded({"x": [1], **{f"p{number}": 1 for number in range(1025)}}, x)
+    with pytest.raises(ServiceError, match="40001 members of objects"):
+        decoded({"x": [1], **{f"p{number}": 1 for number in range(40_000)}}, x)
+    with pytest.raises(ServiceError, match="values; 1048576 may be"):
+        decode_generate_request("m", "", b'{"x": [1' + b",1" * (1 << 21) + b"]}", (x,))
+    text = described((1,), "bytes", "text")
+    long = json.dumps({f"p{number}": 1 for number in range(40_000)})
+    assert decoded({"text": long}, text).inputs[0].source.size > len(long)

@@ -117,6 +117,16 @@ def outcome(data: bytes) -> Status | None:
     return None
 
 
+def test_there_are_few_parameters() -> None:
+    request = message(raw_input_contents=[bytes(8)])
+    for number in range(1024):
+        request.parameters[f"p{number}"].int64_param = number
+    decoded(request)
+    request.parameters["more"].bool_param = True
+    with pytest.raises(ServiceError, match="there are 1025 parameters"):
+        decoded(request)
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
     assert outcome(data) in (None, Status.INVALID)

@@ -1,6 +1,7 @@
 """Numbers that JSON does not have, in requests and answers; all else is tested over HTTP."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,3 +84,32 @@ def test_answers_have_them() -> None:
     assert np.array_equal(first["data"], SPECIAL, equal_nan=True)
     assert second["data"] == [np.inf]
     assert json.loads(encode_generate_answer(answer))["z"] == np.inf
+
+
+@pytest.mark.parametrize("place", ["request", "input", "output"])
+@pytest.mark.parametrize(("count", "is_right"), [(1024, True), (1025, False)])
+def test_there_are_few_parameters(place: str, count: int, is_right: bool) -> None:
+    parameters = {f"p{number}": number for number in range(count)}
+    request: dict[str, Any] = {
+        "inputs": [{"name": "x", "datatype": "INT8", "shape": [1], "data": [1]}],
+        "outputs": [{"name": "y"}],
+    }
+    target = {"request": request, "input": request["inputs"][0], "output": request["outputs"][0]}[place]
+    target["parameters"] = parameters
+    body = json.dumps(request).encode()
+    if is_right:
+        assert decode_request("m", "", body, None, NoRegions()).model == "m"
+    else:
+        with pytest.raises(ServiceError, match="there are 1025 parameters; 1024 may be"):
+            decode_request("m", "", body, None, NoRegions())
+
+
+def test_many_members_are_refused_before_they_are_parsed() -> None:
+    body = json.dumps({"inputs": [], "parameters": {f"p{number}": 1 for number in range(40_000)}}).encode()
+    with pytest.raises(ServiceError, match="40002 members of objects"):
+        decode_request("m", "", body, None, NoRegions())
+    text = json.dumps({f"p{number}": 1 for number in range(40_000)})
+    given = {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1], "data": [text]}]}
+    assert decode_request("m", "", json.dumps(given).encode(), None, NoRegions()).inputs[0].source.size > len(
+        text
+    )
