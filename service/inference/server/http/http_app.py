@@ -435,7 +435,11 @@ class _Body:
     """
 
     def __init__(self, scope: Scope, receive: Receive, budget: RequestBudget) -> None:
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            before = self.headers.get(name)
+            # Fields of one name are one list (RFC 9110, 5.3).
+            self.headers[name] = value if before is None else b", ".join((before, value))
         self._events: RequestEvents = scope["extensions"][EVENTS]
         self._receive = receive
         self._budget = budget

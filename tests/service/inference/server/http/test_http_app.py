@@ -282,7 +282,9 @@ def test_requests_that_would_be_late_are_refused_before_they_are_read(call: str)
         sent.append(event)
 
     calls = SimpleNamespace(registry=SimpleNamespace(find=lambda model, version: Version()))
-    asyncio.run(app_of(calls)(request(call, prefer="wait=2"), receive, send))
+    scope = request(call, prefer="wait=2")
+    scope["headers"].append((b"prefer", b"respond-async"))
+    asyncio.run(app_of(calls)(scope, receive, send))
     assert sent[0]["status"] == 503
     assert (b"connection", b"close") not in sent[0]["headers"]
     (limit_s,) = limits
