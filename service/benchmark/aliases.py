@@ -135,6 +135,13 @@ ALIASES: tuple[Alias, ...] = (
     Alias(_TENSORRT, "--exportTimes", "--output", _same("--output")),
 )
 
+#: Of flags that set one of two least amounts of work in their tool: what else holds here without the
+#: flag that sets the other. `benchmark_app -niter 10` makes 10 runs, and `-t 5` runs for 5 seconds.
+_ALONE: Mapping[str, tuple[str, Sequence[str]]] = {
+    "-niter": ("-t", ("--min-secs", "0")),
+    "-t": ("-niter", ("--runs", "1")),
+}
+
 #: Flags that say what happens here anyway, or only concern the other tool, and what follows them.
 WITHOUT_EFFECT: Mapping[str, Takes] = {
     "--use_xnnpack": Takes.TRUTH,
@@ -167,14 +174,17 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     found: list[str] = []
     ignored: list[str] = []
     layers: list[str] = []
+    used: set[str] = set()
     rest = list(arguments)
     while rest:
         argument = rest.pop(0)
         if argument == "--":
-            return [*found, argument, *rest], ignored
+            found += [argument, *rest]
+            break
         flag, equals, given = argument.partition("=")
         value = given if equals else None
         alias = table.get(flag)
+        used.add(flag)
         if flag == "--input_layer":
             layers = _following(value, rest, Takes.VALUE).split(",")
         elif flag == "--input_layer_shape":
@@ -186,7 +196,14 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             _following(value, rest, WITHOUT_EFFECT[flag])
         else:
             found.append(argument)
-    return found, ignored
+    # They come first, since what is given explicitly comes later and counts.
+    alone = [
+        each
+        for flag, (other, flags) in _ALONE.items()
+        if flag in used and other not in used
+        for each in flags
+    ]
+    return [*alone, *found], ignored
 
 
 def _following(value: str | None, rest: list[str], takes: Takes) -> str:

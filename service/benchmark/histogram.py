@@ -10,8 +10,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _BINS = 16
 _BAR = 40
-#: Share of the latencies above the last limit, which is shown as one bin.
-_TAIL = 99.0
+#: Percentiles of the latencies: the last limit is the first one, or twice the second one if that is
+#: less, since few slow runs would leave most bins empty. All slower runs are one bin.
+_TAIL, _USUAL = 99.0, 90.0
 #: Latencies below this are shown in microseconds.
 _SMALL_MS = 0.1
 _WIDTH, _HEIGHT, _MARGIN = 720, 320, 48
@@ -20,7 +21,7 @@ _WIDTH, _HEIGHT, _MARGIN = 720, 320, 48
 def bins(latencies_ms: Sequence[float]) -> list[tuple[float, float, int]]:
     """Returns begin, end and number of latencies of equal bins; the last one has the slowest runs."""
     values = np.asarray(latencies_ms, np.float64)
-    low, high = float(values.min()), float(np.percentile(values, _TAIL))
+    low, high = float(values.min()), _limit(values)
     if high <= low:
         return [(low, float(values.max()), len(values))]
     counts, edges = np.histogram(values, _BINS, (low, high))
@@ -30,6 +31,12 @@ def bins(latencies_ms: Sequence[float]) -> list[tuple[float, float, int]]:
     ]
     slow = int((values > high).sum())
     return [*found, (high, float(values.max()), slow)] if slow else found
+
+
+def _limit(latencies: Array) -> float:
+    """Returns above which latency all runs are drawn alike."""
+    tail, usual = np.percentile(latencies, (_TAIL, _USUAL)).tolist()
+    return min(float(tail), 2 * float(usual))
 
 
 def text_histogram(latencies_ms: Sequence[float], *, plain: bool = False) -> list[str]:
@@ -87,7 +94,7 @@ def _runs(latencies_ms: Sequence[float]) -> list[str]:
     """Draws a point for each run, for at most 2,000 of them."""
     every = np.asarray(latencies_ms, np.float64)
     chosen = np.linspace(0, len(every) - 1, min(len(every), 2000)).astype(np.int64)
-    high = float(np.percentile(every, _TAIL)) * 1.1
+    high = _limit(every) * 1.1
     floor, top = 2 * _HEIGHT - _MARGIN, _HEIGHT + _MARGIN
     inner = _WIDTH - 2 * _MARGIN
     parts = [

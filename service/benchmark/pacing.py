@@ -1,6 +1,7 @@
 """Leaves time between runs, as applications that do not compute all the time do."""
 
 import time
+from collections.abc import Sequence
 
 
 class Pacing:
@@ -16,6 +17,21 @@ class Pacing:
         self._delay_s = delay_s
         self._period_s = 1 / frequency_hz if frequency_hz > 0 else 0.0
         self._next_s: float | None = None
+
+    def rate(self, seconds: Sequence[float], elapsed_s: float) -> float | None:
+        """Returns the runs that began per second.
+
+        Args:
+            seconds: the duration of each run.
+            elapsed_s: from the begin of the first run to the end of the last one.
+
+        Returns:
+            None if there are no pauses, or too few runs.
+        """
+        between_s = elapsed_s - seconds[-1]
+        if len(seconds) < 2 or between_s <= 0 or not (self._delay_s or self._period_s):
+            return None
+        return (len(seconds) - 1) / between_s
 
     def wait(self) -> None:
         """Waits until the next run may start; called after each run."""

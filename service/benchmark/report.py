@@ -63,10 +63,11 @@ def show(document: Mapping[str, Any], *, histogram: bool) -> None:
     names = ("min", "median", "mean", "p90", "p99", "max", "std")
     rows += [(f"steady, {name}", str(steady["runs"]), milliseconds(steady[f"{name}_ms"])) for name in names]
     write_table(("phase", "runs", "ms"), rows, right=("runs", "ms"))
-    write_line(f"{steady['inferences_per_s']:.1f} inferences/s")
+    pauses = ", with the pauses" if document["delay_s"] or document["frequency_hz"] else ""
+    write_line(f"{steady['inferences_per_s']:.1f} inferences/s{pauses}")
     write_line(_memory(document["memory"]))
     write_line()
-    _show_parts(document["parts"])
+    _show_parts(document["parts"], steady["median_ms"])
     if histogram:
         write_line()
         plain = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf16")
@@ -123,7 +124,7 @@ def _mebibytes(count: int | None) -> str:
     return "unknown" if count is None else f"{count / 2**20:.1f} MiB"
 
 
-def _show_parts(parts: Mapping[str, float | None]) -> None:
+def _show_parts(parts: Mapping[str, float | None], median_ms: float) -> None:
     total = parts["total_ms"] or 0.0
     rows: list[Sequence[str]] = []
     for key, name in _PARTS.items():
@@ -131,3 +132,5 @@ def _show_parts(parts: Mapping[str, float | None]) -> None:
         share = "" if value is None or not total else f"{100 * value / total:.1f} %"
         rows.append((name, "not measured" if value is None else f"{value:.4f}", share))
     write_table(("part of a run", "ms", "share"), rows, right=("ms", "share"))
+    if total:
+        write_line(f"timed in parts, a run takes {total:.4f} ms; the median run takes {median_ms:.4f} ms")

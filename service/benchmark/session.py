@@ -134,13 +134,11 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
             with progress("warming up", quiet=settings.quiet) as bar:
                 warmup = repeat(execution.time_once, settings.warmup, bar.advance_to)
         elsewhere = executions_on_cpu(compilation)
+        pacing = Pacing(settings.delay_s, settings.frequency_hz)
         with progress("measuring", quiet=settings.quiet) as bar:
-            steady = repeat(
-                execution.time_once,
-                settings.control,
-                bar.advance_to,
-                Pacing(settings.delay_s, settings.frequency_hz).wait,
-            )
+            steady_start = time.perf_counter()
+            steady = repeat(execution.time_once, settings.control, bar.advance_to, pacing.wait)
+            steady_s = time.perf_counter() - steady_start
         steps = describe_steps(compilation, elsewhere)
         with status("profiling", quiet=settings.quiet):
             profiles = median_profile(compilation, execution.time_once) if settings.profile else ()
@@ -170,7 +168,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         "status": str(compilation.status),
         "first_ms": first_s * 1e3,
         "warmup": {"runs": len(warmup), "mean_ms": sum(warmup) / len(warmup) * 1e3 if warmup else None},
-        "steady": summarise(steady),
+        "steady": _steady(steady, pacing.rate(steady, steady_s)),
         "verification": describe_verification(compilation),
         "parts": time_parts(compilation, inputs, outputs, time.perf_counter_ns),
         "memory": memory,
@@ -186,6 +184,12 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
     chosen_runs = np.linspace(0, len(steady) - 1, min(len(steady), _MAX_LATENCIES)).astype(np.int64)
     document["latencies_ms"] = [steady[each] * 1e3 for each in chosen_runs.tolist()]
     return document
+
+
+def _steady(seconds: Sequence[float], rate: float | None) -> dict[str, float | int]:
+    """Returns the rate and the distribution of latencies; the rate is given if runs had pauses."""
+    found = summarise(seconds)
+    return found if rate is None else {**found, "inferences_per_s": rate}
 
 
 def _step_ms(steps: Sequence[Mapping[str, Any]], *, is_hit: bool) -> float:

@@ -21,6 +21,9 @@ from neurald.service.benchmark.aliases import ALIASES, WITHOUT_EFFECT, translate
             "-m m.tflite -d CPU -niter 9 -t 3 -nireq 2",
             "m.tflite --device cpu --runs 9 --min-secs 3 --clients 2",
         ),
+        ("-m m -niter 9", "--min-secs 0 m --runs 9"),
+        ("-m m -t 3 -- -niter", "--runs 1 m --min-secs 3 -- -niter"),
+        ("-m m -niter 9 --min-secs 2", "--min-secs 0 m --runs 9 --min-secs 2"),
         ("-m m -d MULTI:GPU,CPU -pc", "m --device opencl --device cpu --profile"),
         ("-m m -d AUTO -shape x[1,3,8,8],y[2]", "m --shape x=1x3x8x8 --shape y=2"),
         (

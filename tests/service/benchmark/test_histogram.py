@@ -13,6 +13,13 @@ def test_every_run_is_in_a_bin() -> None:
     assert bins([2.0, 2.0]) == [(2.0, 2.0, 2)]
 
 
+def test_few_slow_runs_leave_the_bins_to_the_others() -> None:
+    usual = np.random.default_rng(0).normal(1.0, 0.1, 900)
+    found = bins([*usual, *[70.0] * 60])
+    assert found[-1][2] == 60
+    assert sum(count > 0 for _, _, count in found[:-1]) > 6
+
+
 def test_lines_fit_a_terminal() -> None:
     for values in (LATENCIES, [1e-3, 2e-3, 9e-3]):
         for plain in (False, True):

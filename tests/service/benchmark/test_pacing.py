@@ -41,3 +41,11 @@ def test_a_frequency(clock: Clock) -> None:
         paced.wait()
     # The third run is late; the fourth one does not make up for it.
     assert clock.slept == pytest.approx([0.1, 0.18, 0.0, 0.08])
+
+
+def test_the_rate_of_runs_with_pauses_is_that_of_their_begins() -> None:
+    # Runs of 10 ms that begin every 50 ms: at 0, 50, 100 and 150 ms.
+    assert Pacing(frequency_hz=20).rate([0.01] * 4, 0.16) == pytest.approx(20)
+    assert Pacing(0.04).rate([0.01] * 4, 0.16) == pytest.approx(20)
+    assert Pacing(0.04).rate([0.01], 0.01) is None
+    assert Pacing().rate([0.01] * 4, 0.04) is None

@@ -68,6 +68,14 @@ def test_table_has_every_phase() -> None:
     assert result.stderr == ""
 
 
+def test_the_rate_of_runs_with_pauses_is_not_that_of_their_latency() -> None:
+    document = invoke_json("benchmark", MODEL, *QUICK, "--frequency", "50")
+    assert 0 < document["steady"]["inferences_per_s"] < 51
+    result = invoke("benchmark", MODEL, *QUICK, "--frequency", "50")
+    assert "inferences/s, with the pauses" in result.stdout
+    assert "timed in parts, a run takes" in result.stdout
+
+
 def test_runs_continue_until_the_least_time() -> None:
     steady = invoke_json("benchmark", MODEL, *QUICK, "--runs", "1", "--min-secs", "0.2")["steady"]
     assert steady["runs"] > 1
