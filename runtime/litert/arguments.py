@@ -57,6 +57,21 @@ def text(value: Any, call: str) -> str:
     return value
 
 
+def flag(value: Any, call: str) -> bool:
+    """Returns True or False. Like LiteRT it takes what has a truth value of its own, and None.
+
+    Args:
+        value: what the program gives.
+        call: LiteRT's name of the call, for the message.
+
+    Raises:
+        TypeError: it has none, as texts and lists.
+    """
+    if value is not None and not hasattr(type(value), "__bool__"):
+        raise TypeError(f"{call}(): incompatible function arguments. {value!r} is given; a bool is expected.")
+    return bool(value)
+
+
 def lengths(value: Iterable[Any], call: str) -> list[int]:
     """Returns the lengths of the dimensions of a shape.
 

@@ -202,12 +202,14 @@ class CompiledModel:
             RuntimeError: there is no such signature or input.
         """
         call = "CreateInputBufferByName"
-        return self._buffer(self._signature(signature_key, call), "inputs", text(input_name, call))
+        name = text(input_name, call)
+        return self._buffer(self._signature(signature_key, call), "inputs", name)
 
     def create_output_buffer_by_name(self, signature_key: str, output_name: str) -> TensorBuffer:
         """Creates a buffer for an output; see `create_input_buffer_by_name`."""
         call = "CreateOutputBufferByName"
-        return self._buffer(self._signature(signature_key, call), "outputs", text(output_name, call))
+        name = text(output_name, call)
+        return self._buffer(self._signature(signature_key, call), "outputs", name)
 
     def resize_input_tensor(
         self, input_index: int, dims: Sequence[int], signature_index: int = 0, strict: bool = True

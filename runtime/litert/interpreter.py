@@ -10,7 +10,7 @@ import numpy as np
 
 from neurald.runtime.devices.local import open_device
 from neurald.runtime.litert import metrics
-from neurald.runtime.litert.arguments import integer
+from neurald.runtime.litert.arguments import flag, integer
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.model_source import Content, ModelSource, required_content
 from neurald.runtime.litert.native_interpreter import NativeInterpreter, signature_tables
@@ -197,12 +197,15 @@ class Interpreter:
         shape = np.array(tensor_size, np.int32)
         if shape.ndim != 1:
             raise ValueError(f"Shape should be 1D instead of {shape.ndim}.")
-        self._main.resize(input_index, shape.tolist(), is_strict=strict)
+        is_strict = flag(strict, "ResizeInputTensor")
+        self._main.resize(input_index, shape.tolist(), is_strict=is_strict)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> np.ndarray[Any, Any]:
-        """Returns a copy of the value of a tensor: an input, an output, or a constant.
+        """Returns a copy of the value of a tensor.
 
-        With `experimental_preserve_all_tensors` also the result of any operator.
+        Results of operators inside of the model are kept with `experimental_preserve_all_tensors`.
+        Without it the last run is repeated for them, if the inputs are still the same and the model
+        has no variables.
 
         Raises:
             ValueError: there is no such tensor, or it has no value.
@@ -292,7 +295,8 @@ class Interpreter:
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
         number = integer(int(tensor_index), "TensorName")
-        return self._interpreter.runner(integer(subgraph_index, "TensorName")).details(number)
+        subgraph = integer(int(subgraph_index), "TensorName")
+        return self._interpreter.runner(subgraph).details(number)
 
     def _get_op_details(self, op_index: int) -> Details:
         source, number = self._source.subgraphs[0], integer(op_index, "NodeName")

@@ -44,6 +44,8 @@ class RunnerTable:
         self._keeps_all = keeps_all
         self._runners: dict[int, SubgraphRunner] = {}
         self._keeping: RunnerTable | None = None
+        #: The runs that were repeated to get the results inside of the model, by subgraph.
+        self._repeated: dict[int, int] = {}
 
     def runner(self, subgraph: int) -> SubgraphRunner:
         """Returns the runner of a subgraph."""
@@ -62,14 +64,24 @@ class RunnerTable:
     def value(self, subgraph: int, tensor: int) -> np.ndarray[Any, Any]:
         """Returns a copy of the value of a tensor, also of one inside of a composite operator.
 
+        The last run is repeated for results inside of the model that were not kept.
+
         Raises:
             ValueError: there is no such tensor, or it has no value.
+            RuntimeError: the run cannot be repeated.
         """
         for each in self._runners.values():
             found = each.inserted(subgraph, tensor)
             if found is not None:
                 return found
-        return self.runner(subgraph).get(tensor)
+        runner = self.runner(subgraph)
+        if self._keeps_all or not runner.can_recompute(tensor):
+            return runner.get(tensor)
+        keeping = self.keeping_all().runner(subgraph)
+        if self._repeated.get(subgraph) != runner.run_count:
+            keeping.repeat(runner)
+            self._repeated[subgraph] = runner.run_count
+        return keeping.get(tensor)
 
     def keeping_all(self) -> "RunnerTable":
         """Returns a table of the same file that keeps the results of all operators.

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.hal.errors import BadData, Error
+from neurald.hal.execution.output_comparison import RANDOM
 from neurald.hal.model.strings import as_strings, decode_strings
 from neurald.hal.model.types import Model, OperandType
 from neurald.runtime.compilation import Compilation
@@ -99,6 +100,9 @@ class SubgraphRunner:
         #: Why the declared shapes of open inputs, which stand for any others, cannot be computed.
         self._postponed: Error | None = None
         self.is_ready = False
+        #: Number of runs, and whether the inputs still have the values of the last one.
+        self.run_count = 0
+        self._is_current = False
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -162,7 +166,7 @@ class SubgraphRunner:
         """
         number, wanted = integer(index, "ResizeInputTensor"), tuple(shape)
         if 0 <= number < self.tensor_count and wanted != self.shape(number):
-            if is_strict and number in self._source.inputs:
+            if is_strict:
                 self._check_strict(number, wanted)
             # As in LiteRT `allocate` must follow even if the rest fails.
             self.is_ready = False
@@ -203,6 +207,7 @@ class SubgraphRunner:
         """
         if self.is_ready:
             return
+        self._is_current = False
         self._postponed = None
         entry, shapes = None, []
         if self._source.operators:
@@ -389,6 +394,7 @@ class SubgraphRunner:
                 array = as_strings(array, f"input {index}")
             except BadData as error:
                 raise ValueError(f"Cannot set tensor: {error}") from error
+        self._is_current = False
         self._values[index][...] = array
 
     def get(self, index: int) -> Array:
@@ -411,6 +417,8 @@ class SubgraphRunner:
         value = self._value(integer(index, "tensor"))
         if value.dtype.hasobject or not value.ndim:
             return self.get(index)
+        if index in self._source.inputs:
+            self._is_current = False  # The program may write to it.
         lease = _Lease(value)
         self._leases.add(lease)
         return np.asarray(lease)
@@ -461,6 +469,36 @@ class SubgraphRunner:
         for index, result in zip(entry.outputs, results, strict=True):
             if index >= self.tensor_count or self._is_result(index):
                 self._values[index] = result
+        self.run_count += 1
+        self._is_current = True
+
+    def can_recompute(self, index: int) -> bool:
+        """Returns True if another run would have the value that a result inside of the model had.
+
+        It would not if the inputs have changed since the last run, if the run changed variables, or
+        if it drew random numbers.
+        """
+        if not self._is_current or not 0 <= index < self.tensor_count or not self._prepared:
+            return False
+        model = self._prepared[-1].entry.model
+        if index in self._values or not self._is_result(index) or model.state:
+            return False
+        graphs = (model.main, *model.referenced)
+        return not any(operation.type in RANDOM for graph in graphs for operation in graph.operations)
+
+    def repeat(self, other: "SubgraphRunner") -> None:
+        """Runs the subgraph with the inputs of another runner of it.
+
+        Raises:
+            RuntimeError: the execution failed.
+        """
+        for index in self._source.inputs:
+            if self._source.tensors[index].data is None:
+                self.resize(index, other.shape(index), is_strict=False)
+        self.allocate()
+        for index in self._source.inputs:
+            self._values[index] = other._values[index].copy()
+        self.invoke()
 
     def _is_result(self, index: int) -> bool:
         return index not in self._source.inputs and self._source.tensors[index].data is None

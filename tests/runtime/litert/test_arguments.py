@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neurald.runtime.litert.arguments import integer, lengths, text
+from neurald.runtime.litert.arguments import flag, integer, lengths, text
 
 
 @pytest.mark.parametrize("value", [7, np.int64(7), np.uint8(7), np.array(7), np.float32(7.9), Decimal(7)])
@@ -34,3 +34,13 @@ def test_lengths() -> None:
     for value in wrong:
         with pytest.raises(TypeError):
             lengths(value, "Call")
+
+
+def test_flags() -> None:
+    assert [flag(value, "Call") for value in (True, 1, np.bool_(True), 2.0, 0, None)] == [
+        *[True] * 4,
+        *[False] * 2,
+    ]
+    for value in ("x", "", [], [1]):
+        with pytest.raises(TypeError, match="a bool is expected"):
+            flag(value, "Call")

@@ -182,6 +182,7 @@ def test_arguments_of_wrong_types(model: CompiledModel, tmp_path: Path) -> None:
         (model.create_input_buffers, "0"),
         (model.get_output_buffer_requirements, None),
         (lambda wrong: model.create_input_buffer_by_name("", wrong), 3),
+        (lambda wrong: model.create_input_buffer_by_name("zz", wrong), None),
         (lambda wrong: model.create_output_buffer_by_name(wrong, "z"), None),
         (lambda wrong: model.resize_input_tensor(0, wrong), 3),
         (lambda wrong: model.resize_input_tensor(0, wrong), [2.0, 3.0]),

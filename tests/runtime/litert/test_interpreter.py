@@ -323,11 +323,6 @@ def test_results_inside_are_kept_on_request() -> None:
     interpreter.invoke()
     np.testing.assert_array_equal(interpreter.get_tensor(2), X)
     np.testing.assert_array_equal(interpreter.get_tensor(3), X + 3)
-    plain = opened(sums())
-    plain.allocate_tensors()
-    plain.invoke()
-    with pytest.raises(ValueError, match="Tensor data is null"):
-        plain.get_tensor(2)
 
 
 def test_results_inside_of_composites_are_kept_on_request() -> None:
@@ -551,7 +546,7 @@ def test_numbers_of_wrong_types(interpreter: Interpreter) -> None:
             lambda number: interpreter.get_tensor(0, number),
             lambda number: interpreter.resize_tensor_input(number, [2, 3]),
             interpreter._get_op_details,
-            lambda number: interpreter._get_tensor_details(0, number),
+            lambda _: interpreter.resize_tensor_input(0, [2, 3], "x"),  # type: ignore[arg-type]
             lambda number: interpreter.tensor(number)(),
         ):
             with pytest.raises(TypeError):
@@ -571,3 +566,57 @@ def test_a_resize_that_fails_asks_for_an_allocation(
         interpreter.invoke()
     interpreter.allocate_tensors()
     interpreter.invoke()
+
+
+def test_results_inside_of_the_model_are_computed_when_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    interpreter = opened(sums())
+    runs: list[Compilation] = []
+    run = Compilation.run
+
+    def counted(self: Compilation, *inputs: Any, **options: Any) -> Any:
+        runs.append(self)
+        return run(self, *inputs, **options)
+
+    monkeypatch.setattr(Compilation, "run", counted)
+    for rows in (1, 2):
+        for index in (0, 1):
+            interpreter.resize_tensor_input(index, [rows, 3])
+        interpreter.allocate_tensors()
+        with pytest.raises(ValueError, match="Tensor data is null"):
+            interpreter.get_tensor(2)
+        for value in (X[:rows], 2 * X[:rows]):
+            interpreter.set_tensor(0, value)
+            interpreter.set_tensor(1, X[:rows])
+            interpreter.invoke()
+            runs.clear()
+            for _ in range(2):
+                np.testing.assert_array_equal(interpreter.get_tensor(2), value + X[:rows])
+            assert len(runs) == 1
+    interpreter.set_tensor(0, X)
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(2)  # it belongs to the earlier input
+
+
+def test_results_inside_of_a_model_with_variables_are_not_computed_again() -> None:
+    interpreter = opened(counter())
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    (read,) = (each for each in interpreter._get_ops_details() if each["op_name"] == "READ_VARIABLE")
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(read["outputs"][0])
+
+
+def test_random_results_are_not_drawn_again() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    shape, inside, total = constant(graph, [2], "INT32"), graph.tensor((2,)), graph.tensor((2,))
+    graph.operator("RANDOM_UNIFORM", (shape,), (inside,), "RandomOptions", Seed=5)
+    graph.operator("ADD", (inside, inside), (total,), "AddOptions")
+    graph.outputs = (total,)
+    interpreter = opened(file)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(inside)
