@@ -54,8 +54,9 @@ def run(
     mean: Annotated[
         float | None,
         typer.Option(
-            help="Image inputs are (pixel - mean) / std. The default of both is 127.5 for float models. "
-            "By default uint8 models get the pixels unchanged, and int8 models get pixels - 128."
+            help="Image inputs are (pixel - mean) / std. The default is that of the model's metadata for "
+            "float models, and 127.5 for both without any. By default uint8 models get the pixels unchanged, "
+            "and int8 models get pixels - 128."
         ),
     ] = None,
     std: Annotated[float | None, typer.Option(help="See --mean.")] = None,
@@ -129,6 +130,7 @@ def run(
     from neurald.service.tensors.classification import read_labels
     from neurald.service.tensors.input_files import InputFiles, read_given
     from neurald.service.tensors.packed_labels import packed_labels
+    from neurald.service.tensors.packed_normalization import packed_normalization
     from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
     # These checks are cheap, so they come before any work.
@@ -149,7 +151,15 @@ def run(
     if wanted is None and (requirements or verify):
         # A first tier runs on the CPU device.
         wanted = nd.Startup.OPTIMIZED
-    read = InputFiles(image=image, mean=mean, std=std, audio=audio, rate=rate, arrays=inputs)
+    read = InputFiles(
+        image=image,
+        mean=mean,
+        std=std,
+        packed=None if image is None else packed_normalization(model),
+        audio=audio,
+        rate=rate,
+        arrays=inputs,
+    )
     tracing = nullcontext() if trace is None else nd.trace(trace)
     with tracing, preparing(str(model), quiet=json) as shown:
         if is_plan:

@@ -239,24 +239,23 @@ def finding_table(document: dict[str, Any]) -> tuple[list[str], list[list[str]]]
     """Returns titles and rows of the table of what was found; None if nothing was."""
     if "transcript" in document:
         return ["transcript"], [[document["transcript"]]]
-    if "detections" in document:
-        titles = ["score", "class", "label", "top", "left", "bottom", "right"]
-        return titles, [
-            [
-                f"{100 * each['score']:.2f} %",
-                str(each["class"]),
-                each["label"] or "",
-                *(f"{each[side]:.3f}" for side in titles[3:]),
-            ]
-            for each in document["detections"]
-        ]
     if "keypoints" in document:
         return _keypoint_table(document["keypoints"])
-    if "segments" in document:
-        return ["share", "class", "label"], [
-            [f"{100 * each['share']:.2f} %", str(each["class"]), each["label"] or ""]
-            for each in document["segments"]
-        ]
+    sides = ["top", "left", "bottom", "right"]
+    for kind, share, further in (("detections", "score", sides), ("segments", "share", [])):
+        found = document.get(kind)
+        if found is not None:
+            # Without labels there is no column for them.
+            labels = ["label"] if any(each["label"] is not None for each in found) else []
+            return [share, "class", *labels, *further], [
+                [
+                    f"{100 * each[share]:.2f} %",
+                    str(each["class"]),
+                    *[each[label] or "" for label in labels],
+                    *(f"{each[side]:.3f}" for side in further),
+                ]
+                for each in found
+            ]
     return None
 
 

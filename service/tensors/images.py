@@ -10,11 +10,17 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model, Operand, OperandType
 from neurald.service.tensors.arrays import Array, describe_type, input_slots
 from neurald.service.tensors.files import open_regular
+from neurald.service.tensors.packed_normalization import Normalization
 
 #: Default normalisation of float inputs: 0 to 255 becomes -1 to 1.
 DEFAULT_MEAN = 127.5
 DEFAULT_STD = 127.5
 
+#: What is said of the default.
+_GUESS = (
+    "the pixels are given as numbers from -1 to 1, since the model's file does not say how; if the results "
+    "are wrong, try --mean 0 --std 1 (0 to 255) or --mean 0 --std 255 (0 to 1)"
+)
 #: The supported formats. Pillow supports many more, some of which start other programs.
 _FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 #: Maximum number of pixels, which is also Pillow's limit. A model with a larger input is damaged.
@@ -25,7 +31,13 @@ _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 _BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
 
 
-def image_input(model: Model, path: Path, mean: float | None = None, std: float | None = None) -> Array:
+def image_input(
+    model: Model,
+    path: Path,
+    mean: float | None = None,
+    std: float | None = None,
+    packed: Normalization | None = None,
+) -> tuple[Array, str]:
     """Reads a photo as the only input of a model.
 
     The photo is rotated upright, and scaled to the model's size without keeping its aspect ratio.
@@ -33,9 +45,16 @@ def image_input(model: Model, path: Path, mean: float | None = None, std: float 
     `mean` or `std` is given, quantised inputs get (pixel - mean) / std, quantised with the
     operand's scale and zero point.
 
+    Args:
+        model: the model.
+        path: of the photo.
+        mean, std: how pixels are normalised; None for `packed`, or the default.
+        packed: what the model's file says; only float inputs are normalised so.
+
     Returns:
         An array of shape [1, height, width, channels], with 3 channels (RGB) or 1 (grey); of shape
-        [1, height, width] if the model takes this.
+        [1, height, width] if the model takes this. And a remark if the normalisation is a guess,
+        otherwise "".
 
     Raises:
         BadData: the model has no such input, or the file is not a photo, is damaged or is too
@@ -52,17 +71,32 @@ def image_input(model: Model, path: Path, mean: float | None = None, std: float 
         pixels = pixels[..., 0]
     if operand.type in _BYTES and mean is None and std is None:
         lowest: int = np.iinfo(dtype.name).min
-        return np.asarray(pixels.astype(np.int16) + lowest, dtype)
+        return np.asarray(pixels.astype(np.int16) + lowest, dtype), ""
+    is_given = mean is not None or std is not None
+    if operand.type in _FLOATS and packed is not None and not is_given:
+        return _normalized(pixels, packed).astype(dtype), ""
     mean = DEFAULT_MEAN if mean is None else mean
     std = DEFAULT_STD if std is None else std
     if not (np.isfinite(mean) and np.isfinite(std) and std != 0):
         raise BadData(f"mean {mean} and std {std} cannot normalise an image; std must not be 0")
     real = (pixels.astype(np.float32) - np.float32(mean)) / np.float32(std)
     if operand.type in _FLOATS:
-        return np.asarray(real, dtype)
+        return np.asarray(real, dtype), "" if is_given else _GUESS
     info = np.iinfo(dtype.name)
     stored = np.round(real / np.float32(operand.scale)) + operand.zero_point
-    return np.asarray(np.clip(stored, info.min, info.max), dtype)
+    return np.asarray(np.clip(stored, info.min, info.max), dtype), ""
+
+
+def _normalized(pixels: Array, how: Normalization) -> Array:
+    """Normalises pixels whose last dimension is that of the channels, if they have any."""
+    means, stds = np.asarray(how.means, np.float32), np.asarray(how.stds, np.float32)
+    channels = pixels.shape[-1] if pixels.ndim == 4 else 1
+    if {len(means), len(stds)} - {1, channels}:
+        raise BadData(
+            f"the model's metadata has {len(means)} means and {len(stds)} standard deviations for pixels of "
+            f"{channels} channels; --mean and --std set others"
+        )
+    return np.asarray((pixels.astype(np.float32) - means) / stds)
 
 
 def _image_operand(model: Model) -> Operand:

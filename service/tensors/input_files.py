@@ -5,6 +5,7 @@ from pathlib import Path
 
 from neurald.hal.model.types import Model
 from neurald.service.tensors.arrays import SEED, Array, input_slots, random_inputs, read_inputs
+from neurald.service.tensors.packed_normalization import Normalization
 from neurald.service.tensors.shapes import Shapes
 
 
@@ -16,6 +17,7 @@ class InputFiles:
         image: a photo.
         mean: see `image_input`.
         std: see `image_input`.
+        packed: see `image_input`.
         audio: a sound.
         rate: see `audio_input`; None for its default.
         arrays: a `.npz` file.
@@ -24,6 +26,7 @@ class InputFiles:
     image: Path | None = None
     mean: float | None = None
     std: float | None = None
+    packed: Normalization | None = None
     audio: Path | None = None
     rate: int | None = None
     arrays: Path | None = None
@@ -41,7 +44,8 @@ def read_given(model: Model, files: InputFiles, shapes: Shapes) -> tuple[str, li
     if files.image is not None:
         from neurald.service.tensors.images import image_input
 
-        return str(files.image), [image_input(model, files.image, files.mean, files.std)], []
+        array, remark = image_input(model, files.image, files.mean, files.std, files.packed)
+        return str(files.image), [array], [remark] if remark else []
     if files.audio is not None:
         from neurald.service.tensors.audio import DEFAULT_RATE, audio_input
 

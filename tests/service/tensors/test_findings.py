@@ -157,6 +157,16 @@ def test_segments() -> None:
     assert finding_table({}) is None
 
 
+def test_without_labels_there_is_no_column_for_them() -> None:
+    segments = [{"class": 0, "label": None, "share": 0.6}]
+    assert finding_table({"segments": segments}) == (["share", "class"], [["60.00 %", "0"]])
+    box = {"score": 0.5, "class": 3, "label": None, "top": 0.0, "left": 0.1, "bottom": 0.5, "right": 1.0}
+    assert finding_table({"detections": [box]}) == (
+        ["score", "class", "top", "left", "bottom", "right"],
+        [["50.00 %", "3", "0.000", "0.100", "0.500", "1.000"]],
+    )
+
+
 def packed(path: Path, **members: bytes) -> Path:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:

@@ -13,6 +13,7 @@ from support.sweeps import sweep
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Dimensions, Lifetime, Model, Operand, OperandType, Subgraph
 from neurald.service.tensors.images import image_input, read_image
+from neurald.service.tensors.packed_normalization import Normalization
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -62,22 +63,43 @@ def photo(tmp_path: Path, pixels: Array) -> Path:
 def test_pixels_become_inputs(
     photo: Path, pixels: Array, batch: int, kind: OperandType, expected: Callable[[Array], Array]
 ) -> None:
-    array = image_input(model((batch, 7, 5, 3), kind=kind, scale=0.5), photo)
+    array, _ = image_input(model((batch, 7, 5, 3), kind=kind, scale=0.5), photo)
     assert array.dtype == kind.dtype
     np.testing.assert_array_equal(array[0], expected(pixels))
     assert array.shape == (1, 7, 5, 3)
 
 
 def test_mean_and_std(photo: Path, pixels: Array) -> None:
-    array = image_input(model((1, 7, 5, 3)), photo, mean=0.0, std=255.0)
+    array, _ = image_input(model((1, 7, 5, 3)), photo, mean=0.0, std=255.0)
     np.testing.assert_allclose(array[0], pixels / 255, rtol=1e-6)
+
+
+def test_the_files_normalisation_is_for_float_inputs_without_another(photo: Path, pixels: Array) -> None:
+    packed = Normalization(means=(10.0, 20.0, 30.0), stds=(2.0,))
+    array, remark = image_input(model((1, 7, 5, 3)), photo, packed=packed)
+    np.testing.assert_allclose(array[0], (pixels - np.array([10.0, 20.0, 30.0])) / 2, rtol=1e-6)
+    assert remark == ""
+    array, remark = image_input(model((1, 7, 5, 3)), photo, mean=0.0, std=1.0, packed=packed)
+    np.testing.assert_array_equal(array[0], pixels)
+    assert remark == ""
+    array, remark = image_input(model((1, 7, 5, 3), kind=BYTES), photo, packed=packed)
+    np.testing.assert_array_equal(array[0], pixels)
+    assert remark == ""
+    with pytest.raises(BadData, match="3 means and 1 standard deviations for pixels of 1 channels"):
+        image_input(model((1, 28, 28, 1)), photo, packed=packed)
+
+
+def test_a_guessed_normalisation_is_said_to_be_one(photo: Path) -> None:
+    _, remark = image_input(model((1, 7, 5, 3)), photo)
+    assert "numbers from -1 to 1" in remark
+    assert "--mean 0 --std 1 (0 to 255)" in remark
 
 
 @pytest.mark.parametrize(("kind", "zero_point"), [(BYTES, 100), (SIGNED, -20)])
 def test_mean_and_std_of_quantised_inputs_give_real_values(
     photo: Path, pixels: Array, kind: OperandType, zero_point: int
 ) -> None:
-    array = image_input(
+    array, _ = image_input(
         model((1, 7, 5, 3), kind=kind, scale=0.01, zero_point=zero_point), photo, mean=127.5, std=127.5
     )
     real = (array[0].astype(np.float64) - zero_point) * 0.01
@@ -225,8 +247,8 @@ def test_a_truncated_photo_is_refused(tmp_path: Path, photo: Path) -> None:
 
 
 def test_an_input_without_channels_gets_a_grey_image(photo: Path) -> None:
-    with_channels = image_input(model((1, 28, 28, 1)), photo)
-    array = image_input(model((1, 28, 28)), photo)
+    with_channels, _ = image_input(model((1, 28, 28, 1)), photo)
+    array, _ = image_input(model((1, 28, 28)), photo)
     np.testing.assert_array_equal(array, with_channels[..., 0])
     with pytest.raises(BadData, match=r"or \[1, height, width\]"):
         image_input(model((1, 28, 3)), photo)

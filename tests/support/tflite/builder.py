@@ -213,6 +213,7 @@ class TfliteModel:
         old_codes: write operator codes in the 8-bit field only, like old files, instead of in both
             fields.
         signatures: name → (subgraph, input name → tensor, output name → tensor).
+        metadata: name → bytes.
     """
 
     version: int = 3
@@ -222,6 +223,7 @@ class TfliteModel:
     signatures: list[tuple[str | None, int, Mapping[str, int], Mapping[str, int]]] = field(
         default_factory=list
     )
+    metadata: dict[str, bytes] = field(default_factory=dict)
 
     def subgraph(self) -> TfliteGraph:
         """Adds a subgraph."""
@@ -273,6 +275,7 @@ class _Writer:
         graphs = [self._graph(graph) for graph in self._model.graphs]
         signatures = [self._signature(*signature) for signature in self._model.signatures]
         codes = [self._code(code, custom) for code, custom in self._codes]
+        metadata = [self._metadata(name, content) for name, content in self._model.metadata.items()]
         self._table(
             "Model",
             Version=self._model.version,
@@ -280,9 +283,14 @@ class _Writer:
             Subgraphs=self._tables(graphs),
             Buffers=self._tables(self._buffers),
             SignatureDefs=self._tables(signatures) if signatures else None,
+            Metadata=self._tables(metadata) if metadata else None,
         )
         self._builder.Finish(self._last, file_identifier=self._model.identifier)
         return bytes(self._builder.Output())
+
+    def _metadata(self, name: str, content: bytes) -> int:
+        self._buffers.append(self._table("Buffer", Data=np.frombuffer(content, np.uint8)))
+        return self._table("Metadata", Name=name, Buffer=len(self._buffers) - 1)
 
     def _table(self, kind: str, **fields: Any) -> int:
         """Writes a table of the schema.
