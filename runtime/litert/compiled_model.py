@@ -245,7 +245,9 @@ class CompiledModel:
             ValueError: there is no such signature or input.
             RuntimeError: the input cannot have that shape.
         """
-        if self.get_signature_index(signature_key) < 0 or not signature_key:
+        # As in LiteRT neither an empty name nor bytes stand for a signature here.
+        known = {*self._open_signatures, _DEFAULT}
+        if self.get_signature_index(signature_key) < 0 or signature_key not in known:
             raise ValueError(f"Unknown signature: {signature_key}")
         signature = self._signature(signature_key, "ResizeInputTensor")
         if input_name not in signature.inputs:

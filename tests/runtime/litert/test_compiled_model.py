@@ -204,7 +204,11 @@ def test_arguments_of_wrong_types(model: CompiledModel, tmp_path: Path) -> None:
     no_options: Any = 3
     with pytest.raises(AttributeError, match="has no attribute 'runtime_path'"):
         Environment.create(options=no_options)
-    assert model.get_signature_index(b"serving_default") == 0  # type: ignore[arg-type]
+    as_bytes: Any = b"serving_default"
+    assert model.get_signature_index(as_bytes) == 0
+    for key in ("", as_bytes):
+        with pytest.raises(ValueError, match="Unknown signature"):
+            model.resize_input_tensor_by_name(key, "x", [2, 3])
 
 
 def test_files_that_cannot_be_loaded() -> None:

@@ -164,6 +164,40 @@ def wrong_numbers(session: Session) -> None:
     session.do("tensor")
 
 
+def converted_numbers(session: Session) -> None:
+    session.do("allocate_tensors")
+    for index in (np.float32(0.5), np.array(0), np.uint8(0), False, 0.0, np.float64(0), None, [0], b"0", 1j):
+        session.do(
+            "set_tensor", index, np.ones(session.interpreter.get_input_details()[0]["shape"], np.float32)
+        )
+        for call, arguments in (
+            ("get_tensor", (index,)),
+            ("get_tensor", (0, index)),
+            ("get_tensor", (index, -1)),
+            ("_get_op_details", (index,)),
+            ("get_tensor_details", (index,)),
+        ):
+            # LiteRT's own text of these is Python's.
+            if call != "get_tensor_details" or isinstance(index, bool | float):
+                session.do(call, *arguments)
+    shape = session.interpreter.get_input_details()[0]["shape"]
+    flags: tuple[Any, ...] = (None, 1, 0.0, np.bool_(True), "x", [])
+    for strict in flags:
+        session.do("resize_tensor_input", 0, shape, strict)
+
+
+def resizes_that_fail(session: Session) -> None:
+    first = session.interpreter.get_input_details()[0]["shape"]
+    constants = [4] if len(session.interpreter.get_input_details()) == 2 else []
+    for index, shape in ((0, [-1] * len(first)), *((index, [2]) for index in constants)):
+        session.do("allocate_tensors")
+        for each in session.interpreter.get_input_details():
+            session.do("set_tensor", each["index"], np.ones(each["shape"], np.float32))
+        session.do("invoke")
+        session.do("resize_tensor_input", index, shape)
+        session.record("ready", lambda: session.interpreter.invoke())
+
+
 def resizing(session: Session) -> None:
     for shape in ([4, 3], (1, 3), np.array([2, 3]), [3], [1, 2, 3], [], [0, 3], [-1, 3], 3, [2.0, 3.0]):
         rank = len(session.interpreter.get_tensor_details()[0]["shape_signature"])
@@ -240,7 +274,17 @@ def signatures(session: Session) -> None:
 FILES = {"sums": sums, "open sums": lambda: sums(None), "two signatures": two_signatures, "counter": counter}
 
 
-STEPS = (usual, without_allocation, wrong_values, wrong_numbers, resizing, views, signatures)
+STEPS = (
+    usual,
+    without_allocation,
+    wrong_values,
+    wrong_numbers,
+    converted_numbers,
+    resizes_that_fail,
+    resizing,
+    views,
+    signatures,
+)
 #: A variable keeps its rank in neurald; in LiteRT the values that are assigned to it determine it.
 DIFFERENT = {("counter", resizing), ("counter", signatures)}
 
@@ -304,6 +348,30 @@ def compiled_model(module: ModuleType) -> list[Any]:
         do(model.run_by_index, index, inputs, [])
         for count, dtype in ((4, np.float32), (9, np.float32), (-1, np.float32), (4, np.int64), (2, "text")):
             do(outputs[0].read, count, dtype)
+    for number in (np.float32(0), np.array(0), True, 0.0, None, "0", [0]):
+        do(lambda number: len(model.create_input_buffers(number)), number)
+        do(lambda number: len(model.create_output_buffers(number)), number)
+        do(model.get_input_buffer_requirements, number)
+        do(model.get_output_buffer_requirements, 0, number)
+        do(model.resize_input_tensor, number, [4])
+        do(model.resize_input_tensor, 0, [number])
+        do(model.resize_input_tensor, 0, number)
+        do(model.run_by_index, number, number, [])
+        do(model.run_by_index, 0, [number], number)
+    for dims in ([], [0], [-1], "4", [4.0], np.array([4])):
+        do(model.resize_input_tensor, 0, dims, 0, False)
+    for wrong in (b"add", bytearray(b"double"), None, 0, b"zz"):
+        do(model.get_signature_index, wrong)
+        do(model.get_output_tensor_details, wrong)
+        do(model.create_input_buffer_by_name, wrong, "zz")
+        do(model.create_input_buffer_by_name, "zz", wrong)
+        do(model.resize_input_tensor_by_name, wrong, "a", [4])
+        do(model.run_by_name, wrong, {}, {})
+        do(model.run_by_name, "double", {"b": wrong}, {})
+    do(model.run_by_name, "double", {"b": inputs[0], "q": inputs[0]}, {"w": outputs[0], "q": inputs[0]})
+    do(model.run_by_name, "double", {"b": inputs[0]}, {})
+    for length in (1.5, "x", None, True, np.float32(1)):
+        do(outputs[0].read, length, np.float32)
     inputs[0].write(np.full(4, 3, np.float32))
     do(model.run_by_name, "double", {"b": inputs[0]}, {"w": outputs[0]})
     do(outputs[0].read, 4, np.float32)
@@ -318,6 +386,7 @@ def compiled_model(module: ModuleType) -> list[Any]:
     do(module.CompiledModel.from_buffer, b"abc")
     do(module.CompiledModel.from_buffer, b"abc", module.HardwareAccelerator.CPU, options=module.Options())
     do(module.Environment.create, options="a", runtime_path="b")
+    do(module.Environment.create, options=3)
     do(module.Environment.create, options=module.EnvironmentOptions(), compiler_plugin_path="b")
     return outcomes
 
