@@ -13,6 +13,7 @@ from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
+from neurald.drivers.cpu.emit.math.inverse_roots import has_inverse_roots, refined_inverse_root
 from neurald.drivers.cpu.emit.math.rounding import rounded
 from neurald.drivers.cpu.emit.math.wide_floats import (
     exponent_of,
@@ -187,6 +188,8 @@ def rsqrt(v: Vector, element: str, x: str) -> str:
     """Computes 1 / √x with an error of at most 1.5 ULP."""
     if has_wide_floats(v, element):
         return inverse_root(v, x)
+    if has_inverse_roots(v, element):
+        return refined_inverse_root(v, x)
     return v.binary("fdiv", element, v.number(element, 1.0), v.call("llvm.sqrt", element, x))
 
 
