@@ -113,6 +113,12 @@ class CompilationBuilder(Unpicklable):
         self._plan_note = ""
         self._finished = False
 
+    def __repr__(self) -> str:
+        devices = "any device" if self._devices is None else ", ".join(each.name for each in self._devices)
+        return (
+            f"<CompilationBuilder of {self._model!r} for {devices}{', finished' if self._finished else ''}>"
+        )
+
     def set_preference(self, preference: Preference) -> None:
         """Sets what compilation optimises for.
 

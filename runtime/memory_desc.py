@@ -15,7 +15,7 @@ from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNull
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import DeviceType, Dimensions, Operand, value_size
+from neurald.hal.model.types import DeviceType, Dimensions, Operand, counted, value_size
 from neurald.hal.unpicklable import Unpicklable
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.compilation import Compilation
@@ -57,6 +57,9 @@ class MemoryDesc(Unpicklable):
         self._roles: dict[Role, _DeclaredRole] = {}
         self._dimensions: Dimensions = None
         self._operand: Operand | None = None
+
+    def __repr__(self) -> str:
+        return f"<MemoryDesc of {counted(len(self._roles), 'role')}>"
 
     def add_input_role(self, compilation: Compilation, index: int, probability: float = 1.0) -> Self:
         """Declares that executions of a compilation will use the memory as an input.

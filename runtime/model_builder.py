@@ -66,6 +66,13 @@ class ModelBuilder:
         self._memories: list[Memory] = []
         self._state = "open"
 
+    def __repr__(self) -> str:
+        operands, operations = (
+            counted(len(self._operands), "operand"),
+            counted(len(self._operations), "operation"),
+        )
+        return f"<ModelBuilder of {operands} and {operations}, {self._state}>"
+
     def add_operand(
         self,
         operand_type: OperandType,

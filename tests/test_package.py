@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal import types
 from neurald.hal.model import types as model_types
+from neurald.hal.rpc.client.device import RemoteDevice
+from neurald.runtime.devices.on_demand import OnDemandDevice
 
 if TYPE_CHECKING:
     # If a misspelled name passes, mypy reports this comment as unused.
@@ -100,6 +103,33 @@ def test_public_names() -> None:
         assert getattr(nd, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(nd, "nothing")  # noqa: B009 - type checkers know that there is none
+
+
+def test_consoles_show_what_public_objects_are() -> None:
+    """Objects say more than an address."""
+    classes: list[type] = [each for name in PROMISED if isinstance(each := getattr(nd, name), type)]
+    classes += [RemoteDevice, OnDemandDevice, *(type(nd.open_device(name)) for name in ("cpu", "reference"))]
+    shown_as_addresses = [
+        each.__name__ for each in classes if not any("__repr__" in vars(base) for base in each.__mro__[:-1])
+    ]
+    assert shown_as_addresses == ["Device"]  # The Protocol, which drivers implement.
+    assert repr(nd.open_device("cpu")) == "<CPU device 'cpu'>"
+    builder = nd.ModelBuilder()
+    assert repr(builder) == "<ModelBuilder of 0 operands and 0 operations, open>"
+    assert repr(nd.Memory.allocate(3)) == "<SharedMemory of 3 bytes>"
+    compilation_builder = nd.CompilationBuilder(add_model((2,)))
+    compilation = compilation_builder.finish()
+    assert re.fullmatch(
+        r"<CompilationBuilder of <Model .*> for any device, finished>", repr(compilation_builder)
+    )
+    execution = nd.Execution(compilation)
+    assert repr(execution) == f"<Execution of {compilation!r}, preparation>"
+    with nd.Burst(compilation) as burst:
+        assert repr(burst) == f"<Burst of {compilation!r}>"
+    assert repr(burst) == f"<Burst of {compilation!r}, closed>"
+    assert (repr(nd.Event()), repr(nd.MemoryDesc())) == ("<Event, under way>", "<MemoryDesc of 0 roles>")
+    with nd.trace() as trace:
+        assert repr(trace) == f"<Trace {trace.trace_id}: 0 spans>"
 
 
 def test_hal_types_keep_their_path() -> None:

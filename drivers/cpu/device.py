@@ -28,6 +28,7 @@ from neurald.hal.device import (
     PrepareOptions,
     Variants,
     Verdict,
+    shown_device,
 )
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.lazy_numpy import numpy_version
@@ -94,6 +95,9 @@ class CpuDevice:
     def __init__(self, *, compiles: bool = True, settings: Settings | None = None) -> None:
         self.compiles = compiles
         self._settings = process_settings() if settings is None else settings
+
+    def __repr__(self) -> str:
+        return shown_device(self)
 
     @cached_property
     def _target(self) -> Target:

@@ -56,6 +56,7 @@ from neurald.hal.device import (
     PreparedModel,
     PrepareOptions,
     Verdict,
+    shown_device,
 )
 from neurald.hal.errors import (
     BadData,
@@ -131,6 +132,9 @@ class OpenClDevice:
         self._capabilities: Capabilities | None = None
         self.copies = CopyCount()
         self.choices = Choices.of_device(facts.name)
+
+    def __repr__(self) -> str:
+        return shown_device(self)
 
     @cached_property
     def version(self) -> str:

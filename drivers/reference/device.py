@@ -19,6 +19,7 @@ from neurald.hal.device import (
     Performance,
     PrepareOptions,
     Verdict,
+    shown_device,
 )
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_support import supported_by_references
@@ -42,6 +43,9 @@ class ReferenceDevice:
     is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
+
+    def __repr__(self) -> str:
+        return shown_device(self)
 
     @property
     def cache_files_needed(self) -> CacheFilesNeeded:

@@ -29,6 +29,7 @@ from neurald.hal.device import (
     Capabilities,
     PrepareOptions,
     Verdict,
+    shown_device,
 )
 from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
@@ -60,6 +61,9 @@ class SampleDevice:
         # The device is only asked about operations of the extensions that it lists.
         self.declared_extensions = config.extensions
         self.extensions = (TFLITE, *(extension.name for extension in config.extensions))
+
+    def __repr__(self) -> str:
+        return shown_device(self)
 
     def capabilities(self) -> Capabilities:
         """See `Device.capabilities`.

@@ -17,6 +17,7 @@ from neurald.hal.device.device import (
     MeasuresItself,
     OpensAhead,
     declared_extensions,
+    shown_device,
 )
 from neurald.hal.device.execution import (
     COPY_IN,
@@ -88,4 +89,5 @@ __all__ = [
     "Variants",
     "Verdict",
     "declared_extensions",
+    "shown_device",
 ]

@@ -35,6 +35,11 @@ class BufferDescription(Struct, frozen=True, kw_only=True):
     output_roles: tuple[BufferRole, ...] = ()
 
 
+def shown_device(device: "Device") -> str:
+    """Returns what a console shows of a device, for `__repr__` of its class."""
+    return f"<{device.type.name} device {device.name!r}>"
+
+
 class Device(Protocol):
     """An accelerator. Thread-safe; it outlives the models that it prepared."""
 

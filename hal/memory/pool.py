@@ -186,6 +186,9 @@ class Memory(Unpicklable):
             ) from None
         return Memory(memoryview(mapping)[offset - start :])
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.size} bytes{', read-only' if self.readonly else ''}>"
+
     @property
     def size(self) -> int:
         """Size in bytes."""

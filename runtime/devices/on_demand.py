@@ -11,6 +11,7 @@ from neurald.hal.device import (
     PreparedModel,
     PrepareOptions,
     Verdict,
+    shown_device,
 )
 from neurald.hal.errors import DeadObject, UnavailableDevice, Unreachable
 from neurald.hal.memory.pool import Memory
@@ -46,6 +47,9 @@ class OnDemandDevice:
         self._known = known
         self._connect = connect
         self._started: RemoteDevice | None = None
+
+    def __repr__(self) -> str:
+        return shown_device(self)
 
     def is_like(self, known: Measurement) -> bool:
         """Returns whether the device is the one that was measured, perhaps in another version."""

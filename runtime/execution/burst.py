@@ -59,6 +59,9 @@ class Burst(Unpicklable):
             # planned.
             self._create(step, compilation.recovery.step(step).usable() or step.prepared_model)
 
+    def __repr__(self) -> str:
+        return f"<Burst of {self._compilation!r}{', closed' if self._is_closed else ''}>"
+
     def in_use(self, compilation: CompiledModel) -> "_ExclusiveUse":
         """Returns a context manager that gives one execution exclusive use of the burst.
 

@@ -97,6 +97,9 @@ class Execution(Unpicklable):
         self._result: ExecutionResult | None = None
         self._after_fences: Timing | None = None
 
+    def __repr__(self) -> str:
+        return f"<Execution of {self._compilation!r}, {self._state.name.lower()}>"
+
     @property
     def compilation(self) -> CompiledModel:
         """The compilation that is executed."""

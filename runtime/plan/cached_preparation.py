@@ -295,5 +295,5 @@ class CachedPreparation:
 
 
 def _kind_of(reason: str) -> str:
-    """Returns a reason for a miss without names and versions."""
-    return reason.partition(" from ")[0].partition(":")[0]
+    """Returns a reason for a miss without names, versions and consequences."""
+    return reason.partition(" from ")[0].partition(":")[0].partition(", so ")[0]

@@ -51,6 +51,13 @@ class ServedModel:
         self._described = lane.opened
         self._balancer.give_back(endpoint, lane)
 
+    def __repr__(self) -> str:
+        inputs, outputs = (
+            ", ".join(each.name for each in several)
+            for several in (self._described.inputs, self._described.outputs)
+        )
+        return f"<ServedModel {self._name}, version {self.version}: ({inputs}) → ({outputs})>"
+
     @property
     def name(self) -> str:
         """The name of the model."""
@@ -172,6 +179,9 @@ class Service:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = tuple(paths)
+
+    def __repr__(self) -> str:
+        return f"<Service at {', '.join(map(str, self._paths))}>"
 
     def model(self, name: str, version: str | int = "") -> ServedModel:
         """Returns a model of the service as a function.

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.errors import BadData, BadState, Error
+from neurald.hal.model.types import counted
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.runtime.tracing.kernel_spans import with_kernels
@@ -66,6 +67,9 @@ class Trace:
         self._recorder = Recorder(os.getpid(), self.trace_id)
         self._uninstall: Callable[[], None] | None = None
         self._spans: list[Span] = []
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.trace_id}: {counted(len(self._spans), 'span')}>"
 
     def __enter__(self) -> "Trace":
         with _lock:

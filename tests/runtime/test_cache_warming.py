@@ -3,11 +3,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.devices.caching import CachingDevice, model_adding
+from support.inference import zoo
 from support.models.cached import MODELS
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
+from neurald.hal.accounting.events import CountedEvent, event_counts
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.runtime.cache_warming import warm
 from neurald.runtime.plan.prepared_step import CacheOutcome
@@ -105,6 +107,14 @@ def test_what_an_application_will_ask_for(
 
     assert outcome(is_asked=True) is CacheOutcome.HIT
     assert outcome(is_asked=False) is CacheOutcome.MISS
+
+
+def test_the_metric_has_the_reason_of_a_miss_without_its_consequences() -> None:
+    function = nd.compile(zoo.open_addition(), startup=nd.Startup.INSTANT)
+    assert function.wait_until_optimized(60)
+    reasons = {reason for event, reason in event_counts() if event is CountedEvent.CACHE_MISS}
+    assert "the shapes of its inputs are only known to executions" in reasons
+    assert not any(", so " in reason for reason in reasons)
 
 
 def test_shapes_that_executions_tell() -> None:

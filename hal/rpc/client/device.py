@@ -25,6 +25,7 @@ from neurald.hal.device import (
     Link,
     PrepareOptions,
     Verdict,
+    shown_device,
 )
 from neurald.hal.errors import (
     AnotherDevice,
@@ -150,6 +151,9 @@ class RemoteDevice:
         )
         #: The process that was connected to last; 0 if it is not known.
         self._process = self._connection.peer
+
+    def __repr__(self) -> str:
+        return shown_device(self)
 
     @property
     def name(self) -> str:

@@ -84,6 +84,10 @@ class Event(Unpicklable):
         self._is_imported = False
         self._was_redone = False
 
+    def __repr__(self) -> str:
+        state = "ended" if self._done.is_set() else "under way"
+        return f"<Event, {state if self._error is None else f'failed: {self._error}'}>"
+
     @classmethod
     def ended(cls, *, has_fence: bool = False) -> "Event":
         """Creates the event of an execution that has ended without an error."""
