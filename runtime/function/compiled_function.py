@@ -144,9 +144,27 @@ class CompiledFunction:
             raise
         return outputs
 
+    @overload
+    def submit(self, named: Mapping[str, Any], /) -> "Future[dict[str, Array]]": ...
+
+    @overload
+    def submit(self, *arrays: Any) -> "Future[list[Array]]": ...
+
+    @overload
+    def submit(self, **named: Any) -> "Future[dict[str, Array]]": ...
+
     def submit(self, *arrays: Any, **named: Any) -> "Future[Any]":
         """Begins a call in another thread, and returns its future. Arguments are as for a call."""
         return self._lane.submit(partial(self, *arrays, **named))
+
+    @overload
+    async def run_async(self, named: Mapping[str, Any], /) -> dict[str, Array]: ...
+
+    @overload
+    async def run_async(self, *arrays: Any) -> list[Array]: ...
+
+    @overload
+    async def run_async(self, **named: Any) -> dict[str, Array]: ...
 
     async def run_async(self, *arrays: Any, **named: Any) -> Any:
         """Computes the outputs without blocking the event loop. Arguments are as for a call."""

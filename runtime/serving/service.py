@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, overload
 
 import numpy as np
 
@@ -83,7 +83,16 @@ class ServedModel:
         """Where the latest call of this thread ran, and how long; None before the first."""
         return getattr(self._latest, "receipt", None)
 
-    def __call__(self, *arrays: Any, **named: Any) -> Any:
+    @overload
+    def __call__(self, named: Mapping[str, Any], /) -> dict[str, Array]: ...
+
+    @overload
+    def __call__(self, *arrays: Any) -> list[Array]: ...
+
+    @overload
+    def __call__(self, **named: Any) -> dict[str, Array]: ...
+
+    def __call__(self, *arrays: Any, **named: Any) -> list[Array] | dict[str, Array]:
         """Computes the outputs.
 
         Args:

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import numpy as np
 
 import neurald as nd
 
 Array = np.ndarray[Any, np.dtype[Any]]
+#: What functions return.
+Result = np.ndarray[Any, Any]
 
 
 def model() -> nd.Model:
@@ -122,7 +124,11 @@ def function() -> None:
         listed: list[Array] = compiled(np.zeros(2))
         named: dict[str, Array] = compiled({"x": np.zeros(2)})
         by_name: dict[str, Array] = compiled(x=np.zeros(2))
-        pending: Future[Any] = compiled.submit(np.zeros(2))
+        pending: Future[list[Array]] = compiled.submit(np.zeros(2))
+        # Any would accept each use of a result.
+        assert_type(compiled.submit(np.zeros(2)), Future[list[Result]])
+        assert_type(compiled.submit({"x": np.zeros(2)}), Future[dict[str, Result]])
+        assert_type(compiled.submit(x=np.zeros(2)), Future[dict[str, Result]])
         print(listed, named, by_name, pending.result(), asyncio.run(asynchronous(compiled)))
         for outputs in compiled.stream([np.zeros(2), np.zeros(2)]):
             print(outputs[0].shape)
@@ -131,8 +137,10 @@ def function() -> None:
         print(compiled.signatures["serving_default"](x=np.zeros(2)), compiled.summary())
 
 
-async def asynchronous(compiled: nd.CompiledFunction) -> Any:
-    return await compiled.run_async(x=np.zeros(2))
+async def asynchronous(compiled: nd.CompiledFunction) -> Array:
+    assert_type(await compiled.run_async(np.zeros(2)), list[Result])
+    assert_type(await compiled.run_async({"x": np.zeros(2)}), dict[str, Result])
+    return (await compiled.run_async(x=np.zeros(2)))["y"]
 
 
 def files_and_services() -> None:
@@ -142,6 +150,9 @@ def files_and_services() -> None:
     service: nd.Service = nd.connect_service(["/run/first.sock", "/run/second.sock"])
     served: nd.ServedModel = service.model("digits", 1)
     print(served.run([np.zeros(2)], timeout=1.0), served.last_receipt, served.inputs_info)
+    assert_type(served(np.zeros(2)), list[Array])
+    assert_type(served(x=np.zeros(2)), dict[str, Array])
+    assert_type(served({"x": np.zeros(2)}), dict[str, Array])
     served.close()
     with nd.trace("trace.json") as trace:
         recorded: nd.Trace = trace
