@@ -92,6 +92,7 @@ class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag="run"):
         inputs: in the order of the model.
         results_at: offset in the arena from which outputs are written.
         wanted: positions of the wanted outputs.
+        results_end: where outputs must have ended that are written to the arena; 0 for its end.
     """
 
     number: int
@@ -99,6 +100,7 @@ class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag="run"):
     inputs: tuple[TensorAt, ...]
     results_at: int
     wanted: tuple[int, ...]
+    results_end: int = 0
 
 
 class Receipt(msgspec.Struct, frozen=True, array_like=True):

@@ -34,7 +34,7 @@ SUBMISSION: Final = struct.Struct("<I20x")
 COMPLETION: Final = struct.Struct("<Qqqq")
 _NUMBERS: Final = 1 << 32
 
-_Key = tuple[tuple[TensorAt, ...], int, tuple[int, ...]]
+_Key = tuple[tuple[TensorAt, ...], int, tuple[int, ...], int]
 
 
 def number_after(number: int, runs: int = 1) -> int:
@@ -92,7 +92,9 @@ class RepeatedRuns:
         """Forgets all orders, as the worker does when it gets another arena."""
         self._known.clear()
 
-    def begin(self, inputs: tuple[TensorAt, ...], results_at: int, wanted: tuple[int, ...]) -> bool:
+    def begin(
+        self, inputs: tuple[TensorAt, ...], results_at: int, wanted: tuple[int, ...], results_end: int = 0
+    ) -> bool:
         """Begins a run; see `RunOrder`.
 
         Returns:
@@ -102,7 +104,7 @@ class RepeatedRuns:
             BadData: too many tensors are described.
             OSError: the worker is gone.
         """
-        key = (inputs, results_at, wanted)
+        key = (inputs, results_at, wanted, results_end)
         known = self._known.get(key)
         number = number_after(self._number)
         if known is not None and known.answer is not None:
@@ -113,7 +115,14 @@ class RepeatedRuns:
         if known is None:
             known = _Known(next(iter(self._known.values())).slot if is_full else len(self._known))
         packet = encode(
-            RunOrder(number=number, slot=known.slot, inputs=inputs, results_at=results_at, wanted=wanted)
+            RunOrder(
+                number=number,
+                slot=known.slot,
+                inputs=inputs,
+                results_at=results_at,
+                wanted=wanted,
+                results_end=results_end,
+            )
         )
         # The worker counts the runs, too, so one that cannot be described leaves no trace.
         if is_full and key not in self._known:

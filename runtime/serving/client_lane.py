@@ -3,7 +3,8 @@
 Inputs are copied to the lane's arena, where the model's process writes the outputs behind them.
 Large outputs are not copied: their arrays are on the arena's memory, in a region of their own,
 which is used again once no array of the application refers to it. If all regions are in use,
-outputs are copied out of one that is never lent.
+outputs are copied out of one that is never lent. Inputs and outputs of other shapes are behind all
+regions.
 """
 
 import contextlib
@@ -52,8 +53,8 @@ _MIN_ARENA_BYTES: Final = 1 << 18
 #: Room for outputs behind the inputs, at least.
 _MIN_RESULT_BYTES: Final = 1 << 16
 #: Outputs from this size on are lent, in so many regions for inputs of the same shapes, if they do
-#: not take more than this together. Only the first sets of shapes get regions, so that the worker
-#: still keeps all orders.
+#: not take more than this together. Only the first sets of shapes in an arena get regions, so that
+#: the worker still keeps all orders, and the arena does not grow with each set.
 _MIN_LENT_BYTES: Final = 1 << 16
 _MAX_LENT_BYTES: Final = 1 << 26
 _LENT_REGIONS: Final = 2
@@ -88,6 +89,10 @@ class ClientLane:
         self._result_bytes = _MIN_RESULT_BYTES
         self._wanted = tuple(range(len(self.opened.outputs)))
         self._places: dict[tuple[tuple[int, ...], ...], _Place] = {}
+        #: The end of all regions that may be lent, behind which other places begin; and the number
+        #: of places that have any.
+        self._lent_end = 0
+        self._lending_places = 0
         try:
             self._runs = RepeatedRuns(self._end)
         except OSError as error:
@@ -121,7 +126,7 @@ class ClientLane:
             for target, array in zip(place.targets, arrays, strict=True):
                 np.copyto(target, array)
             region = place.free_region()
-            if not self._runs.begin(place.inputs, region.results_at, self._wanted):
+            if not self._runs.begin(place.inputs, region.results_at, self._wanted, region.results_end):
                 answer, memory = self._told(end_s)
             elif (completed := self._completed(end_s)) is not None:
                 answer, memory = completed, None
@@ -139,24 +144,27 @@ class ClientLane:
 
     def _place(self, arrays: Sequence[Array]) -> "_Place":
         """Returns places in the arena for inputs of these shapes; strings are written there."""
-        encoded: list[bytes | None] = []
+        kinds = [described.kind for described in self.opened.inputs]
+        encoded = [
+            encode_byte_strings(array) if kind == BYTES else None
+            for array, kind in zip(arrays, kinds, strict=True)
+        ]
+        sizes = [
+            array.nbytes if text is None else len(text) for array, text in zip(arrays, encoded, strict=True)
+        ]
+        view = self._room(sum(map(aligned, sizes)) + self._result_bytes)
         tensors: list[TensorAt] = []
-        at = 0
-        for array, described in zip(arrays, self.opened.inputs, strict=True):
-            text = encode_byte_strings(array) if described.kind == BYTES else None
-            size = array.nbytes if text is None else len(text)
-            tensors.append(TensorAt(kind=described.kind, shape=array.shape, offset=at, size=size))
-            encoded.append(text)
-            at = aligned(at + size)
-        view = self._room(at + self._result_bytes)
         targets: list[Array] = []
-        for array, text, tensor in zip(arrays, encoded, tensors, strict=True):
+        at = self._lent_end
+        for array, kind, text, size in zip(arrays, kinds, encoded, sizes, strict=True):
+            tensors.append(TensorAt(kind=kind, shape=array.shape, offset=at, size=size))
+            content = view[at : at + size]
             if text is not None:
-                view[tensor.offset : tensor.offset + tensor.size] = text
+                content[:] = text
                 targets.append(array)
             else:
-                content = view[tensor.offset : tensor.offset + tensor.size]
                 targets.append(np.frombuffer(content, array.dtype).reshape(array.shape))
+            at = aligned(at + size)
         place = _Place(targets=targets, inputs=tuple(tensors), results_at=at)
         if not any(text is not None for text in encoded):
             if len(self._places) >= KEPT_ORDERS:
@@ -165,6 +173,8 @@ class ClientLane:
         return place
 
     def _room(self, size: int) -> memoryview:
+        """Returns the arena with so much room behind what may be lent; another one if it has less."""
+        size += self._lent_end
         if self._arena is None or self._arena.size < size:
             # A forked process gets a copy, since the application's arrays may be there.
             arena = SharedMemory.working(max(_MIN_ARENA_BYTES, 1 << (size - 1).bit_length()), "neurald lane")
@@ -174,6 +184,7 @@ class ClientLane:
             if self._arena is not None:
                 self._arena.close()
             self._arena = arena
+            self._lent_end = self._lending_places = 0
         return self._arena.view()
 
     def _results(
@@ -207,13 +218,24 @@ class ClientLane:
         """Creates regions that can be lent, if the outputs are large, and have room in the arena."""
         if sum(each.size for each in outputs) < _MIN_LENT_BYTES or self._arena is None:
             return
-        if len(self._places) > _MAX_LENDING_PLACES:
+        if self._lending_places >= _MAX_LENDING_PLACES:
             return
         first = place.regions[0].results_at
         span = aligned(max(each.offset + each.size for each in outputs) - first)
-        for number in range(1, _LENT_REGIONS + 1):
-            if first + (number + 1) * span <= self._arena.size:
-                place.regions.append(_Region(first + number * span, may_be_lent=True))
+        count = min(_LENT_REGIONS, (self._arena.size - first) // span - 1)
+        if count <= 0:
+            return
+        # Outputs may be longer another time, and must not reach into the next region.
+        place.regions = [
+            _Region(first + number * span, first + (number + 1) * span, may_be_lent=number > 0)
+            for number in range(count + 1)
+        ]
+        self._lent_end = place.regions[-1].results_end
+        self._lending_places += 1
+        # The others begin where this one does, so they get a place behind it.
+        self._places = {
+            shapes: each for shapes, each in self._places.items() if each is place or len(each.regions) > 1
+        }
 
     def _taken(self, region: "_Region") -> list[Array]:
         """Returns the outputs: copies, or arrays on the memory of a region that is lent."""
@@ -300,7 +322,7 @@ class _Region:
     """Where the outputs of a run are in the arena.
 
     Args:
-        results_at: where they may begin.
+        results_at, results_end: where they may begin, and must have ended; see `RunOrder`.
         may_be_lent: whether arrays of the application may refer to it.
 
     Attributes:
@@ -308,8 +330,9 @@ class _Region:
         lease: refers to what the arrays that were lent keep alive; None if there were none.
     """
 
-    def __init__(self, results_at: int, *, may_be_lent: bool) -> None:
+    def __init__(self, results_at: int, results_end: int, *, may_be_lent: bool) -> None:
         self.results_at = results_at
+        self.results_end = results_end
         self.may_be_lent = may_be_lent
         self.outputs: Sequence[Array] = ()
         self.answered: tuple[TensorAt, ...] | None = None
@@ -331,7 +354,7 @@ class _Place:
     def __init__(self, *, targets: Sequence[Array], inputs: tuple[TensorAt, ...], results_at: int) -> None:
         self.targets = targets
         self.inputs = inputs
-        self.regions = [_Region(results_at, may_be_lent=False)]
+        self.regions = [_Region(results_at, 0, may_be_lent=False)]
 
     def free_region(self) -> _Region:
         """Returns a region to which no array of the application refers, if possible one to lend."""

@@ -81,7 +81,7 @@ class Runner:
 
     def bound_run(self, order: RunOrder) -> BoundRun | None:
         """Returns what is kept of the last run of an order."""
-        return self._kept.get((order.inputs, order.results_at, order.wanted))
+        return self._kept.get(_key(order))
 
     def run(self, order: RunOrder, arena: memoryview) -> tuple[RunAnswer, SharedMemory | None]:
         """Runs the model once.
@@ -99,10 +99,12 @@ class Runner:
             raise BadData(f"{counted(len(order.inputs), 'input')} given; the model has {len(expected)}")
         if any(not 0 <= each < len(self._types) for each in order.wanted):
             raise BadData(f"an output is wanted that the model has not; it has {len(self._types)}")
+        if order.results_end:
+            arena = arena[: order.results_end]
         if not 0 <= order.results_at <= arena.nbytes:
             raise BadData(f"results are wanted at {order.results_at} of an arena of {arena.nbytes} bytes")
         in_place = not self._copies and not self._has_strings
-        key = (order.inputs, order.results_at, order.wanted)
+        key = _key(order)
         bound = self._kept.get(key) if in_place else None
         read = time.perf_counter_ns()
         if bound is None or not self._repeated(bound, key):
@@ -270,3 +272,8 @@ class Runner:
                 view[at : at + tensor.size] = source
             tensors.append(TensorAt(kind=tensor.kind, shape=tensor.shape, offset=at, size=tensor.size))
         return tuple(tensors), memory
+
+
+def _key(order: RunOrder) -> tuple[Any, ...]:
+    """Returns what is the same for orders that one bound execution runs."""
+    return order.inputs, order.results_at, order.wanted, order.results_end

@@ -84,11 +84,11 @@ def open_addition() -> bytes:
     return file.build()
 
 
-def finding() -> bytes:
-    """Returns a model that finds the places where x (1, 8) is true; how many depends on x."""
+def finding(count: int = 8) -> bytes:
+    """Returns a model that finds the places where x (1, count) is true; how many depends on x."""
     file = TfliteModel()
     graph = file.subgraph()
-    x = graph.tensor((1, 8), "BOOL", name="x")
+    x = graph.tensor((1, count), "BOOL", name="x")
     y = graph.tensor((1, 2), "INT64", name="y", shape_signature=(-1, 2))
     graph.operator("WHERE", (x,), (y,), "WhereOptions")
     graph.inputs, graph.outputs = (x,), (y,)

@@ -105,6 +105,26 @@ def test_short_runs_have_short_time_slices(same: LoadedModel, monkeypatch: pytes
     caller.end.close()
 
 
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_outputs_end_where_they_must(same: LoadedModel, is_trusted: bool) -> None:
+    caller = Repeater(same, is_trusted=is_trusted)
+    values = np.frombuffer(caller.arena.view(), np.int32)
+    values[:4] = range(4)
+    values[64:] = 9
+    for end in (0, 256 + 16):
+        assert not caller.runs.begin((X,), 256, (0,), end)
+        assert isinstance(caller.packet(), RunAnswer)
+        assert values[64:69].tolist() == [0, 1, 2, 3, 9]
+    values[64:] = 9
+    assert not caller.runs.begin((X,), 256, (0,), 256 + 15)
+    packet, descriptor = socket_end.receive(caller.end)
+    assert descriptor is not None
+    os.close(descriptor)
+    assert isinstance(decode_answer(packet), RunAnswer)
+    assert set(values[64:].tolist()) == {9}
+    caller.end.close()
+
+
 def test_outputs_that_do_not_fit_come_in_a_memory_of_their_own(caller: Caller) -> None:
     np.frombuffer(caller.arena.view(), np.int32)[:4] = range(4)
     answer = caller.run(X, results_at=4096 - 8)
