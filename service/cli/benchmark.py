@@ -167,8 +167,10 @@ def benchmark(
     from neurald.service.benchmark.session import BenchmarkSettings, measure
     from neurald.service.console.delegation import parse_requirements
     from neurald.service.console.measurement import RunControl
+    from neurald.service.console.output_files import require_writable
     from neurald.service.console.startup import startup_of
 
+    require_writable(output, csv, profile_csv, svg, trace)
     before = {path: read_run(path) for path in earlier}
     document = measure(
         BenchmarkSettings(

@@ -41,6 +41,7 @@ def compile(  # noqa: A001 - the name of the command
     into a file NAME.pub in $XDG_CONFIG_HOME/neurald/plan_keys or /etc/neurald/plan_keys there.
     """
     from neurald.service.console.output import note, printable, status, write_json, write_line, write_table
+    from neurald.service.console.output_files import require_writable
 
     if public_key:
         import platform
@@ -58,6 +59,7 @@ def compile(  # noqa: A001 - the name of the command
         raise typer.BadParameter("a model is expected", param_hint="MODEL")
     if output is None:
         raise typer.BadParameter("--output is expected with a model")
+    require_writable(output)
     import neurald as nd
     from neurald.service.console.device_choice import find_devices
 

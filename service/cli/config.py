@@ -45,5 +45,16 @@ def config(
     for name, remote in found.remotes.items():
         named = {field: value for field, value in msgspec.to_builtins(remote).items() if value}
         values[f"remotes.{name}"] = ", ".join(f"{field} {value}" for field, value in named.items())
-    rows = [(name, str(value), found.sources[name]) for name, value in values.items()]
+    rows = [(name, _shown(value), found.sources[name]) for name, value in values.items()]
     write_table(("setting", "value", "source"), rows)
+
+
+def _shown(value: object) -> str:
+    """Returns a value as the configuration file has it, without quotes and brackets; - for nothing."""
+    if value is None or value in ("", [], (), {}):
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+    return ", ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)

@@ -110,6 +110,7 @@ def conformance(
     from neurald.service.conformance.suite import Plan, run
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, progress, write_json
+    from neurald.service.console.output_files import require_writable
 
     names = [case.partition(":")[0]] if case else operation or ()
     plan = Plan(
@@ -121,8 +122,7 @@ def conformance(
         is_thorough=thorough,
         driver=device,
     )
-    if report is not None and not report.parent.is_dir():
-        raise BadData(f"--report {report}: there is no folder {report.parent}")
+    require_writable(report)
     found = (find_devices([device]) or [])[0]
     began, started = datetime.now(UTC), time.monotonic()
     with progress(f"checking {found.name}", quiet=json) as bar:

@@ -1,6 +1,5 @@
 """The command `neurald explain`."""
 
-from errno import EISDIR, ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,16 +82,14 @@ def explain(
     from neurald.runtime.partitioning.partitioner import partition
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, status, write_json
+    from neurald.service.console.output_files import require_writable
 
     policy = policy or default_policy()
     if policy not in POLICY_NAMES:
         raise typer.BadParameter(
             f"unknown policy {policy!r}; expected one of {', '.join(POLICY_NAMES)}", param_hint="--policy"
         )
-    if html is not None and not html.absolute().parent.is_dir():
-        raise FileNotFoundError(ENOENT, "there is no such folder", str(html.parent))
-    if html is not None and html.is_dir():
-        raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(html))
+    require_writable(html)
     rules = [_rule(text) for text in what_if or ()]
     with status(f"explaining {model}", quiet=json):
         loaded = nd.load_tflite(model, signature=signature)

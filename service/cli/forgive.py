@@ -48,9 +48,11 @@ def forgive(
         )
     try:
         gone = _forgive_crashes(driver, pattern, system=system)
-    except BadState:
+    except BadState as error:
         if not wrong:
-            raise
+            others = () if records is None else records.entries()
+            known = ", ".join(f"{each.device} {each.pattern.digest}" for each in others)
+            raise BadState(f"{error}{'; computed wrong were: ' if known else ''}{known}") from None
         gone = ()
     for each in gone:
         write_line(printable(f"forgiven: {each}"))

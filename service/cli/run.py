@@ -1,7 +1,6 @@
 """The command `neurald run`."""
 
 from collections.abc import Sequence
-from errno import EISDIR, ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,6 +123,7 @@ def run(
     from neurald.service.console.delegation import parse_requirements
     from neurald.service.console.device_choice import describe_steps, fallback_messages, find_devices
     from neurald.service.console.output import note, status, write_json
+    from neurald.service.console.output_files import require_writable
     from neurald.service.console.startup import preparing, startup_of
     from neurald.service.console.verification import describe_verification, require_right
     from neurald.service.tensors.arrays import input_slots, output_slots, write_outputs
@@ -135,10 +135,7 @@ def run(
 
     # These checks are cheap, so they come before any work.
     names = None if labels is None else read_labels(labels)
-    if outputs is not None and not outputs.absolute().parent.is_dir():
-        raise FileNotFoundError(ENOENT, "there is no such folder", str(outputs.parent))
-    if outputs is not None and outputs.is_dir():
-        raise IsADirectoryError(EISDIR, "this is a folder; a file name is expected", str(outputs))
+    require_writable(outputs, trace)
     is_plan = is_plan_file(model)
     if is_plan and (signature is not None or threads is not None):
         raise typer.BadParameter(

@@ -46,7 +46,8 @@ def audio_input(model: Model, path: Path, rate: int = DEFAULT_RATE) -> tuple[Arr
         rate: samples per second that the model expects.
 
     Returns:
-        The input, and a remark if a part of the sound is not used; otherwise the remark is empty.
+        The input, and a remark if a part of the sound is not used, or silence is added; otherwise
+        the remark is empty.
 
     Raises:
         BadData: the model takes no waveform, or the file is not a WAV file with PCM samples.
@@ -68,6 +69,10 @@ def audio_input(model: Model, path: Path, rate: int = DEFAULT_RATE) -> tuple[Arr
         remark = f"the model takes {length / rate:.2f} s; the first of {len(samples) / rate:.2f} s of sound are used"
         if length < _SHORTEST_S * rate:
             remark += ". Perhaps it expects features that are computed from sound; give these with --inputs"
+    elif len(samples) < length:
+        remark = (
+            f"the model takes {length / rate:.2f} s; silence follows the {len(samples) / rate:.2f} s of sound"
+        )
     samples = np.pad(samples[:length], (0, max(0, length - len(samples))))
     shape = [length if place == position else 1 for place in range(len(operand.dimensions))]
     if is_quantized(operand):

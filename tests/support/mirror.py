@@ -537,7 +537,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/conformance/checks.py": "tests/service/inference/conformance/test_suite.py",
     "service/logs/choices.py": "tests/service/logs/test_formatters.py",
     "service/manager/setting_choice.py": "tests/service/manager/test_configuration.py",
-    "service/cli/config.py": "tests/service/manager/test_configuration.py",
     "hal/crashes/outline.py": "tests/service/crashes/test_trial.py",
     "service/crashes/trial_job.py": "tests/service/crashes/test_trial.py",
     "service/inference/models/worker_options.py": "tests/service/inference/models/test_instance.py",

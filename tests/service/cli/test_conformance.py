@@ -68,7 +68,7 @@ def test_a_report(tmp_path: Path) -> None:
     )
     text = (tmp_path / "report.md").read_text()
     assert "| FLOOR | 0 | T TENSOR_FLOAT32, S FLOAT32 |" in text
-    assert "there is no folder" in error_of(*arguments, "--report", tmp_path / "none" / "report.md")
+    assert "there is no such folder" in error_of(*arguments, "--report", tmp_path / "none" / "report.md")
 
 
 def test_guard_pages_are_in_the_report(tmp_path: Path) -> None:

@@ -336,6 +336,7 @@ class TestVerification:
         shown = invoke("status")
         assert f"lying: {entry.pattern.digest} refused" in shown.stdout
         assert "found among" in shown.stdout
+        assert f"computed wrong were: lying {entry.pattern.digest}" in error_of("forgive", "none")
         forgiven = invoke("forgive", "lying")
         assert (forgiven.exit_code, entry.pattern.digest in forgiven.stdout) == (0, True)
         assert invoke("run", MODEL, "--device", lying).exit_code == 0
