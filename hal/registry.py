@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
-from neurald.hal.process.activation import MANAGER_SOCKET, is_served
+from neurald.hal.process.activation import OTHER_SOCKETS, is_served
 from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 
@@ -160,6 +160,6 @@ def _sockets(directory: Path, owner: int) -> list[Path]:
             return []
         # Faster than a pattern; most directories have no sockets.
         names = sorted(name for name in os.listdir(directory) if name.endswith(".sock"))  # noqa: PTH208
-        return [directory / name for name in names if name != MANAGER_SOCKET]
+        return [directory / name for name in names if name not in OTHER_SOCKETS]
     except OSError:
         return []

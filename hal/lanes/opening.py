@@ -11,9 +11,6 @@ import msgspec
 
 from neurald.hal.decoding import msgpack_decoder
 
-#: The name of the socket in the runtime directory.
-SERVICE_SOCKET: Final = "service.sock"
-
 
 class TensorDescription(msgspec.Struct, frozen=True, array_like=True):
     """An input or output of a model.

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 #: The name of the manager's own socket in the directory of its drivers' sockets.
 MANAGER_SOCKET: Final = "manager.sock"
+#: The name of the execution service's socket there.
+SERVICE_SOCKET: Final = "service.sock"
+#: The sockets there that are not those of drivers.
+OTHER_SOCKETS: Final = frozenset((MANAGER_SOCKET, SERVICE_SOCKET))
 #: What the manager says first, what a client answers, and what the manager then says.
 GREETING: Final = b"neurald manager 1\n"
 START: Final = b"start\n"

@@ -11,10 +11,11 @@ import numpy as np
 
 from neurald.hal.api_arguments import file_path, instance
 from neurald.hal.errors import BadData, DeadObject, Error
-from neurald.hal.lanes.opening import SERVICE_SOCKET, TensorDescription
+from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import BYTES, Receipt, type_named
 from neurald.hal.model.strings import as_strings
 from neurald.hal.model.types import counted
+from neurald.hal.process.activation import SERVICE_SOCKET
 from neurald.hal.process.runtime_directory import runtime_directory
 from neurald.runtime.function.conversion import as_array
 from neurald.runtime.function.tensor_info import TensorInfo

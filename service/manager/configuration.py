@@ -16,7 +16,7 @@ from neurald.hal.accounting.limits import parse_limits
 from neurald.hal.admission.sharing import Sharing
 from neurald.hal.decoding import converted
 from neurald.hal.errors import BadData
-from neurald.hal.process.activation import MANAGER_SOCKET
+from neurald.hal.process.activation import OTHER_SOCKETS
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE, autostart_from_environment
 from neurald.hal.process.configuration_file import (
@@ -352,10 +352,11 @@ def _chosen_drivers(
     else:
         names, sources["drivers"] = default_drivers(), DEFAULT
     for name in names:
-        if not _NAME.fullmatch(name) or f"{name}.sock" == MANAGER_SOCKET:
+        if not _NAME.fullmatch(name) or f"{name}.sock" in OTHER_SOCKETS:
+            others = " and ".join(repr(each.removesuffix(".sock")) for each in sorted(OTHER_SOCKETS))
             raise BadData(
                 f"{sources['drivers']} names a driver {name!r}; a name of letters, digits, '_', '-' and '.' is "
-                f"expected, other than {MANAGER_SOCKET.removesuffix('.sock')!r}. A table "
+                f"expected, other than {others}. A table "
                 "[drivers.NAME] in the configuration file gives a module:factory a name"
             )
         if names.count(name) > 1:

@@ -13,6 +13,7 @@ from support.sweeps import sweep
 import neurald.hal.registry as registry
 from neurald.hal.errors import BadData, OutOfMemory, UnavailableDevice
 from neurald.hal.model.types import DeviceType
+from neurald.hal.process.activation import OTHER_SOCKETS
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
 
@@ -109,6 +110,11 @@ def test_running_daemons(directory: Path) -> None:
     for name in ("stale.sock", "other"):
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(directory / name))
+    # The service manager and the execution service are no drivers.
+    others = [socket.socket(socket.AF_UNIX) for _ in OTHER_SOCKETS]
+    for listener, name in zip(others, sorted(OTHER_SOCKETS), strict=True):
+        listener.bind(str(directory / name))
+        listener.listen()
     (directory / "file.sock").touch()
     (directory / "folder.sock").mkdir()
     (directory / "cpu.sock.lock").touch()
@@ -121,6 +127,8 @@ def test_running_daemons(directory: Path) -> None:
     for server in servers:
         server.stop()
     assert registry.running_daemons() == ()
+    for listener in others:
+        listener.close()
 
 
 def test_a_directory_that_others_can_write_is_not_trusted(directory: Path) -> None:

@@ -3,10 +3,12 @@
 
 def device_names(incomplete: str) -> list[str]:
     """Returns the drivers that are installed, and the devices whose daemons have sockets here."""
+    from neurald.hal.process.activation import OTHER_SOCKETS
     from neurald.hal.process.runtime_directory import runtime_directory
 
     try:
-        served = sorted(path.stem for path in runtime_directory().glob("*.sock") if path.stem != "manager")
+        found = runtime_directory().glob("*.sock")
+        served = sorted(path.stem for path in found if path.name not in OTHER_SOCKETS)
     except OSError:
         served = []
     drivers = driver_names("")

@@ -37,7 +37,7 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
     Raises:
         BadState: a file cannot be read.
     """
-    from neurald.hal.lanes.opening import SERVICE_SOCKET
+    from neurald.hal.process.activation import SERVICE_SOCKET
     from neurald.hal.process.runtime_directory import runtime_directory
     from neurald.hal.rpc.transport.tls_files import TlsFiles
     from neurald.service.inference.models.worker_options import WorkerOptions

@@ -46,7 +46,7 @@ def test_sockets_of_daemons_are_completed(
     folder = tmp_path_factory.mktemp("r")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     (folder / "neurald").mkdir()
-    for name in ("manager.sock", "npu.sock"):
+    for name in ("manager.sock", "npu.sock", "service.sock"):
         (folder / "neurald" / name).touch()
     assert completion.device_names("unix:") == [f"unix://{folder}/neurald/npu.sock"]
 
