@@ -266,10 +266,11 @@ class _Rules:
         for number in rule.operations:
             if number in positions:
                 yield MAIN, positions[number]
-            else:
-                self._problems.append(
-                    f"{rule}: there is no operation {number}; the model has {len(main.operations)} operations"
-                )
+        if missing := [number for number in rule.operations if number not in positions]:
+            self._problems.append(
+                f"{rule}: there is no operation {_ranges(missing)}; the model has {len(main.operations)} "
+                "operations"
+            )
         if rule.operations:
             return
         found = False

@@ -1,9 +1,10 @@
 """The requests that wait for a model, and the batches that are made of them.
 
-Requests are run in order, those of a higher priority before others. A model without batches runs one at a time. With batches, those at the
-head of the queue that fit together are run at once: as soon as there are as many as a batch may
-have, or as many as the configuration prefers, or the first of them has waited for as long as it
-may. A request alone in a queue is thus delayed by at most that time, and not at all by default.
+Requests are run in order, those of a higher priority before others. A model without batches runs
+one at a time. With batches, those at the head of the queue that fit together are run at once: as
+soon as there are as many as a batch may have, or as many as the configuration prefers, or the first
+of them has waited for as long as it may. A request alone in a queue is thus delayed by at most that
+time, and not at all by default.
 Sizes that are preferred are taken as Triton takes them: a batch gets no larger than the largest of
 them, unless by its first request, and of those at the head the largest preferred number is run.
 """

@@ -88,6 +88,7 @@ def test_reasons_name_the_rule() -> None:
         ([pin("gpu", 0)], ["pin operations 0 to gpu", "no device 'gpu'", "cpu, good, poor"]),
         ([forbid("good", [1, 9])], ["forbid operations 1, 9 on good", "no operation 9; the model has 4"]),
         ([forbid("good", -1)], ["no operation -1"]),
+        ([forbid("good", range(2, 5000))], ["no operation 4-4999; the model has 4"]),
         ([prefer("good", output="v9")], ["prefer good for the writer of 'v9'", "no operation writes"]),
         (
             [pin("cpu", 1), pin("good", range(3))],
