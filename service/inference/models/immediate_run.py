@@ -113,6 +113,9 @@ class ImmediateRun:
         with contextlib.suppress(TimeoutError):
             return lane.run(batch.inputs, batch.results_at, batch.wanted, min(soon_s, end_s))
         will_wait()
+        if job.is_over:
+            # Nobody has waited for it since before it began, when it could not be cancelled.
+            self.cancel()
         with contextlib.suppress(TimeoutError):
             return lane.awaited(end_s)
         job.fail(late_error())

@@ -93,7 +93,8 @@ class LaneServer:
             if self._number != number:
                 self._cancelled = number
                 return
-        self._runner.cancel()
+            # The next run cannot begin meanwhile, which would be cancelled in place of this one.
+            self._runner.cancel()
 
     def _serve(self) -> None:
         try:
@@ -236,6 +237,7 @@ class LaneServer:
         with self._lock:
             self._number = number
             is_cancelled = is_cancelled or self._cancelled == number
+            self._runner.expect()
         began = time.perf_counter()
         try:
             if is_cancelled:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 import neurald as nd
-from neurald.hal.errors import BadData, OutputInsufficientSize
+from neurald.hal.errors import BadData, Cancelled, OutputInsufficientSize
 from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.packets import Receipt, RunAnswer, RunOrder, TensorAt, aligned, kind_of
@@ -67,14 +67,20 @@ class Runner:
         )
         self._kept: OrderedDict[tuple[Any, ...], BoundRun] = OrderedDict()
         self._execution: nd.Execution | None = None
+        self._is_cancelled = False
         self._guessed: dict[tuple[_Shape, ...], list[_Shape]] = {}
 
     def forget_arena(self) -> None:
         """Drops all that refers to the arena."""
         self._kept.clear()
 
+    def expect(self) -> None:
+        """Says that the next run begins soon, which `cancel` ends from now on."""
+        self._is_cancelled = False
+
     def cancel(self) -> None:
-        """Asks the run under way to end, if there is one."""
+        """Asks the run under way to end, if there is one, or the one that is expected."""
+        self._is_cancelled = True
         execution = self._execution
         if execution is not None:
             execution.cancel()
@@ -170,6 +176,8 @@ class Runner:
     def _compute(self, execution: nd.Execution) -> None:
         self._execution = execution
         try:
+            if self._is_cancelled:
+                raise Cancelled("the caller cancelled the run")
             execution.compute()
         finally:
             self._execution = None

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from support.inference import zoo
 
+from neurald.hal.lanes.packets import RunFailure
 from neurald.service.inference.models import immediate_run
 from neurald.service.inference.models.immediate_run import ImmediateRun
-from neurald.service.inference.models.instance import ModelInstance
+from neurald.service.inference.models.instance import ModelInstance, run_error
 from neurald.service.inference.models.job import InferenceJob, JobInput
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.statistics import Statistics
@@ -210,6 +211,29 @@ def test_a_run_for_which_nobody_waits_is_ended() -> None:
             job.end.cancel()
             immediate.cancel()
             assert await running is None
+            assert not model.ended
+            assert await model.run(7) == (7, None)
+
+    asyncio.run(run())
+
+
+def test_a_run_for_which_nobody_waits_before_it_begins_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[RunFailure] = []
+
+    def noted(answer: RunFailure) -> ServiceError:
+        answers.append(answer)
+        return run_error(answer)
+
+    monkeypatch.setattr(immediate_run, "run_error", noted)
+
+    async def run() -> None:
+        async with counting() as model, asyncio.timeout(60):
+            job = model.job(_ENDLESS)
+            immediate = model.begun(job)
+            job.end.cancel()
+            immediate.cancel()
+            assert await asyncio.to_thread(immediate.run, model.will_wait) is None
+            assert [answer.is_cancelled for answer in answers] == [True]
             assert not model.ended
             assert await model.run(7) == (7, None)
 

@@ -3,6 +3,7 @@
 import os
 import select
 import socket
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -31,6 +32,7 @@ from neurald.hal.process.time_slices import short_time_slices, time_slice_ns
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE
 from neurald.service.inference.worker.lane_server import LaneServer
 from neurald.service.inference.worker.loaded_model import LoadedModel
+from neurald.service.inference.worker.runner import Runner
 
 
 class Caller:
@@ -70,6 +72,10 @@ def caller(same: LoadedModel) -> Iterator[Caller]:
 
 
 X = TensorAt(kind="int32", shape=(1, 4), offset=0, size=16)
+
+
+def order_of(number: int) -> RunOrder:
+    return RunOrder(number=number, slot=0, inputs=(X,), results_at=1024, wanted=(0,))
 
 
 @pytest.mark.parametrize("is_trusted", [True, False])
@@ -312,6 +318,61 @@ def test_runs_are_cancelled(same: LoadedModel) -> None:
     caller.server.cancel(3)
     answer = decode_answer(socket_end.receive(caller.end)[0])
     assert isinstance(answer, RunFailure)
+    caller.end.close()
+
+
+def test_a_run_that_is_about_to_begin_is_cancelled(
+    same: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins, go, ran = threading.Event(), threading.Event(), LaneServer._ran
+
+    def wait(self: LaneServer, order: RunOrder, arena: SharedMemory) -> tuple[RunAnswer, SharedMemory | None]:
+        begins.set()
+        assert go.wait(60)
+        return ran(self, order, arena)
+
+    caller = Caller(same)
+    monkeypatch.setattr(LaneServer, "_ran", wait)
+    socket_end.send(caller.end, encode(order_of(7)))
+    assert begins.wait(60)
+    caller.server.cancel(7)
+    go.set()
+    answer = decode_answer(socket_end.receive(caller.end)[0])
+    assert isinstance(answer, RunFailure)
+    assert answer.is_cancelled
+    assert isinstance(caller.run(X), RunAnswer)
+    caller.end.close()
+
+
+def test_cancelling_a_run_that_ends_does_not_cancel_the_next(
+    same: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller, ran = Caller(same), LaneServer._ran
+    begun = {number: threading.Event() for number in (1, 2)}
+    first_may_end, second_may_end = threading.Event(), threading.Event()
+
+    def wait(self: LaneServer, order: RunOrder, arena: SharedMemory) -> tuple[RunAnswer, SharedMemory | None]:
+        begun[order.number].set()
+        assert (first_may_end if order.number == 1 else second_may_end).wait(60)
+        return ran(self, order, arena)
+
+    cancelled: list[int | None] = []
+
+    def cancel(runner: Runner) -> None:
+        first_may_end.set()
+        begun[2].wait(0.3)
+        cancelled.append(caller.server._number)
+
+    monkeypatch.setattr(LaneServer, "_ran", wait)
+    monkeypatch.setattr(Runner, "cancel", cancel)
+    for number in (1, 2):
+        socket_end.send(caller.end, encode(order_of(number)))
+    assert begun[1].wait(60)
+    caller.server.cancel(1)
+    second_may_end.set()
+    assert cancelled == [1]
+    for _ in range(2):
+        assert isinstance(decode_answer(socket_end.receive(caller.end)[0]), RunAnswer)
     caller.end.close()
 
 
