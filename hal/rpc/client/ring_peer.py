@@ -138,12 +138,13 @@ class RingPeer:
             OpFailed: the daemon broke the protocol.
             Error: the daemon's refusal.
         """
-        self.tell(packet, descriptors)
-        self._answer = None
+        answer = None
         end = time.monotonic() + _ANSWER_TIMEOUT_S
         late = _FOREVER_S if self.deadline_s is None else self.deadline_s + _SLACK_S
         try:
-            while self._answer is None:
+            self._answer = None
+            self.tell(packet, descriptors)
+            while (answer := self._answer) is None:
                 now = time.monotonic()
                 if now >= late:
                     raise self._over(
@@ -157,7 +158,11 @@ class RingPeer:
                     raise BadData("it completed an execution that was not submitted")
         except BadData as error:
             raise self._broken(error) from None
-        require_success(self._answer)
+        finally:
+            if answer is None and not self._is_over:
+                # A signal has interrupted it. The next packet would be taken to have this answer.
+                self._over(DeadObject(_ENDED))
+        require_success(answer)
 
     def tell(self, packet: bytes, descriptors: tuple[int, ...] = ()) -> None:
         """Sends a packet.

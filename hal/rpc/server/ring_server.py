@@ -288,8 +288,9 @@ class RingServer:
             self._handle(kind, packet)
             if kind == WAKE:
                 return True
-            if kind == ONGOING_REQUEST:
-                return False  # its submission is next
+            if kind == ONGOING_REQUEST and not self._ring.has_announced:
+                # Its submission is next, unless its client was interrupted before that.
+                return False
 
     def _handle(self, kind: int, packet: Packet) -> None:
         if kind == WAKE:

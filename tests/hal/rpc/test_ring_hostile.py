@@ -24,10 +24,13 @@ from neurald.hal.errors import BadData, DeadObject, Error, OpFailed, Unmappable
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
+from neurald.hal.records import replace
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.client.ring_peer import RingPeer
 from neurald.hal.rpc.server import ring_server
+from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.packet import receive_packet, rights
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
@@ -192,6 +195,34 @@ def test_a_request_is_replaced_right_before_it_is_run(raw: Raw, delay_s: float) 
         assert COMPLETION.unpack_from(raw.run())[0] == 1
         assert np.flatnonzero(view[16:]).tolist() == [*range(offset // 4 - 16, offset // 4 - 10)]
         raw.run()
+
+
+def test_ongoing_requests_that_are_not_submitted(
+    raw: Raw, server: DeviceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may interrupt a client after such a packet, and the daemon may read late."""
+    raw.prepare()
+    view = np.frombuffer(raw.shared.view(), np.float32)
+    view[:6] = 5
+    goes_on, wait = threading.Event(), RingServer._wait
+
+    def wait_late(self: RingServer, *, spins: bool) -> None:
+        assert goes_on.wait(60)
+        wait(self, spins=spins)
+
+    monkeypatch.setattr(RingServer, "_wait", wait_late)
+    raw.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
+    raw.taken()
+    view[16:] = 0
+    for number, offset in ((1, 128), (0, 160)):
+        outputs = (Argument(pool=0, offset=offset, length=24),)
+        arguments = pack_arguments(Request(inputs=REQUEST.inputs, outputs=outputs, pools=()), (1,))
+        raw.ring.announce_packet()
+        raw.connection.send(request_packet(number, raw.handle, arguments, kind=ONGOING_REQUEST))
+    raw.ring.put(SUBMISSION.pack(0, False, -1.0, 2.0))
+    goes_on.set()
+    raw.taken()
+    assert np.flatnonzero(view[16:]).tolist() == [*range(160 // 4 - 16, 160 // 4 - 10)]
 
 
 def test_a_refused_request_refuses_its_submission(raw: Raw, bystander: Callable[[], None]) -> None:
@@ -478,6 +509,35 @@ def _open_impossible_rings(peer: Peer) -> None:
                 peer.side.open_ring(connection, memory)
     with Path("/dev/null").open() as file, pytest.raises(BadData, match="connection"):
         peer.side.open_ring(file, ring)  # type: ignore[arg-type]
+
+
+# Clients
+
+
+def test_answers_to_a_client_that_was_interrupted(
+    server: DeviceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers that it has not read are not taken for those to its next packets."""
+    remote = connect(str(server.address))
+    prepared = remote.prepare_model(addition(np.ones(6)), PrepareOptions())
+    sleep = RingPeer._sleep
+
+    def interrupt(self: RingPeer, timeout_s: float) -> bool:
+        monkeypatch.setattr(RingPeer, "_sleep", sleep)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RingPeer, "_sleep", interrupt)
+    first, second = SharedMemory.create(1024), SharedMemory.create(1024)
+    with pytest.raises(KeyboardInterrupt):
+        prepared.execute(replace(REQUEST, pools=(first,)), RUN)
+    view = np.frombuffer(second.view(), np.float32)
+    wanted = replace(REQUEST, pools=(second,))
+    for value in range(5):
+        view[:6] = value
+        prepared.execute(wanted, RUN)
+        assert view[16:22].tolist() == [value + 1.0] * 6
+    assert not np.frombuffer(first.view(), np.float32).any()
+    remote.close()
 
 
 # Daemons
