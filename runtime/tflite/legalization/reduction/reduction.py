@@ -35,8 +35,9 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Lega
         dimensions, values = graph.operand(source).dimensions, graph.value(axes)
         _expect_rank(graph, source, axes, result, keeps=keeps)
         # An unknown length may be 0; only TFLite's operation defines the mean of nothing.
-        gone = () if not dimensions or values is None else values.tolist()
-        if is_mean and dimensions and any(not dimensions[axis % len(dimensions)] for axis in gone):
+        rank = len(dimensions or ())
+        gone = range(rank) if values is None else values.tolist()
+        if is_mean and dimensions and any(not dimensions[axis % rank] for axis in gone):
             graph.emit(to_any_rank, inputs, (result,))
             return
         if not dimensions or not (keeps or values is not None):

@@ -173,16 +173,18 @@ def test_extremes_are_copied_to_another_scale(load: Load, code: str, axes: list[
 
 @pytest.mark.parametrize("kind", ["FLOAT32", "INT8"])
 @pytest.mark.parametrize("keeps", [False, True])
-def test_a_mean_of_nothing(load: Load, kind: str, *, keeps: bool) -> None:
+@pytest.mark.parametrize("is_fed", [False, True])
+def test_a_mean_of_nothing(load: Load, kind: str, *, keeps: bool, is_fed: bool) -> None:
     fields: dict[str, Any] = {"type_": kind, **({"scale": 0.5} if kind == "INT8" else {})}
     source = shaped(1, 3, shape_signature=(-1, 3), **fields)
     result = shaped(*((1, 3) if keeps else (3,)), **fields)
-    model = load("MEAN", (source, fixed([0], "INT32")), result, "ReducerOptions", KeepDims=keeps)
+    axes, fed = (shaped(1, type_="INT32"), [np.zeros(1, np.int32)]) if is_fed else (fixed([0], "INT32"), [])
+    model = load("MEAN", (source, axes), result, "ReducerOptions", KeepDims=keeps)
     nothing = np.zeros((0, 3), np.float32 if kind == "FLOAT32" else np.int8)
     expected = np.full((1, 3) if keeps else (3,), np.nan if kind == "FLOAT32" else 0, nothing.dtype)
-    np.testing.assert_array_equal(run_with_kernels(model, nothing), expected)
+    np.testing.assert_array_equal(run_with_kernels(model, nothing, *fed), expected)
     some = np.array([[2, 4, 6], [4, 8, 10]], nothing.dtype)
-    np.testing.assert_array_equal(run_with_kernels(model, some).ravel(), [3, 6, 8])
+    np.testing.assert_array_equal(run_with_kernels(model, some, *fed).ravel(), [3, 6, 8])
 
 
 @pytest.mark.parametrize("keep", [False, True])
