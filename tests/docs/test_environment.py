@@ -11,7 +11,13 @@ _READ = re.compile(
     r'(?:_VARIABLE(?:: Final)? = |environ\.get\(|environ\[)"(NEURALD_[A-Z_]+)"|\$\{?(NEURALD_[A-Z_]+)(?=[:}])'
 )
 #: Variables that tests, and the service manager, pass to processes that they start themselves.
-_INTERNAL = {"NEURALD_FAULT", "NEURALD_MANAGER", "NEURALD_MATRIX", "NEURALD_TEST_CACHING_LOG"}
+_INTERNAL = {
+    "NEURALD_FAULT",
+    "NEURALD_MANAGER",
+    "NEURALD_MATRIX",
+    "NEURALD_PLANS",
+    "NEURALD_TEST_CACHING_LOG",
+}
 
 
 def _read_variables() -> set[str]:
