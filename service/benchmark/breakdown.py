@@ -1,10 +1,11 @@
 """Splits the time of a run into computing, transfers to devices and back, queues, and the rest."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import mean
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 import neurald as nd
 from neurald.hal.device import COPY_IN, COPY_OUT, StepDuration
@@ -14,116 +15,153 @@ from neurald.runtime.tracing.span import Span
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _RUNS = 20
+#: Runs before those that are measured, since the first ones take longer.
+_FIRST_RUNS = 3
 #: What the span of a daemon that computes is called, and that of waiting for its device.
 _DRIVER, _WAIT = "driver", "wait for the device"
 
 
+class RunTimes(Struct, frozen=True, kw_only=True):
+    """Where the time of one run was spent.
+
+    Attributes:
+        total_ns: of the run.
+        steps_ns: from the calls of devices to their ends.
+        inward_ns, outward_ns: the parts of this before and after drivers of other processes
+            computed or waited for their device.
+        drivers: how many of these drivers have told when they ran.
+    """
+
+    total_ns: int
+    steps_ns: int
+    inward_ns: int
+    outward_ns: int
+    drivers: int
+
+
 def time_parts(
-    compilation: nd.Compilation, inputs: Sequence[Array], outputs: Sequence[Array], time_ns: Callable[[], int]
+    compilation: nd.Compilation, inputs: Sequence[Array], outputs: Sequence[Array]
 ) -> dict[str, float | None]:
     """Measures the parts of some runs, in ms on average over the half with medium times.
+
+    The runs are traced, which hardly changes how long they take. What devices measure themselves
+    comes from other runs, which take longer: it only says how the time in drivers is divided.
 
     Args:
         compilation: to run.
         inputs: of a run.
         outputs: arrays like its results.
-        time_ns: the clock.
 
     Returns:
         `total_ms`; `compute_ms` on devices; `driver_ms`, the other time in drivers; `queue_ms`,
         waiting for other executions; `transfer_in_ms` and `transfer_out_ms`, between the call of a
         driver in another process and its begin, between its end and that of the call, and the
         copies to the memory of a device and from it; `runtime_ms`, the rest of the total, in this
-        library. What no device can measure is None. Runs whose parts are measured take longer than
-        others.
+        library. What no device can measure is None.
     """
-    found: list[tuple[int, Sequence[StepDuration]]] = []
+    timed = _bound(compilation, inputs, outputs)
+    timed.set_measure_timing()
+    durations = []
+    for _ in range(_FIRST_RUNS + _RUNS):
+        timed.compute()
+        durations.append(timed.step_durations())
+    execution = _bound(compilation, inputs, outputs)
+    for _ in range(_FIRST_RUNS):
+        execution.compute()
+    with nd.trace() as trace:
+        for _ in range(_RUNS):
+            execution.compute()
+    # Pauses of the machine are no part of a run.
+    calls = sorted(run_times(trace.spans), key=lambda each: each.total_ns)[_RUNS // 4 : -(_RUNS // 4)]
+    remote_steps = sum(step.device.is_remote for step in compilation.plan.steps)
+    parts = parts_ms(calls, durations[_FIRST_RUNS:], remote_steps, _copies_ms(compilation.profile()))
+    total_ns, steps_ns = mean(each.total_ns for each in calls), mean(each.steps_ns for each in calls)
+    return {"total_ms": total_ns / 1e6, **parts, "runtime_ms": max(0.0, total_ns - steps_ns) / 1e6}
+
+
+def _bound(compilation: nd.Compilation, inputs: Sequence[Array], outputs: Sequence[Array]) -> nd.Execution:
+    """Returns an execution that computes with these inputs, to arrays like these outputs."""
     execution = nd.Execution(compilation, reusable=True)
-    execution.set_measure_timing()
     for position, array in enumerate(inputs):
         execution.set_input(position, array)
     for position, array in enumerate(outputs):
         execution.set_output(position, np.empty_like(array, order="C"))
-    execution.compute()
-    for _ in range(_RUNS):
-        start = time_ns()
-        execution.compute()
-        found.append((time_ns() - start, execution.step_durations()))
-    with nd.trace() as trace:
-        for _ in range(_RUNS):
-            execution.compute()
-    are_remote = [step.device.is_remote for step in compilation.plan.steps]
-    # Pauses of the machine are no part of a run.
-    medium = sorted(found, key=lambda each: each[0])[_RUNS // 4 : -(_RUNS // 4)]
-    runs = [steps for _, steps in medium]
-    parts = parts_ms(runs, are_remote, inward_share(trace.spans), _copies_ms(compilation.profile()))
-    total = mean(total_ns for total_ns, _ in medium) / 1e6
-    measured = sum(part for part in parts.values() if part is not None)
-    return {"total_ms": total, **parts, "runtime_ms": max(0.0, total - measured)}
+    return execution
 
 
 def parts_ms(
-    runs: Sequence[Sequence[StepDuration]],
-    are_remote: Sequence[bool],
-    share: float | None,
+    calls: Sequence[RunTimes],
+    durations: Sequence[Sequence[StepDuration]],
+    remote_steps: int,
     copies_ms: tuple[float, float],
 ) -> dict[str, float | None]:
     """Returns the parts of a run that devices and their drivers take, in ms.
 
     Args:
-        runs: the durations of the steps of each run.
-        are_remote: whether a step's device is in another process, for each step.
-        share: that of the transfers between processes before the driver begins.
+        calls: the times of runs.
+        durations: what the devices of each of other runs measured, by which the time inside of
+            drivers is divided.
+        remote_steps: number of steps whose devices are in other processes.
         copies_ms: the times of the copies to the memory of devices, and from it.
     """
-    # What is around a driver in this process is this library.
-    moved = [sum(each.transfer_ns for each in run if are_remote[each.step]) for run in runs]
-    moved_ms = mean(moved) / 1e6
-    copies = sum(copies_ms)
-    compute = _mean_ms([[step.compute_ns for step in steps] for steps in runs])
+    compute, driver, queue = (
+        _mean_ms([[getattr(step, name) for step in steps] for steps in durations])
+        for name in ("compute_ns", "overhead_ns", "queue_ns")
+    )
+    measured = sum(part or 0.0 for part in (compute, driver, queue))
+    steps = mean(each.steps_ns for each in calls) / 1e6
+    inward = mean(each.inward_ns for each in calls) / 1e6
+    outward = mean(each.outward_ns for each in calls) / 1e6
+    # Of a driver that does not tell when it ran, only the sum of both ways is known.
+    is_split = not remote_steps or all(each.drivers for each in calls)
+    if is_split and measured:
+        scale = max(0.0, steps - inward - outward) / measured
+        compute, driver, queue = (None if part is None else part * scale for part in (compute, driver, queue))
     if compute is not None:
         # Copies are part of the time on the device.
-        compute = max(0.0, compute - copies)
-    is_split = share is not None or not moved_ms
-    inward = share or 0.0
+        compute = max(0.0, compute - sum(copies_ms))
     return {
         "compute_ms": compute,
-        "driver_ms": _mean_ms([[step.overhead_ns for step in steps] for steps in runs]),
-        "queue_ms": _mean_ms([[step.queue_ns for step in steps] for steps in runs]),
-        "transfer_in_ms": inward * moved_ms + copies_ms[0] if is_split else None,
-        "transfer_out_ms": (1 - inward) * moved_ms + copies_ms[1] if is_split else None,
+        "driver_ms": driver,
+        "queue_ms": queue,
+        "transfer_in_ms": inward + copies_ms[0] if is_split else None,
+        "transfer_out_ms": outward + copies_ms[1] if is_split else None,
     }
 
 
-def inward_share(spans: Iterable[Span]) -> float | None:
-    """Returns the share of the time around drivers of other processes that is before they begin.
-
-    Args:
-        spans: of a trace.
-
-    Returns:
-        None if no daemon has told when it ran.
-    """
-    steps: dict[int, list[Span]] = {}
-    waits: dict[int, list[Span]] = {}
-    drivers: list[Span] = []
+def run_times(spans: Iterable[Span]) -> list[RunTimes]:
+    """Returns the times of the runs of a trace."""
+    calls: dict[int, list[Span]] = {}
     for span in spans:
-        if span.category == "daemon" and span.name == _DRIVER:
-            drivers.append(span)
-        elif span.category == "daemon" and span.name == _WAIT:
-            waits.setdefault(span.call, []).append(span)
-        elif "operations" in span.details and span.category in ("step", "device"):
-            steps.setdefault(span.call, []).append(span)
-    inward = outward = 0
-    for driver in drivers:
-        around = [each for each in steps.get(driver.call, ()) if _contains(each, driver)]
-        if not around:
+        calls.setdefault(span.call, []).append(span)
+    return [_times(each) for each in calls.values() if any(span.category == "call" for span in each)]
+
+
+def _times(spans: Sequence[Span]) -> RunTimes:
+    """Returns the times of one run."""
+    steps = [each for each in spans if "operations" in each.details and each.category in ("step", "device")]
+    waits = [each for each in spans if each.category == "daemon" and each.name == _WAIT]
+    drivers = inward = outward = 0
+    for driver in spans:
+        if driver.category != "daemon" or driver.name != _DRIVER:
             continue
-        step = min(around, key=_length)
-        waited = sum(_length(each) for each in waits.get(driver.call, ()) if _contains(step, each))
-        inward += max(0, driver.start_ns - step.start_ns - waited)
-        outward += step.end_ns - driver.end_ns
-    return inward / (inward + outward) if inward + outward else None
+        around = [each for each in steps if _contains(each, driver)]
+        if around:
+            step = min(around, key=_length)
+            waited = sum(_length(each) for each in waits if _contains(step, each))
+            inward += max(0, driver.start_ns - step.start_ns - waited)
+            outward += step.end_ns - driver.end_ns
+            drivers += 1
+    outermost = [
+        each for each in steps if not any(other is not each and _contains(other, each) for other in steps)
+    ]
+    return RunTimes(
+        total_ns=max(_length(each) for each in spans if each.category == "call"),
+        steps_ns=sum(map(_length, outermost)),
+        inward_ns=inward,
+        outward_ns=outward,
+        drivers=drivers,
+    )
 
 
 def _contains(outer: Span, inner: Span) -> bool:

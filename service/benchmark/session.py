@@ -170,7 +170,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         "warmup": {"runs": len(warmup), "mean_ms": sum(warmup) / len(warmup) * 1e3 if warmup else None},
         "steady": _steady(steady, pacing.rate(steady, steady_s)),
         "verification": describe_verification(compilation),
-        "parts": time_parts(compilation, inputs, outputs, time.perf_counter_ns),
+        "parts": time_parts(compilation, inputs, outputs),
         "memory": memory,
     }
     if settings.profile:
