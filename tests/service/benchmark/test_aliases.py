@@ -31,6 +31,11 @@ from neurald.service.benchmark.aliases import ALIASES, WITHOUT_EFFECT, translate
             "--runs 5 --warmup-min-secs 0.2 --shape x=1x3 --shape y=2x2",
         ),
         ("--idleTime=50 --streams=4 --dumpProfile m", "--delay 0.05 --clients 4 --profile m"),
+        (
+            "--graph=m --output_filepath=o.json --op_profiling_output_file=p",
+            "m --output o.json --profile-csv p",
+        ),
+        ("-m m -max_irate 30", "m --frequency 30"),
         ("--exportTimes=t.json m", "--output t.json m"),
         ("--warmUp=soon m", "--warmup-min-secs soon m"),
         ("m --runs 5 -- --graph", "m --runs 5 -- --graph"),
@@ -50,6 +55,11 @@ def test_flags_without_effect_are_named() -> None:
         ["m"],
         ["--use_xnnpack", "--verbose", "-hint", "--useSpinWait", "--avgRuns"],
     )
+
+
+def test_values_of_flags_without_effect_are_not_taken_for_models() -> None:
+    given = "-nstreams 1 -pin YES -i x.png --input_layer_value_range=x,0,1 --use_hexagon=false --fp16 m --memPoolSize 9"
+    assert translated(given.split())[0] == ["m"]
 
 
 def test_no_flag_has_two_meanings() -> None:
