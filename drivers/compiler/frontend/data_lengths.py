@@ -48,6 +48,9 @@ _MAX_LENGTHS = 16
 #: those that follow from data are less, because the latter are often limited by the former. Where
 #: this is wrong, the others are tried.
 _HINT, _DATA_HINTS = 129, (127, 9, 3, 2)
+#: Inputs that say which dimensions an operation concerns. The structure of code follows from them,
+#: so that no code is right for all their values, as it is for all lengths.
+_DIMENSIONS = ("axis", "axes", "permutation")
 
 
 class DataLengths:
@@ -134,11 +137,11 @@ class DataLengths:
     def _with_symbols(self, operation: Operation, graph: int, origin: int) -> None:
         operation = replace(operation, inputs=tuple(self.realized(each) for each in operation.inputs))
         call = self._flat.call(operation)
-        arithmetic = arithmetic_inputs(call)
+        others = arithmetic_inputs(call).union(*(call.binding.inputs.get(name, ()) for name in _DIMENSIONS))
         declared = self._flat.operands[operation.outputs[0]].dimensions or ()
         lengths: dict[int, Array] = {}
         for position, index in enumerate(operation.inputs):
-            if index in arithmetic or self._flat.value(index) is not None:
+            if index in others or self._flat.value(index) is not None:
                 continue
             sums = self._flat.sums_of(index)
             if sums is not None and sums.size <= _MAX_LENGTHS:

@@ -555,6 +555,29 @@ def test_axes_that_are_data(kind: nd.OperationType, rank: int) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+@sweep("kind", [Op.TFLITE_SUM, Op.TFLITE_REDUCE_MAX, Op.TFLITE_REDUCE_PROD])
+def test_several_axes_that_are_data_and_removed(
+    caplog: pytest.LogCaptureFixture, kind: nd.OperationType
+) -> None:
+    """No code is generated for axes that were guessed as if they were lengths."""
+    graph, shape = Graph(), (2, 3, 4, 5)
+    value, axes = graph.value(shape=shape), graph.value(INT, (2,))
+    flag = graph.builder.add_operand(nd.OperandType.BOOL)
+    graph.builder.set_operand_value(flag, value=False)
+    result = graph.value(shape=(0, 0))
+    graph.builder.add_operation(kind, [value, axes, flag], [result])
+    model = graph.finish([value, axes], [result])
+    compiled, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    source = np.linspace(0.5, 1.5, 120, dtype=np.float32).reshape(shape)
+    for pair in ((0, 1), (1, 3), (-1, 0), (3, 2)):
+        given = np.array(pair, np.int32)
+        (found,), (wanted,) = (each.run(source, given) for each in (compiled, reference))
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
 @sweep("is_depthwise", [False, True])
 @sweep("taps", [2, 3, 5])
 def test_windows_longer_than_what_they_move_over(taps: int, *, is_depthwise: bool) -> None:
