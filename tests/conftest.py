@@ -112,13 +112,15 @@ _LIMITS = sorted(
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Gives tests, and the processes that they start, a cache other than the user's."""
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Gives tests, and the processes that they start, a cache other than the user's.
+
+    This is never undone: threads of the last tests may still compile and record when they have
+    ended.
+    """
     directory = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(directory))
-        patch.setenv("NEURALD_SECRET_FILE", str(directory / "secret"))
-        yield
+    os.environ["XDG_CACHE_HOME"] = str(directory)
+    os.environ["NEURALD_SECRET_FILE"] = str(directory / "secret")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -137,22 +139,23 @@ def _shared_kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Hides the daemons, the configuration and the records of this user and machine from tests."""
+def _own_directories(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Hides the daemons, the configuration and the records of this user and machine from tests.
+
+    This is never undone, either.
+    """
     directory = tmp_path_factory.mktemp("own")
     directory.chmod(0o700)
-    with pytest.MonkeyPatch.context() as patch:
-        for variable, name in (
-            ("XDG_RUNTIME_DIR", "run"),
-            ("XDG_CONFIG_HOME", "config"),
-            ("XDG_STATE_HOME", "state"),
-            ("NEURALD_MACHINE_DIRECTORY", "machine"),
-        ):
-            patch.setenv(variable, str(directory / name))
-        (directory / "run").mkdir(mode=0o700)
-        for variable in ("NEURALD_CONFIG", "NEURALD_REMOTES", "NEURALD_TLS", "NEURALD_TOKEN_FILE"):
-            patch.delenv(variable, raising=False)
-        yield
+    for variable, name in (
+        ("XDG_RUNTIME_DIR", "run"),
+        ("XDG_CONFIG_HOME", "config"),
+        ("XDG_STATE_HOME", "state"),
+        ("NEURALD_MACHINE_DIRECTORY", "machine"),
+    ):
+        os.environ[variable] = str(directory / name)
+    (directory / "run").mkdir(mode=0o700)
+    for variable in ("NEURALD_CONFIG", "NEURALD_REMOTES", "NEURALD_TLS", "NEURALD_TOKEN_FILE"):
+        os.environ.pop(variable, None)
 
 
 @pytest.fixture(autouse=True, scope="session")
