@@ -17,6 +17,10 @@ import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _TIMEOUT_S = 60.0
+#: What is of no use to a screen reader without a name.
+_NAMED_ROLES = frozenset(
+    ("button", "checkbox", "combobox", "dialog", "heading", "image", "link", "searchbox", "table", "textbox")
+)
 
 
 def executable() -> str | None:
@@ -78,6 +82,13 @@ class BrowserPage:
         found = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
+
+    def unnamed(self) -> list[str]:
+        """Returns the roles of what screen readers announce, but without a name."""
+        nodes = self._call("Accessibility.getFullAXTree")["nodes"]
+        read = [each for each in nodes if not each.get("ignored")]
+        roles = [(each["role"]["value"], each.get("name", {}).get("value")) for each in read]
+        return [role for role, name in roles if role in _NAMED_ROLES and not name]
 
     def press(self, key: str) -> None:
         """Presses a key."""

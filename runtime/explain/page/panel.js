@@ -11,8 +11,8 @@ const Panel = (() => {
       return make("span", { class: "device" }, app.swatch(number), shown(data.devices[number]));
     }
 
-    function table(columns, rows) {
-      return make("div", { class: "wide" }, make("table", {},
+    function table(name, columns, rows) {
+      return make("div", { class: "wide" }, make("table", { "aria-label": name },
         make("thead", {}, make("tr", {}, columns.map(([name, isNumber]) => make("th", { scope: "col", class: isNumber ? "number" : null }, name)))),
         make("tbody", {}, rows.map(row => make("tr", { class: row.class }, row.cells.map((cell, n) =>
           make("td", { class: columns[n][1] ? "number" : null }, cell)))))));
@@ -85,7 +85,7 @@ const Panel = (() => {
           source,
         ],
       }));
-      return rows.length ? table([["device", false], ["predicted", true], ["change", true], ["known from", false]], rows) : null;
+      return rows.length ? table("What-ifs", [["device", false], ["predicted", true], ["change", true], ["known from", false]], rows) : null;
     }
 
     function difference(seconds, chosen, isChosen) {
@@ -213,16 +213,16 @@ const Panel = (() => {
         make("h2", {}, shown(data.title)),
         plan.before !== null ? make("p", { class: "moved" }, `A what-if: ${counted(plan.changes.length, "operation")} would move.`) : null,
         ...plan.notes.map(note => make("p", {}, shown(note))),
-        table([["device", false], ["operations", true], ["share", true], ["steps", true]], plan.shares.map(([number, operations, steps]) => ({
+        table("Devices", [["device", false], ["operations", true], ["share", true], ["steps", true]], plan.shares.map(([number, operations, steps]) => ({
           cells: [device(number), operations.toLocaleString("en"), total ? `${(100 * operations / total).toFixed(1)} %` : "", `${steps}`],
         }))),
         plan.shares.length > 1 && make("p", { class: "quiet" }, `${counted(plan.transfers.length, "value")}, ${bytes(plan.transferred)}, move between devices.`),
-        section("Predicted times", plan.predicted.length ? table([["plan", false], ["time", true]],
+        section("Predicted times", plan.predicted.length ? table("Predicted times", [["plan", false], ["time", true]],
           [...plan.predicted].sort((a, b) => a[1] - b[1]).map(([name, seconds]) => ({
             class: name === "the plan" ? "chosen" : null,
             cells: [shown(name), make("span", {}, time(seconds * 1e6), app.meter(best ? seconds / best : 0))],
           }))) : null),
-        section("Slowest kernels", kernels.length ? table([["kernel", false], ["time", true]], kernels.map(kernel => ({
+        section("Slowest kernels", kernels.length ? table("Slowest kernels", [["kernel", false], ["time", true]], kernels.map(kernel => ({
           cells: [
             make("button", { type: "button", class: "link", onclick: () => app.jumpTo(kernel.graph, kernel.operations[0]) }, kernelName(kernel)),
             make("span", {}, time(kernel.us), app.meter(kernel.us / kernels[0].us)),
@@ -266,7 +266,7 @@ const Panel = (() => {
           value ? valueText(value) : "", shown(operation.placement.reason),
         ] };
       });
-      return table([["#", true], ["operation", false], ["device", false], ["time", true], ["result", false], ["reason", false]], rows);
+      return table("Operations", [["#", true], ["operation", false], ["device", false], ["time", true], ["result", false], ["reason", false]], rows);
     }
 
     return { content, operationTable, device };

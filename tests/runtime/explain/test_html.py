@@ -286,6 +286,8 @@ def test_700_operations_at_every_size(browser: BrowserPage, tmp_path: Path, size
     assert browser.evaluate("document.querySelector('text.head').getBoundingClientRect().height") >= 8
     assert browser.evaluate("Number(document.documentElement.dataset.layoutMs)") < 30_000
     assert browser.problems == []
+    assert browser.unnamed() == []
     browser.evaluate("document.querySelector('.views button:last-child').click()")
+    assert browser.unnamed() == []
     assert count(browser, ".list tbody tr") == 700
     assert browser.evaluate("document.documentElement.scrollWidth") <= width

@@ -140,7 +140,8 @@
     dialog.replaceChildren(
       make("h2", { id: "dialog-title" }, `A request of ${shown(model.name)}`),
       make("p", { class: "quiet" }, `${new Date(request.ended_ms).toLocaleString()}, ${ms(total)} in all, ${request.rows} in its batch${request.failed ? ", failed" : ""}`),
-      make("table", {}, make("thead", {}, make("tr", {}, make("td", {}, "part"), make("td", {}, `0 to ${ms(total)}`), make("td", { class: "number" }, "time"))),
+      make("table", { "aria-labelledby": "dialog-title" }, make("thead", {}, make("tr", {},
+        make("th", { scope: "col" }, "part"), make("th", { scope: "col" }, `0 to ${ms(total)}`), make("th", { scope: "col", class: "number" }, "time"))),
         make("tbody", {}, parts.map(each => make("tr", {}, make("th", { scope: "row" }, each.text),
           make("td", {}, svg("svg", { class: "lane", viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" },
             svg("rect", { class: each.name, x: Math.min(99.6, 100 * each.start / total), width: Math.max(0.4, 100 * each.ms / total), height: 14 }))),

@@ -175,9 +175,11 @@ def test_the_page_in_a_browser(service: Serving) -> None:
             # Screen readers tell them from those of other models.
             named = "document.querySelectorAll('.actions [aria-label$=\" of digits\"]').length"
             assert page.evaluate(named) == 2
+            assert page.unnamed() == []
             page.evaluate("document.querySelector('.card .actions button').click()")
             page.evaluate("document.querySelector('.slow button').click()")
             assert page.evaluate("document.querySelector('dialog').open")
+            assert page.unnamed() == []
             assert "computing" in page.evaluate("document.querySelector('dialog').innerText")
             assert page.evaluate("document.querySelector('dialog').getBoundingClientRect().width") <= width
         page.press("Escape")
