@@ -22,7 +22,7 @@ def _risen(op: Op) -> Callable[[Expression], Expression]:
     return lambda value: apply(op, value) + 1.0
 
 
-@sweep("target", RUNNABLE[:: len(RUNNABLE) - 1 or 1], ids=lambda target: target.name)
+@sweep("target", RUNNABLE, ids=lambda target: target.name)
 def test_sums_of_curves_with_one(target: Target) -> None:
     ends = np.array([0.0, 4.0, 20.0, 88.0, 89.0, 3e38, math.inf])
     x = np.concatenate([np.linspace(-12, 12, 20_000), ends, -ends, [math.nan]]).astype(np.float32)
