@@ -12,7 +12,6 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.hal.errors import BadData, Error
-from neurald.hal.execution.output_comparison import RANDOM
 from neurald.hal.model.strings import as_strings, decode_strings
 from neurald.hal.model.types import Model, OperandType
 from neurald.runtime.compilation import Compilation
@@ -483,6 +482,9 @@ class SubgraphRunner:
         model = self._prepared[-1].entry.model
         if index in self._values or not self._is_result(index) or model.state:
             return False
+        # Most programs ask for outputs only, and start without it.
+        from neurald.hal.execution.output_comparison import RANDOM
+
         graphs = (model.main, *model.referenced)
         return not any(operation.type in RANDOM for graph in graphs for operation in graph.operations)
 

@@ -177,7 +177,7 @@ def test_it_can_be_turned_off(environment: OnDemand) -> None:
     assert not environment.managers()
     config = environment.command("config")
     (line,) = [each for each in config.stdout.splitlines() if each.startswith("autostart")]
-    assert line.split()[1:3] == ["False", str(environment.file)]
+    assert line.split()[1:3] == ["false", str(environment.file)]
 
 
 @pytest.mark.full
