@@ -336,23 +336,19 @@ class Session:
         )
         return self._models.add(lambda: registered)
 
-    def add_shared(
-        self,
-        other: RegisteredModel,
-        priority: Priority,
-        cache_key: bytes = b"",
-        improved: threading.Event | None = None,
-    ) -> int:
+    def add_shared(self, other: RegisteredModel, priority: Priority, cache_key: bytes = b"") -> int:
         """Keeps a prepared model of another session of the user, and returns its handle here.
 
         Args:
             other: the prepared model there.
-            priority, cache_key, improved: see `RegisteredModel`.
+            priority, cache_key: see `RegisteredModel`.
 
         Raises:
             Error: see `add_model`.
         """
-        return self.add_model(other.model, other.prepared_model, priority, cache_key, other.crumb, improved)
+        return self.add_model(
+            other.model, other.prepared_model, priority, cache_key, other.crumb, other.improved
+        )
 
     def require_space_for_model(self) -> None:
         """Raises an error if the session may not have one more prepared model.

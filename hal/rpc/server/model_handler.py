@@ -129,15 +129,14 @@ class ModelHandler:
                 options = replace(options, cancellation=cancellation)
                 handle, record = self._add_prepared(session, model, wire, crumb, options)
             else:
-                improved = self._improvement(claim.found.prepared_model, cache_key)
-                handle = session.add_shared(claim.found, options.priority, cache_key, improved)
+                handle = session.add_shared(claim.found, options.priority, cache_key)
             claim.keep(session.model(handle), record)
         kept = None if record is None else cache_record_to_wire(record)
         return device_pb2.PrepareModelReply(
             prepared_model=handle,
             has_artifact=bool(cache_key),
             kept=kept,
-            improves_later=session.model(handle).improved is not None,
+            improves_later=bool(cache_key) and session.model(handle).improved is not None,
         )
 
     def _add_prepared(
@@ -153,7 +152,7 @@ class ModelHandler:
         options = replace(options, variants=variants, compiler=compiler)
         with charging(session.accounts.memory):
             prepared_model = self._executable(self._prepare(session, model, crumb, options))
-        improved = self._improvement(prepared_model, cache_key)
+        improved = _improvement(prepared_model)
         handle = session.add_model(model, prepared_model, options.priority, cache_key, crumb, improved)
         return handle, None if variants is None else variants.record
 
@@ -185,18 +184,6 @@ class ModelHandler:
                 f"{type(answer).__name__}; a prepared model is expected"
             )
         return answer
-
-    def _improvement(self, prepared_model: PreparedModel, cache_key: bytes) -> threading.Event | None:
-        """Returns what is set once a prepared model whose artifact may be asked for runs faster code.
-
-        Returns:
-            None if it may not, or if the model stays as it is.
-        """
-        call_when_improved = getattr(prepared_model, "call_when_improved", None)
-        if not cache_key or call_when_improved is None:
-            return None
-        improved = threading.Event()
-        return improved if call_when_improved(lambda _: improved.set()) else None
 
     def get_improvement(
         self, session: Session, message: device_pb2.GetImprovementRequest
@@ -247,9 +234,9 @@ class ModelHandler:
             self._watch.guard.require_pattern_allowed(crumb.pattern)
             with self._shared.claim(session, artifact.seal, (), options) as claim:
                 if claim.found is not None:
-                    improved = self._improvement(claim.found.prepared_model, options.cache_key)
+                    improved = claim.found.improved
                     cache_key = options.cache_key if improved else b""
-                    handle = session.add_shared(claim.found, options.priority, cache_key, improved)
+                    handle = session.add_shared(claim.found, options.priority, cache_key)
                 else:
                     with (
                         phase("driver"),
@@ -259,7 +246,7 @@ class ModelHandler:
                             self._device.prepare_model_from_cache(replace(artifact, seal=b""), options)
                         )
                     interface = seal.interface_model(self._extensions)
-                    improved = self._improvement(prepared_model, options.cache_key)
+                    improved = _improvement(prepared_model)
                     cache_key = options.cache_key if improved else b""
                     handle = session.add_model(
                         interface, prepared_model, options.priority, cache_key, crumb, improved
@@ -296,3 +283,15 @@ class ModelHandler:
         if is_writable(memory):
             raise BadData("a memory of the model can still be written; constants must be sealed")
         return memory
+
+
+def _improvement(prepared_model: PreparedModel) -> threading.Event | None:
+    """Returns what is set once a new prepared model runs faster code; None if it stays as it is.
+
+    Those who share the model share this as well, so that it is asked once.
+    """
+    call_when_improved = getattr(prepared_model, "call_when_improved", None)
+    if call_when_improved is None:
+        return None
+    improved = threading.Event()
+    return improved if call_when_improved(lambda _: improved.set()) else None

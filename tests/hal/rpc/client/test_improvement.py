@@ -25,18 +25,18 @@ class ImprovingModel(CachingPreparedModel):
         super().__init__(model, artifact)
         self._improves = improves
         self._is_improved = False
-        self._callbacks: list[Callable[[PreparedModel], None]] = []
+        self.callbacks: list[Callable[[PreparedModel], None]] = []
 
     def call_when_improved(self, callback: Callable[[PreparedModel], None]) -> bool:
         if self._is_improved:
             callback(self)
         elif self._improves:
-            self._callbacks.append(callback)
+            self.callbacks.append(callback)
         return self._is_improved or self._improves
 
     def improve(self, artifact: Artifact) -> None:
         self._artifact, self._is_improved = artifact, True
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             callback(self)
 
 
@@ -131,6 +131,12 @@ def test_a_model_that_two_clients_share(
     assert len(device.made) == 1
     called = threading.Event()
     assert shared.call_when_improved(lambda _: called.set())
+    for _ in range(5):
+        third = connect(str(server.address))
+        third.prepare_model(model_adding(1), KEYED)
+        third.close()
+    (made,) = device.made
+    assert len(made.callbacks) == 1, "clients cannot make it grow"
     improved_artifact(prepared, device)
     assert called.wait(60)
     other.close()
