@@ -21,6 +21,7 @@ from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
 from neurald.runtime.execution.background.optimization import Optimization
+from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE
 from neurald.runtime.execution.program.executor import SimpleExecutor, plan_executor
 from neurald.runtime.execution.quick_runs import QuickRuns
 from neurald.runtime.execution.recovery.recovery import Recovery
@@ -91,9 +92,7 @@ class Compilation(Unpicklable):
         recovery: handles devices that fail.
     """
 
-    instead_of_pickling = (
-        "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
-    )
+    instead_of_pickling = COMPILE_ELSEWHERE
 
     def __init__(
         self,

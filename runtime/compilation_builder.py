@@ -18,6 +18,7 @@ from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.optimization import Optimization
+from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
 from neurald.runtime.model.branches import MAIN
@@ -76,9 +77,7 @@ class CompilationBuilder(Unpicklable):
             to 1024.
     """
 
-    instead_of_pickling = (
-        "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
-    )
+    instead_of_pickling = COMPILE_ELSEWHERE
 
     def __init__(
         self,

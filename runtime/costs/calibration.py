@@ -77,7 +77,7 @@ class LowTimes(Struct, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether there were several turns as short as the shortest."""
+        """True if there were several turns as short as the shortest."""
         return len(self.seconds) == _LOWEST and self.seconds[-1] <= _AGREEMENT * self.seconds[0]
 
     @property
@@ -137,7 +137,7 @@ class _Run(Struct, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether more turns would change little."""
+        """True if more turns would change little."""
         return self.called.is_settled if self._computing is None else self._computing.is_settled
 
     @property

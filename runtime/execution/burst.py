@@ -18,7 +18,7 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults
 from neurald.runtime.execution.abandoned_memory import mark_abandoned
-from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
+from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE, CompiledModel, require_compiled
 from neurald.runtime.plan.plan import ExecutionStep
 
 logger = logging.getLogger(__name__)
@@ -42,9 +42,7 @@ class Burst(Unpicklable):
         BadState: the compilation is not finished.
     """
 
-    instead_of_pickling = (
-        "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
-    )
+    instead_of_pickling = COMPILE_ELSEWHERE
 
     def __init__(self, compilation: CompiledModel) -> None:
         require_compiled(compilation)

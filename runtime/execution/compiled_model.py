@@ -1,6 +1,6 @@
 """The parts of a compilation that executions and bursts use."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from neurald.hal.errors import BadState, UnexpectedNull
 from neurald.hal.model.extension_attribute import AttributeValue
@@ -10,6 +10,11 @@ from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
 from neurald.runtime.plan.plan import ExecutionPlan
 from neurald.runtime.plan.report import CompilationReport
+
+#: What to do instead of pickling what belongs to a compilation.
+COMPILE_ELSEWHERE: Final = (
+    "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
+)
 
 
 class CompiledModel(Protocol):

@@ -43,7 +43,7 @@ from neurald.runtime.execution.background.fenced import (
 )
 from neurald.runtime.execution.binding.arguments import ExecutionArguments
 from neurald.runtime.execution.burst import Burst
-from neurald.runtime.execution.compiled_model import CompiledModel, require_compiled
+from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE, CompiledModel, require_compiled
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.execution_settings import ExecutionSettings
 from neurald.runtime.execution.measurement.receipt import ExecutionReceipt, ReceiptRecorder, recording
@@ -73,9 +73,7 @@ class Execution(Unpicklable):
         BadState: the compilation is not finished.
     """
 
-    instead_of_pickling = (
-        "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
-    )
+    instead_of_pickling = COMPILE_ELSEWHERE
 
     def __init__(self, compilation: CompiledModel, *, reusable: bool = False) -> None:
         require_compiled(compilation)

@@ -22,7 +22,7 @@ _DRIVER, _WAIT = "driver", "wait for the device"
 
 
 class RunTimes(Struct, frozen=True, kw_only=True):
-    """Where the time of one run was spent.
+    """Divides the time of one run.
 
     Attributes:
         total_ns: of the run.

@@ -18,10 +18,14 @@ _SETTLING_S = 5.0
 _KINDS = (nd.OperationType.TANH, nd.OperationType.LOGISTIC)
 
 
-def branches() -> nd.Model:
-    """Returns y = tanh(x) + logistic(tanh(x)), in three steps on the devices below."""
+def branches(rows: int = 2) -> nd.Model:
+    """Returns y = tanh(x) + logistic(tanh(x)), in three steps on different devices.
+
+    Args:
+        rows: of x, which has three columns.
+    """
     builder = nd.ModelBuilder()
-    x, a, b, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3)) for _ in range(4))
+    x, a, b, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (rows, 3)) for _ in range(4))
     activation = builder.add_operand(nd.OperandType.INT32)
     builder.set_operand_value(activation, 0)
     builder.add_operation(nd.OperationType.TANH, [x], [a])
@@ -36,8 +40,7 @@ def counted(runs: int, threads: int) -> tuple[Counter[str], Counter[str], int]:
 
     Returns:
         Calls by device as receipts have them, executions as the daemons have them, and how many
-        runs
-            failed.
+        runs failed.
     """
     with tempfile.TemporaryDirectory(prefix="neurald") as folder:
         servers = []

@@ -1,4 +1,4 @@
-"""How long requests of each priority may wait for a model, and how many."""
+"""Limits how long requests of each priority wait for a model, and how many."""
 
 from collections.abc import Mapping
 

@@ -232,6 +232,12 @@ class GetArtifactRequest(_message.Message):
     prepared_model: int
     def __init__(self, prepared_model: _Optional[int] = ...) -> None: ...
 
+class GetArtifactReply(_message.Message):
+    __slots__ = ("artifact",)
+    ARTIFACT_FIELD_NUMBER: _ClassVar[int]
+    artifact: Artifact
+    def __init__(self, artifact: _Optional[_Union[Artifact, _Mapping]] = ...) -> None: ...
+
 class GetImprovementRequest(_message.Message):
     __slots__ = ("prepared_model",)
     PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -243,12 +249,6 @@ class GetImprovementReply(_message.Message):
     IS_IMPROVED_FIELD_NUMBER: _ClassVar[int]
     is_improved: bool
     def __init__(self, is_improved: bool = ...) -> None: ...
-
-class GetArtifactReply(_message.Message):
-    __slots__ = ("artifact",)
-    ARTIFACT_FIELD_NUMBER: _ClassVar[int]
-    artifact: Artifact
-    def __init__(self, artifact: _Optional[_Union[Artifact, _Mapping]] = ...) -> None: ...
 
 class Artifact(_message.Message):
     __slots__ = ("model_cache", "data_cache", "seal")

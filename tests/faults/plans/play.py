@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from faults.plans.driver import FOLDER_VARIABLE, KINDS, counts_of, driver_of
 from support.daemon.processes import python_path, stop_process
+from support.receipt_counts import branches
 
 import neurald as nd
 from neurald.hal.lazy_numpy import Array
@@ -46,7 +47,7 @@ _RECEIPTS, _STREAM, _VERIFIED, _DRIFTING, _RUNS, _NEW = range(2, 8)
 
 @dataclass(slots=True)
 class PlanReport:
-    """What happened.
+    """Counts what happened.
 
     Attributes:
         calls: by what was called, how many ended.
@@ -137,7 +138,7 @@ class _Play:
 
     def _compiled(self, rows: int, *, verified: float = 0.0) -> nd.Compilation:
         """Compiles a plan, before drivers are killed."""
-        builder = nd.CompilationBuilder(_model(rows))
+        builder = nd.CompilationBuilder(branches(rows))
         # By least cost, the CPU device would get all of so small a model.
         builder.set_partitioning("android")
         builder.set_verification(verified)
@@ -256,7 +257,7 @@ class _Play:
             number += 1
             x, right = self._values(_NEW, number)
             begun_s = time.monotonic()
-            builder = nd.CompilationBuilder(_model(_NEW))
+            builder = nd.CompilationBuilder(branches(_NEW))
             builder.set_partitioning("android")
             (output,) = builder.finish().run(x)
             self._check("compiles", output, right, begun_s)
@@ -352,16 +353,3 @@ def play(seconds: float, seed: int = 1) -> PlanReport:
         playing.go(seconds, drivers, kinds)
         playing.compare_counts()
         return playing.report
-
-
-def _model(rows: int) -> nd.Model:
-    """Returns y = tanh(x) + logistic(tanh(x)), in three steps on different devices."""
-    builder = nd.ModelBuilder()
-    x, a, b, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (rows, 3)) for _ in range(4))
-    activation = builder.add_operand(nd.OperandType.INT32)
-    builder.set_operand_value(activation, 0)
-    builder.add_operation(nd.OperationType.TANH, [x], [a])
-    builder.add_operation(nd.OperationType.LOGISTIC, [a], [b])
-    builder.add_operation(nd.OperationType.ADD, [a, b, activation], [y])
-    builder.identify_inputs_and_outputs([x], [y])
-    return builder.finish()

@@ -415,7 +415,7 @@ class HttpApp:
 
 
 class _Route(NamedTuple):
-    """What answers a request: the group of its call, the call, and the parts of its path."""
+    """Names what answers a request: the group of its call, the call, and the parts of its path."""
 
     group: str
     call: Callable[..., Awaitable[Answer]]

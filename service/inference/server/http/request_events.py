@@ -1,4 +1,4 @@
-"""What arrives of one request over HTTP: the parts of its body, and that the client has left."""
+"""Keeps what arrives of one request over HTTP: the parts of its body, and that the client left."""
 
 import asyncio
 from collections.abc import Callable

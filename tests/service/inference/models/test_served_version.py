@@ -3,6 +3,8 @@
 import asyncio
 import math
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,22 @@ def counting_to(count: int, **parameters: Parameter) -> InferenceRequest:
     return InferenceRequest(model="m", version="", id="", parameters=parameters, inputs=(given,), outputs=())
 
 
+@asynccontextmanager
+async def serving(configuration: str) -> AsyncIterator[ServedVersion]:
+    """Starts a version of a model that counts, and closes it at the end."""
+    file = os.memfd_create("model")
+    os.write(file, zoo.counting())
+    pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+    config: Any = parse_config("m", configuration)
+    version = ServedVersion("m", 1, config, settings_of("m", config), {}, file, pool, queue_size=8, load_s=60)
+    try:
+        await version.start()
+        yield version
+    finally:
+        await version.close(0)
+        pool.close()
+
+
 def test_requests_that_still_run_are_refused_when_their_model_is_unloaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -36,15 +54,7 @@ def test_requests_that_still_run_are_refused_when_their_model_is_unloaded(
     monkeypatch.setattr(served_version, "_SHORT_RUN_S", math.inf)  # on a busy machine, none is short
 
     async def run() -> None:
-        file = os.memfd_create("model")
-        os.write(file, zoo.counting())
-        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
-        config: Any = parse_config("m", "instance_group [ { count: 2 } ]")
-        version = ServedVersion(
-            "m", 1, config, settings_of("m", config), {}, file, pool, queue_size=8, load_s=60
-        )
-        try:
-            await version.start()
+        async with serving("instance_group [ { count: 2 } ]") as version:
             await version.infer(counting_to(1), bytes_of, None)
             assert version.refusal(1e-9) is version.refusal(1e-9, counting_to(1)) is None
             arrived = version.arrivals.begin()
@@ -76,9 +86,6 @@ def test_requests_that_still_run_are_refused_when_their_model_is_unloaded(
                 assert isinstance(each, ServiceError)
                 assert each.status is Status.UNAVAILABLE
                 assert "was unloaded" in str(each)
-        finally:
-            await version.close(0)
-            pool.close()
 
     asyncio.run(run())
 
@@ -97,15 +104,7 @@ dynamic_batching {
 
 def test_requests_wait_no_longer_than_their_priority_may() -> None:
     async def run() -> None:
-        file = os.memfd_create("model")
-        os.write(file, zoo.counting())
-        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
-        config: Any = parse_config("m", _POLICIES)
-        version = ServedVersion(
-            "m", 1, config, settings_of("m", config), {}, file, pool, queue_size=8, load_s=60
-        )
-        try:
-            await version.start()
+        async with serving(_POLICIES) as version:
             endless = asyncio.create_task(version.infer(counting_to(_ENDLESS), bytes_of, None))
             async with asyncio.timeout(60):
                 while not version.running:
@@ -123,24 +122,13 @@ def test_requests_wait_no_longer_than_their_priority_may() -> None:
                         await version.infer(counting_to(1, **invalid), bytes_of, None)
                 endless.cancel()
                 assert await delayed == np.array(3, np.int32).tobytes()
-        finally:
-            await version.close(0)
-            pool.close()
 
     asyncio.run(run())
 
 
 def test_loops_take_no_longer_than_the_configuration_says() -> None:
     async def run() -> None:
-        file = os.memfd_create("model")
-        os.write(file, zoo.counting())
-        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
-        config: Any = parse_config("m", 'parameters { key: "loop_timeout" value { string_value: "0.05" } }')
-        version = ServedVersion(
-            "m", 1, config, settings_of("m", config), {}, file, pool, queue_size=8, load_s=60
-        )
-        try:
-            await version.start()
+        async with serving('parameters { key: "loop_timeout" value { string_value: "0.05" } }') as version:
             async with asyncio.timeout(60):
                 for _ in range(3):
                     with pytest.raises(ServiceError, match="loop timeout"):
@@ -148,9 +136,6 @@ def test_loops_take_no_longer_than_the_configuration_says() -> None:
                     assert (
                         await version.infer(counting_to(2), bytes_of, None) == np.array(2, np.int32).tobytes()
                     )
-        finally:
-            await version.close(0)
-            pool.close()
 
     asyncio.run(run())
 
