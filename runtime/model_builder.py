@@ -8,6 +8,7 @@ the builder unusable. After `finish` has succeeded, every further call raises Ba
 
 import math
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,12 @@ class ModelBuilder:
             counted(len(self._operations), "operation"),
         )
         return f"<ModelBuilder of {operands} and {operations}, {self._state}>"
+
+    def __copy__(self) -> "ModelBuilder":
+        # Both are built on, so that they share no lists.
+        copied = ModelBuilder(self._devices)
+        vars(copied).update({name: copy(value) for name, value in vars(self).items()})
+        return copied
 
     def add_operand(
         self,

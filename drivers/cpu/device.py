@@ -24,11 +24,11 @@ from neurald.hal.device import (
     CompileResult,
     ExecuteOptions,
     InputShapes,
+    OpenDevice,
     Performance,
     PrepareOptions,
     Variants,
     Verdict,
-    shown_device,
 )
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.lazy_numpy import numpy_version
@@ -74,7 +74,7 @@ _CAPABILITIES = Capabilities(
 )
 
 
-class CpuDevice:
+class CpuDevice(OpenDevice):
     """Implements `neurald.hal.device.Device`.
 
     Operations with a lowering are compiled; all others run on NumPy references.
@@ -95,9 +95,6 @@ class CpuDevice:
     def __init__(self, *, compiles: bool = True, settings: Settings | None = None) -> None:
         self.compiles = compiles
         self._settings = process_settings() if settings is None else settings
-
-    def __repr__(self) -> str:
-        return shown_device(self)
 
     @cached_property
     def _target(self) -> Target:

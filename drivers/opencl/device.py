@@ -53,10 +53,10 @@ from neurald.hal.device import (
     CacheFilesNeeded,
     Capabilities,
     ExecuteOptions,
+    OpenDevice,
     PreparedModel,
     PrepareOptions,
     Verdict,
-    shown_device,
 )
 from neurald.hal.errors import (
     BadData,
@@ -92,7 +92,7 @@ _NEEDED_AT_FIRST = ("pyopencl.characterize",)
 _MAX_ELEMENTS = 2**31 - 1
 
 
-class OpenClDevice:
+class OpenClDevice(OpenDevice):
     """Implements `neurald.hal.device.Device`.
 
     The OpenCL device is opened when the first model is prepared.
@@ -132,9 +132,6 @@ class OpenClDevice:
         self._capabilities: Capabilities | None = None
         self.copies = CopyCount()
         self.choices = Choices.of_device(facts.name)
-
-    def __repr__(self) -> str:
-        return shown_device(self)
 
     @cached_property
     def version(self) -> str:

@@ -16,10 +16,10 @@ from neurald.hal.device import (
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
+    OpenDevice,
     Performance,
     PrepareOptions,
     Verdict,
-    shown_device,
 )
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_support import supported_by_references
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _UNIT = Performance(exec_time=1.0, power_usage=1.0)
 
 
-class ReferenceDevice:
+class ReferenceDevice(OpenDevice):
     """Implements `neurald.hal.device.Device`."""
 
     name = "reference"
@@ -43,9 +43,6 @@ class ReferenceDevice:
     is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
-
-    def __repr__(self) -> str:
-        return shown_device(self)
 
     @property
     def cache_files_needed(self) -> CacheFilesNeeded:

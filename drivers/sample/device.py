@@ -27,9 +27,9 @@ from neurald.hal.device import (
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
+    OpenDevice,
     PrepareOptions,
     Verdict,
-    shown_device,
 )
 from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
@@ -39,7 +39,7 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operation, Subgraph
 
 
-class SampleDevice:
+class SampleDevice(OpenDevice):
     """Implements `neurald.hal.device.Device`. Its prepared models run the references of operations.
 
     Args:
@@ -61,9 +61,6 @@ class SampleDevice:
         # The device is only asked about operations of the extensions that it lists.
         self.declared_extensions = config.extensions
         self.extensions = (TFLITE, *(extension.name for extension in config.extensions))
-
-    def __repr__(self) -> str:
-        return shown_device(self)
 
     def capabilities(self) -> Capabilities:
         """See `Device.capabilities`.

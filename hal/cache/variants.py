@@ -51,6 +51,9 @@ class VariantCache:
         self._warn = warn
         self.record: CacheRecord | None = None
 
+    def __repr__(self) -> str:
+        return f"<VariantCache, {'nothing used' if self.record is None else f'last {self.record.key[:12]}'}>"
+
     @cached_property
     def parts(self) -> KeyParts:
         """The key parts of the model."""

@@ -15,9 +15,9 @@ from neurald.hal.device.device import (
     HasLink,
     KnowsLoss,
     MeasuresItself,
+    OpenDevice,
     OpensAhead,
     declared_extensions,
-    shown_device,
 )
 from neurald.hal.device.execution import (
     COPY_IN,
@@ -79,6 +79,7 @@ __all__ = [
     "KnowsLoss",
     "Link",
     "MeasuresItself",
+    "OpenDevice",
     "OpensAhead",
     "OutputShape",
     "Performance",
@@ -89,5 +90,4 @@ __all__ = [
     "Variants",
     "Verdict",
     "declared_extensions",
-    "shown_device",
 ]

@@ -1,7 +1,7 @@
 """The Protocol of devices, and the optional interfaces that a device may implement besides."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from msgspec import Struct
 
@@ -11,6 +11,7 @@ from neurald.hal.device.prepared_model import PreparedModel
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, Dimensions, FeatureLevel, Model
+from neurald.hal.unpicklable import Unpicklable
 
 
 class BufferRole(Struct, frozen=True, kw_only=True):
@@ -35,9 +36,14 @@ class BufferDescription(Struct, frozen=True, kw_only=True):
     output_roles: tuple[BufferRole, ...] = ()
 
 
-def shown_device(device: "Device") -> str:
-    """Returns what a console shows of a device, for `__repr__` of its class."""
-    return f"<{device.type.name} device {device.name!r}>"
+class OpenDevice(Unpicklable):
+    """Base of devices that this package has: consoles show what they are, and none is pickled."""
+
+    instead_of_pickling = "Pass on its name, by which nd.devices() or nd.open_device() find it again"
+
+    def __repr__(self) -> str:
+        device = cast("Device", self)
+        return f"<{device.type.name} device {device.name!r}>"
 
 
 class Device(Protocol):

@@ -8,10 +8,10 @@ from neurald.hal.device import (
     BufferDescription,
     CacheFilesNeeded,
     Capabilities,
+    OpenDevice,
     PreparedModel,
     PrepareOptions,
     Verdict,
-    shown_device,
 )
 from neurald.hal.errors import DeadObject, UnavailableDevice, Unreachable
 from neurald.hal.memory.pool import Memory
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from neurald.hal.rpc.wire.device import DaemonStatus
 
 
-class OnDemandDevice:
+class OnDemandDevice(OpenDevice):
     """Implements `neurald.hal.device.Device` by the device of a driver that starts when it is used.
 
     Before that, its properties are those of the last time that its driver ran. Reading them starts
@@ -47,9 +47,6 @@ class OnDemandDevice:
         self._known = known
         self._connect = connect
         self._started: RemoteDevice | None = None
-
-    def __repr__(self) -> str:
-        return shown_device(self)
 
     def is_like(self, known: Measurement) -> bool:
         """Returns whether the device is the one that was measured, perhaps in another version."""

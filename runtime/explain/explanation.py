@@ -101,6 +101,10 @@ class Explanation(Struct, frozen=True, kw_only=True):
     kernels: tuple[KernelDescription, ...] = ()
     moves: tuple[Move, ...] = ()
 
+    def __repr__(self) -> str:
+        where = ", ".join(f"{share.operations} on {share.device}" for share in self.shares)
+        return f"<Explanation of {counted(len(self.operations), 'operation')}: {where}>"
+
     @property
     def transferred_bytes(self) -> int:
         """Total bytes of all transfers whose size is known."""

@@ -28,6 +28,7 @@ from neurald.hal.model.types import (
     counted,
     value_size,
 )
+from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.devices.driver_faults import feature_level
 from neurald.runtime.model.branches import MAIN
 
@@ -247,7 +248,7 @@ class MemoryPreference(Struct, frozen=True, kw_only=True):
     padding: int = 1
 
 
-class ExecutionPlan:
+class ExecutionPlan(Unpicklable):
     """The steps that run a model, and the roles of its inputs and outputs in them.
 
     Attributes:
@@ -255,10 +256,15 @@ class ExecutionPlan:
         body: the steps, and the values between them.
     """
 
+    instead_of_pickling = "nd.save_plan writes it to a file"
+
     def __init__(self, model: Model, body: SimpleBody | CompoundBody) -> None:
         self.model = model
         self.body = body
         self._read, self._written, self._read_back = _roles(model, body)
+
+    def __repr__(self) -> str:
+        return f"<ExecutionPlan of {counted(len(self.steps), 'step')}>"
 
     @property
     def steps(self) -> tuple[ExecutionStep, ...]:

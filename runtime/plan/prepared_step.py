@@ -1,7 +1,8 @@
 """Prepared models of steps, and how devices obtained them."""
 
+from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -37,7 +38,8 @@ class PreparationReport(Struct, frozen=True, kw_only=True):
         key: of the cache entry, in hexadecimal.
         is_stored: whether the cache has an entry now.
         variants: the cache of what the device compiles for the shapes of executions; None if it
-            compiled the model at once, or is in another process.
+            compiled the model at once, or is in another process. Pickles do not have it, since it
+            belongs to this process.
     """
 
     device: str
@@ -53,6 +55,14 @@ class PreparationReport(Struct, frozen=True, kw_only=True):
     def is_later(self) -> bool:
         """True if compilation is deferred, because only executions know the input shapes."""
         return self.reason == DEFERRED_COMPILATION
+
+    def __reduce__(self) -> tuple[Callable[..., "PreparationReport"], tuple[dict[str, Any]]]:
+        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "variants"}
+        return _unpickled_report, (fields,)
+
+
+def _unpickled_report(fields: dict[str, Any]) -> PreparationReport:
+    return PreparationReport(**fields)
 
 
 class PreparedStep(Struct, frozen=True, kw_only=True):

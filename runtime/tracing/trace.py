@@ -12,6 +12,7 @@ from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.model.types import counted
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
+from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.tracing.kernel_spans import with_kernels
 from neurald.runtime.tracing.otel import current_span, export, require_exporter
 from neurald.runtime.tracing.otlp import otlp_document
@@ -31,7 +32,7 @@ _lock: Final = forkable_lock()
 _under_way: list["Trace"] = []
 
 
-class Trace:
+class Trace(Unpicklable):
     """Records the calls of this process, and what daemons on this host do for them. A context manager.
 
     Args:
@@ -46,6 +47,8 @@ class Trace:
     Raises:
         BadData: `trace_id` or `exporter` is something else.
     """
+
+    instead_of_pickling = "Pickle its spans, or the file that it writes"
 
     def __init__(
         self,

@@ -23,9 +23,9 @@ from neurald.hal.device import (
     CacheFilesNeeded,
     Capabilities,
     Link,
+    OpenDevice,
     PrepareOptions,
     Verdict,
-    shown_device,
 )
 from neurald.hal.errors import (
     AnotherDevice,
@@ -116,7 +116,7 @@ class _RecentSilence(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class RemoteDevice:
+class RemoteDevice(OpenDevice):
     """Implements `neurald.hal.device.Device`. Its name joins the device's and the daemon's by `@`.
 
     Attributes:
@@ -151,9 +151,6 @@ class RemoteDevice:
         )
         #: The process that was connected to last; 0 if it is not known.
         self._process = self._connection.peer
-
-    def __repr__(self) -> str:
-        return shown_device(self)
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from neurald.hal.memory.pool import aligned_zeros
 from neurald.hal.model.strings import encode_strings
 from neurald.hal.model.types import StateVariable
 from neurald.hal.sync.lending_pool import FairLock
+from neurald.hal.unpicklable import Unpicklable
 
 
 class _StoredVariable:
@@ -57,7 +58,7 @@ class _SharedVariables:
         self.changes = 0
 
 
-class State:
+class State(Unpicklable):
     """The variables of a compilation, which persist from one execution to the next.
 
     Executions of all compilations that share variables run one after another. An execution that
@@ -70,6 +71,8 @@ class State:
     Raises:
         BadData: see `check_shared`.
     """
+
+    instead_of_pickling = "Pickle the values of its variables, which State.value copies"
 
     def __init__(self, variables: Sequence[StateVariable], shared: "State | None" = None) -> None:
         self._shared: _SharedVariables = _SharedVariables() if shared is None else shared._shared
@@ -117,6 +120,9 @@ class State:
 
     def __len__(self) -> int:
         return len(self._stored)
+
+    def __repr__(self) -> str:
+        return f"<State: {', '.join(self.names) or 'no variables'}>"
 
     @property
     def names(self) -> tuple[str, ...]:
