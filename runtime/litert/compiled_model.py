@@ -19,7 +19,7 @@ from neurald.runtime.litert.model_source import Content, ModelSource, required_c
 from neurald.runtime.litert.options import CpuKernelMode, CpuOptions, HardwareAccelerator, Options
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
-from neurald.runtime.litert.tensor_buffer import TensorBuffer, zeros
+from neurald.runtime.litert.tensor_buffer import TensorBuffer, shown_type, zeros
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.status import StepStatus, StepTier
 from neurald.runtime.tflite.file.schema import TfliteSignature
@@ -30,6 +30,9 @@ _DEFAULT: Final = "serving_default"
 
 #: The beginning of messages about runs.
 _FAILED: Final = "Failed to invoke the compiled model\n└ "
+_NO_SIGNATURE: Final = "Signature index is out of range of signature keys"
+#: What went wrong, by what a model is loaded from.
+_BROKEN: Final = {"file": "Failed to build flatbuffer model", "buffer": "Invalid flatbuffer"}
 
 _TYPES: Final = {
     HardwareAccelerator.GPU: DeviceType.GPU,
@@ -104,7 +107,7 @@ class CompiledModel:
         try:
             source = ModelSource(content)
         except ValueError as error:
-            raise RuntimeError(f"Failed to load model from {kind}\n└ {error}") from error
+            raise RuntimeError(f"Failed to load model from {kind}\n└ {_BROKEN[kind]}: {error}") from error
         model = cls(source, options, environment)
         for signature in model._signatures.values():
             model._table.runner(signature.subgraph).allocate()
@@ -268,10 +271,16 @@ class CompiledModel:
         try:
             runner.resize(signature.inputs[name], shape, is_strict=is_strict)
         except RuntimeError as error:
-            raise RuntimeError(_error(1, str(error))) from error
+            raise RuntimeError(
+                _error(1, f"New shape is not compatible with current shape.\n└ {error}")
+            ) from error
 
-    def _allocated(self, signature: TfliteSignature) -> SubgraphRunner:
+    def _allocated(self, signature: TfliteSignature, beginning: str = "") -> SubgraphRunner:
         """Returns the runner of a signature, ready for the present shapes of its inputs.
+
+        Args:
+            signature: the signature.
+            beginning: of the message of an error.
 
         Raises:
             RuntimeError: the shapes do not go together.
@@ -280,7 +289,7 @@ class CompiledModel:
         try:
             runner.allocate()
         except RuntimeError as error:
-            raise RuntimeError(_error(3, str(error))) from error
+            raise RuntimeError(_error(3, f"{beginning}Failed to allocate tensors: {error}")) from error
         return runner
 
     # Execution.
@@ -306,7 +315,12 @@ class CompiledModel:
             {text(name, "RunByName"): buffer.capsule for name, buffer in each.items()}
             for each in (input_map, output_map)
         )
-        self._run(self._signature(signature_key, "RunByName"), inputs, outputs)
+        name = self._known(text(signature_key, "RunByName"))
+        if name is None:
+            raise RuntimeError(
+                _error(6, f"Failed to get signature_index: there is none of {signature_key!r}")
+            )
+        self._run(self._signatures[name], inputs, outputs)
 
     def run_by_index(
         self,
@@ -316,7 +330,10 @@ class CompiledModel:
     ) -> None:
         """Runs a signature with buffers in the order of `get_signature_list`; see `run_by_name`."""
         given = [[buffer.capsule for buffer in each] for each in (input_buffers, output_buffers)]
-        signature = self._numbered(signature_index, "RunByIndex")
+        keys, number = list(self._open_signatures), integer(signature_index, "RunByIndex")
+        if not 0 <= number < len(keys):
+            raise RuntimeError(_error(1000, f"{_FAILED}{_NO_SIGNATURE}: {number}; there are {len(keys)}"))
+        signature = self._signatures[keys[number]]
         runner = self._table.runner(signature.subgraph)
         maps = []
         for kind, buffers in zip(("inputs", "outputs"), given, strict=True):
@@ -339,28 +356,21 @@ class CompiledModel:
         inputs: Mapping[str, TensorBuffer],
         outputs: Mapping[str, TensorBuffer],
     ) -> None:
-        runner = self._allocated(signature)
         for kind, given, known in (
+            ("output", outputs, signature.outputs),  # LiteRT asks only for outputs
             ("input", inputs, signature.inputs),
-            ("output", outputs, signature.outputs),
         ):
             missing = sorted(set(known).difference(given))
             if missing:
                 raise RuntimeError(
                     _error(6, f"The given map is missing some {kind} TensorBuffers: those of {missing}")
                 )
+        for name in signature.inputs:
+            self._adapt(signature, name, inputs[name].array)
+        runner = self._allocated(signature, _FAILED)
         for name, index in signature.inputs.items():
-            shape = runner.shape(index)
-            array = inputs[name].array
-            if array.size != np.prod(shape, dtype=np.int64):
-                raise RuntimeError(
-                    _error(
-                        3,
-                        f"the buffer of input {name!r} has shape {list(array.shape)}; {list(shape)} is expected",
-                    )
-                )
             try:
-                runner.set(index, array.reshape(shape))
+                runner.set(index, inputs[name].array.reshape(runner.shape(index)))
             except ValueError as error:
                 raise RuntimeError(_error(3, str(error))) from error
         try:
@@ -372,7 +382,41 @@ class CompiledModel:
             try:
                 outputs[name].store(value)
             except (ValueError, RuntimeError) as error:
-                raise RuntimeError(_error(3, f"output {name!r}: {error}")) from error
+                raise RuntimeError(_error(3, f"{_FAILED}output {name!r}: {error}")) from error
+
+    def _adapt(self, signature: TfliteSignature, name: str, array: np.ndarray[Any, Any]) -> None:
+        """Gives an input the shape of its buffer, if the file leaves open the lengths that differ.
+
+        Raises:
+            RuntimeError: it cannot have that shape.
+        """
+        runner, tensor = self._table.runner(signature.subgraph), signature.inputs[name]
+        present, wanted = runner.shape(tensor), array.shape
+        if wanted == present or (
+            len(wanted) != len(present) and array.size == np.prod(present, dtype=np.int64)
+        ):
+            return  # Memory of the host need not have the tensor's dimensions.
+        declared = self._source.subgraphs[signature.subgraph].tensors[tensor].shape_signature
+        if len(wanted) != len(present):
+            reason = f"rank mismatch (current: {len(present)}, new: {len(wanted)})"
+        elif not declared:
+            reason = "no dims_signature exists"
+        elif 0 in wanted:
+            reason = f"invalid dimension size 0 at index {wanted.index(0)}"
+        else:
+            try:
+                runner.resize(tensor, wanted, is_strict=True)
+            except RuntimeError as error:
+                reason = str(error)
+            else:
+                return
+        raise RuntimeError(
+            _error(
+                3,
+                f"{_FAILED}Failed to register input tensor buffer: Cannot auto-resize tensor {name}: {reason}: "
+                f"its buffer has the shape {list(wanted)}; {list(present)} is expected",
+            )
+        )
 
     def is_fully_accelerated(self) -> bool:
         """Returns True if all operations run on the accelerators that were asked for.
@@ -431,9 +475,7 @@ class CompiledModel:
     def _key(self, index: int, call: str) -> str:
         keys, number = list(self._open_signatures), integer(index, call)
         if not 0 <= number < len(keys):
-            raise RuntimeError(
-                _error(1000, f"Signature index {number} is out of range; there are {len(keys)} signatures")
-            )
+            raise RuntimeError(_error(1000, f"{_NO_SIGNATURE}: {number}; there are {len(keys)}"))
         return keys[number]
 
     def _numbered(self, index: int, call: str) -> TfliteSignature:
@@ -457,7 +499,7 @@ class CompiledModel:
             found[name] = {
                 "name": details["name"],
                 "index": details["index"],
-                "dtype": np.dtype(details["dtype"]).name,
+                "dtype": shown_type(np.dtype(details["dtype"])),
                 "shape": details["shape"].tolist(),
             }
         return found
@@ -470,8 +512,12 @@ class CompiledModel:
         names = _ordered(signature, kind, self._table.runner(signature.subgraph))
         if not 0 <= number < len(names):
             raise RuntimeError(_error(1000, f"{what} index out of range"))
-        buffer = self._buffer(signature, kind, names[number])
-        return {"buffer_size": buffer.array.nbytes, "supported_types": [1]}
+        tensor = _tensors(signature, kind)[names[number]]
+        scalar = self._scalar(signature, tensor)
+        elements = int(np.prod(self._runner(signature, kind).shape(tensor), dtype=np.int64))
+        # Nobody knows how long texts will be.
+        size = 0 if scalar is np.bytes_ else elements * np.dtype(scalar).itemsize
+        return {"buffer_size": size, "supported_types": [1]}
 
     def _buffers(self, signature: TfliteSignature, kind: str) -> list[TensorBuffer]:
         runner = self._table.runner(signature.subgraph)
@@ -481,8 +527,17 @@ class CompiledModel:
         tensors, runner = _tensors(signature, kind), self._runner(signature, kind)
         if name not in tensors:
             raise RuntimeError(_error(6, f"{kind.removesuffix('s').capitalize()} tensor not found: {name}"))
+        scalar = self._scalar(signature, tensors[name])
+        if scalar is np.bytes_:
+            what = kind.removesuffix("s")
+            raise RuntimeError(
+                _error(3, f"{what} {name!r} has texts, for which there are no buffers; use Interpreter")
+            )
+        return zeros(runner.shape(tensors[name]), scalar)
+
+    def _scalar(self, signature: TfliteSignature, tensor: int) -> type[np.generic]:
         source = self._source.subgraphs[signature.subgraph]
-        return zeros(runner.shape(tensors[name]), element_type(source.tensors[tensors[name]].type).scalar)
+        return element_type(source.tensors[tensor].type).scalar
 
 
 def _error(code: int, message: str) -> str:

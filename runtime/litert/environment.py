@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from types import TracebackType
 
+from neurald.runtime.litert.arguments import text
+
 
 @dataclass(frozen=True)
 class EnvironmentOptions:
@@ -37,17 +39,24 @@ class Environment:
 
         Raises:
             ValueError: `options` and single paths are given.
+            TypeError: a path is not a text.
         """
         if isinstance(options, str):
             if runtime_path is not None:
                 raise ValueError("runtime_path was provided twice.")
             runtime_path, options = options, None
         if options is None:
-            return cls(EnvironmentOptions(runtime_path, compiler_plugin_path, dispatch_library_path))
-        if runtime_path is not None or compiler_plugin_path or dispatch_library_path:
+            options = EnvironmentOptions(runtime_path, compiler_plugin_path, dispatch_library_path)
+        elif runtime_path is not None or compiler_plugin_path or dispatch_library_path:
             raise ValueError("Pass either options or environment path shortcuts.")
-        paths = (options.runtime_path, options.compiler_plugin_path, options.dispatch_library_path)
-        return cls(EnvironmentOptions(*paths))
+        found = EnvironmentOptions(
+            dispatch_library_path=text(options.dispatch_library_path or "", "CreateEnvironment"),
+            compiler_plugin_path=text(options.compiler_plugin_path or "", "CreateEnvironment"),
+            runtime_path=None
+            if options.runtime_path is None
+            else text(options.runtime_path, "CreateEnvironment"),
+        )
+        return cls(found)
 
     def __enter__(self) -> "Environment":
         return self

@@ -10,7 +10,7 @@ import numpy as np
 
 from neurald.runtime.devices.local import open_device
 from neurald.runtime.litert import metrics
-from neurald.runtime.litert.arguments import flag, integer
+from neurald.runtime.litert.arguments import flag, integer, text
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.model_source import Content, ModelSource, required_content
 from neurald.runtime.litert.native_interpreter import NativeInterpreter, signature_tables
@@ -71,6 +71,7 @@ class Interpreter:
 
     Raises:
         ValueError: an argument is wrong, or the file cannot be read.
+        TypeError: an argument is of another type.
     """
 
     #: Functions of custom operators, which `InterpreterWithCustomOps` has.
@@ -99,11 +100,12 @@ class Interpreter:
                 raise ValueError("type of num_threads should be int")
             if num_threads < 1:
                 raise ValueError("num_threads should >= 1")
+            integer(num_threads, "CreateWrapper")
         if not model_path and not model_content:
             raise ValueError("`model_path` or `model_content` must be specified.")
         if model_path and model_content:
             raise ValueError("Can't both provide `model_path` and `model_content`")
-        if experimental_delegates:
+        if list(experimental_delegates or ()):
             raise ValueError("neurald runs no delegates of LiteRT; see neurald.litert.load_delegate")
         is_reference = experimental_op_resolver_type is OpResolverType.BUILTIN_REF
         if experimental_preserve_all_tensors and experimental_op_resolver_type in (
@@ -337,7 +339,7 @@ class InterpreterWithCustomOps(Interpreter):
 
         self._custom_operators = CustomOperators()
         for each in custom_op_registerers or ():
-            register = each if callable(each) else find_registerer(str(each))
+            register = each if callable(each) else find_registerer(text(each, "CreateWrapper"))
             register(self._custom_operators)
         super().__init__(**kwargs)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from neurald.hal.api_arguments import shown
 from neurald.hal.errors import BadData
+from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.tflite.entry import load_entry
 from neurald.runtime.tflite.file.content import file_content
 from neurald.runtime.tflite.file.schema import TfliteFile, TfliteSignature, TfliteSubgraph
@@ -28,7 +29,7 @@ def required_content(content: Content) -> Content:
     return content
 
 
-class ModelSource:
+class ModelSource(Unpicklable):
     """An open file.
 
     Args:
@@ -38,6 +39,8 @@ class ModelSource:
     Raises:
         ValueError: the file cannot be opened, or is damaged.
     """
+
+    instead_of_pickling = "Open the file again where it is used, by its path or its bytes"
 
     def __init__(
         self, content: str | os.PathLike[str] | Content, custom_operators: "CustomOperators | None" = None

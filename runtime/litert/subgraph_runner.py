@@ -155,13 +155,15 @@ class SubgraphRunner:
     def resize(self, index: int, shape: Sequence[int], *, is_strict: bool) -> None:
         """Changes the shape of an input.
 
+        As in LiteRT the shape of a result can be changed, too, until `allocate` infers it again.
+
         Args:
             index: the number of the tensor.
             shape: the new shape; the rank may change, too.
             is_strict: permits changes of dimensions only that the file leaves open.
 
         Raises:
-            RuntimeError: it is not an input, or the shape is not permitted.
+            RuntimeError: it is a constant, there is no such tensor, or the shape is not permitted.
         """
         number, wanted = integer(index, "ResizeInputTensor"), tuple(shape)
         if 0 <= number < self.tensor_count and wanted != self.shape(number):
@@ -171,8 +173,10 @@ class SubgraphRunner:
             self.is_ready = False
             if self._source.tensors[number].data is not None:
                 raise RuntimeError("Attempting to resize a fixed-size tensor.")
-        if number not in self._source.inputs:
-            raise RuntimeError(f"Tensor {number} is not an input; only inputs can be resized.")
+        if not 0 <= number < self.tensor_count:
+            raise RuntimeError(
+                f"There is no tensor {number} to be resized; the subgraph has {self.tensor_count} tensors."
+            )
         if any(not 0 <= length <= _MAX_LENGTH for length in wanted):
             raise RuntimeError(
                 f"Cannot resize tensor {number} to {list(wanted)}: a length is negative or too large."
@@ -480,7 +484,7 @@ class SubgraphRunner:
         if not self._is_current or not 0 <= index < self.tensor_count or not self._prepared:
             return False
         model = self._prepared[-1].entry.model
-        if index in self._values or not self._is_result(index) or model.state:
+        if index in self._values or index in self._shapes or not self._is_result(index) or model.state:
             return False
         # Most programs ask for outputs only, and start without it.
         from neurald.hal.execution.output_comparison import RANDOM
@@ -496,7 +500,8 @@ class SubgraphRunner:
         """
         for index in self._source.inputs:
             if self._source.tensors[index].data is None:
-                self.resize(index, other.shape(index), is_strict=False)
+                # They may have been resized since the run.
+                self.resize(index, other._values[index].shape, is_strict=False)
         self.allocate()
         for index in self._source.inputs:
             self._values[index] = other._values[index].copy()

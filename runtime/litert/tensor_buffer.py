@@ -5,6 +5,12 @@ from typing import Any, Final
 
 import numpy as np
 
+#: The names of the element types that details show; those of others are "unknown".
+_SHOWN: Final = {
+    *("float64", "float32", "float16", "bool"),
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32)),
+    *("int64", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
+}
 #: The names of the element types that programs can write and read: LiteRT's, of which three belong
 #: to ml_dtypes, and int16.
 _SUPPORTED: Final = {
@@ -42,8 +48,11 @@ class TensorBuffer:
         Raises:
             RuntimeError: the buffer is destroyed.
         """
+        return self._memory("GetTensorBuffer")
+
+    def _memory(self, call: str) -> np.ndarray[Any, Any]:
         if self._array is None:
-            raise RuntimeError("the tensor buffer has been destroyed")
+            raise RuntimeError(f"{call}: invalid capsule: the tensor buffer has been destroyed")
         return self._array
 
     @property
@@ -69,7 +78,7 @@ class TensorBuffer:
 
     def store(self, data_array: np.ndarray[Any, Any]) -> None:
         """Copies the elements of an array like `write`, also of types that programs cannot write."""
-        target = self.array.reshape(-1)
+        target = self._memory("WriteTensorBuffer").reshape(-1)
         if data_array.dtype != target.dtype:
             raise ValueError(f"data_array has type {data_array.dtype}; the tensor buffer has {target.dtype}")
         if data_array.size > target.size:
@@ -92,10 +101,10 @@ class TensorBuffer:
             dtype = np.dtype(output_dtype)
         except TypeError as error:
             raise ValueError(f"Unsupported dtype: {output_dtype}") from error
-        if dtype.name not in _SUPPORTED:
+        if not _is_supported(dtype):
             raise ValueError(f"Unsupported dtype: {output_dtype}")
         result = np.empty(num_elements, dtype)
-        stored = self.array.reshape(-1).view(np.uint8)
+        stored = self._memory("ReadTensorToBuffer").reshape(-1).view(np.uint8)
         if result.nbytes > stored.size:
             raise RuntimeError("ReadTensorToBuffer: destination buffer is larger than the tensor buffer")
         result.reshape(-1).view(np.uint8)[:] = stored[: result.nbytes]
@@ -103,7 +112,8 @@ class TensorBuffer:
 
     def get_tensor_details(self) -> dict[str, Any]:
         """Returns type and shape."""
-        return {"dtype": self.array.dtype.name, "shape": list(self.array.shape)}
+        array = self._memory("GetTensorDetails")
+        return {"dtype": shown_type(array.dtype), "shape": list(array.shape)}
 
     def destroy(self) -> None:
         """Releases the memory; further uses fail."""
@@ -115,8 +125,17 @@ def zeros(shape: Sequence[int], dtype: Any) -> TensorBuffer:
     return TensorBuffer(np.zeros(tuple(shape), dtype))
 
 
+def shown_type(dtype: "np.dtype[Any]") -> str:
+    """Returns the name that details show of an element type."""
+    return dtype.name if dtype.name in _SHOWN else "unknown"
+
+
+def _is_supported(dtype: "np.dtype[Any]") -> bool:
+    return dtype.isnative and dtype.name in _SUPPORTED
+
+
 def _check(array: Any) -> None:
     if not isinstance(array, np.ndarray):
         raise ValueError("data_array must be a NumPy array")
-    if array.dtype.name not in _SUPPORTED:
+    if not _is_supported(array.dtype):
         raise ValueError(f"Unsupported dtype: {array.dtype}")

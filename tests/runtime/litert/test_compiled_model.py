@@ -72,6 +72,25 @@ def test_results_that_programs_cannot_read() -> None:
         inputs[0].write(np.arange(2))
 
 
+def test_types_without_buffers_or_names(tmp_path: Path) -> None:
+    for kind, size in (("COMPLEX64", 16), ("UINT64", 16), ("STRING", 0)):
+        file = TfliteModel()
+        graph = file.subgraph()
+        x, other = graph.tensor((2,), name="x"), graph.tensor((2,), kind, name="other")
+        z = graph.tensor((2,), name="z")
+        graph.operator("NEG", (x,), (z,))
+        graph.inputs, graph.outputs = (x, other), (z,)
+        model = CompiledModel.from_file(file.write(tmp_path / f"{kind}.tflite"))
+        assert model.get_input_tensor_details("serving_default")["other"]["dtype"] == "unknown"
+        assert model.get_input_buffer_requirements(1)["buffer_size"] == size
+        if size:
+            details = model.create_input_buffers(0)[1].get_tensor_details()
+            assert details == {"dtype": "unknown", "shape": [2]}
+            continue
+        with pytest.raises(RuntimeError, match="input 'other' has texts, for which there are no buffers"):
+            model.create_input_buffers(0)
+
+
 def test_what_is_not_there(model: CompiledModel) -> None:
     inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
     for action in (
@@ -125,8 +144,20 @@ def test_inputs_are_resized(model: CompiledModel) -> None:
     given[0].write(np.arange(4, dtype=np.float32))
     same.run_by_index(1, given, found)
     assert found[0].read(4, np.float32).tolist() == [0, 2, 4, 6]
-    with pytest.raises(RuntimeError, match="buffer of input 'b' has shape"):
-        same.run_by_index(1, [TensorBuffer(np.zeros(3, np.float32))], found)
+    # An input takes the shape of its buffer, as far as the file leaves lengths open.
+    given[0] = TensorBuffer(np.ones(3, np.float32))
+    same.run_by_index(1, given, found)
+    assert found[0].read(3, np.float32).tolist() == [2, 2, 2]
+    assert same.create_output_buffers(1)[0].get_tensor_details()["shape"] == [3]
+    with pytest.raises(RuntimeError, match="auto-resize tensor b: invalid dimension size 0 at index 0"):
+        same.run_by_index(1, [TensorBuffer(np.zeros(0, np.float32))], found)
+    for shapes, reason in (
+        (((5, 3), (4, 3)), "Failed to allocate tensors: .*cannot broadcast"),
+        (((5, 4), (5, 3)), "auto-resize tensor x: .* only allows mutating"),
+        (((5, 3), (3,)), "auto-resize tensor y: rank mismatch"),
+    ):
+        with pytest.raises(RuntimeError, match=reason):
+            model.run_by_index(0, [TensorBuffer(np.zeros(each, np.float32)) for each in shapes], found)
 
 
 def test_options_are_created_when_they_are_read() -> None:
@@ -202,8 +233,11 @@ def test_arguments_of_wrong_types(model: CompiledModel, tmp_path: Path) -> None:
         with pytest.raises(AttributeError, match="has no attribute 'capsule'"):
             model.run_by_name("", {"x": wrong}, {})
     no_options: Any = 3
-    with pytest.raises(AttributeError, match="has no attribute 'runtime_path'"):
+    with pytest.raises(AttributeError, match="has no attribute 'dispatch_library_path'"):
         Environment.create(options=no_options)
+    for name in ("runtime_path", "compiler_plugin_path", "dispatch_library_path"):
+        with pytest.raises(TypeError, match="CreateEnvironment"):
+            Environment.create(**{name: no_options})
     as_bytes: Any = b"serving_default"
     assert model.get_signature_index(as_bytes) == 0
     for key in ("", as_bytes):

@@ -1,5 +1,6 @@
 """LiteRT's Interpreter: what programs call, and the errors that they see."""
 
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -286,8 +287,9 @@ def test_shapes_that_cannot_be(interpreter: Interpreter) -> None:
     for index in ("x", 2**31, None):
         with pytest.raises(TypeError, match="incompatible function arguments"):
             interpreter.get_tensor(index)  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="not an input"):
-        interpreter.resize_tensor_input(3, (2, 3))
+    for index in (5, -1):
+        with pytest.raises(RuntimeError, match=f"There is no tensor {index} to be resized"):
+            interpreter.resize_tensor_input(index, (2, 3))
     interpreter.resize_tensor_input(0, (5, 3))
     with pytest.raises(RuntimeError):
         interpreter.allocate_tensors()  # y still has two rows
@@ -553,9 +555,45 @@ def test_numbers_of_wrong_types(interpreter: Interpreter) -> None:
                 call(number)
 
 
+def test_a_resized_result_has_its_shape_until_the_next_allocation(interpreter: Interpreter) -> None:
+    interpreter.allocate_tensors()
+    interpreter.resize_tensor_input(3, [7])
+    assert interpreter.get_output_details()[0]["shape"].tolist() == [7]
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(3)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert interpreter.get_output_details()[0]["shape"].tolist() == [2, 3]
+    assert interpreter.get_tensor(3).shape == (2, 3)
+
+
+def test_results_inside_of_the_last_run_after_a_resize(interpreter: Interpreter) -> None:
+    interpreter.allocate_tensors()
+    for index in (0, 1):
+        interpreter.set_tensor(index, X)
+    interpreter.invoke()
+    interpreter.resize_tensor_input(0, [4, 3])
+    np.testing.assert_array_equal(interpreter.get_tensor(2), 2 * X)
+    interpreter.resize_tensor_input(2, [4])
+    with pytest.raises(ValueError, match="Tensor data is null"):
+        interpreter.get_tensor(2)
+
+
+def test_arguments_of_other_types() -> None:
+    wrong: Any = 3
+    content = sums().build()
+    for named in ({"experimental_delegates": wrong}, {"num_threads": 2**31}, {"num_threads": 2**40}):
+        with pytest.raises(TypeError):
+            Interpreter(model_content=content, **named)
+    with pytest.raises(TypeError):
+        InterpreterWithCustomOps(custom_op_registerers=[wrong], model_content=content)
+    with pytest.raises(TypeError, match="Open the file again where it is used"):
+        pickle.dumps(Interpreter(model_content=content))
+
+
 @pytest.mark.parametrize(
     ("tensor", "shape", "words"),
-    [(4, [2], "fixed-size"), (0, [-1, 3], "negative"), (3, [2, 3, 1], "not an input")],
+    [(4, [2], "fixed-size"), (0, [-1, 3], "negative"), (3, [-1], "negative")],
 )
 def test_a_resize_that_fails_asks_for_an_allocation(
     interpreter: Interpreter, tensor: int, shape: list[int], words: str

@@ -24,6 +24,7 @@ def test_what_does_not_fit() -> None:
         (np.zeros(3, np.float32), RuntimeError),
         (np.zeros(2, np.int32), ValueError),
         (np.zeros(2), ValueError),
+        (np.zeros(2, ">f4"), ValueError),
         ([1.0], ValueError),
     ):
         with pytest.raises(kind):
@@ -44,8 +45,13 @@ def test_a_destroyed_buffer() -> None:
     buffer = TensorBuffer(np.zeros(2, np.float32))
     buffer.destroy()
     buffer.destroy()
-    with pytest.raises(RuntimeError, match="destroyed"):
-        buffer.read(1, np.float32)
+    for call, name in (
+        (lambda: buffer.read(1, np.float32), "ReadTensorToBuffer"),
+        (lambda: buffer.write(np.zeros(2, np.float32)), "WriteTensorBuffer"),
+        (buffer.get_tensor_details, "GetTensorDetails"),
+    ):
+        with pytest.raises(RuntimeError, match=f"{name}: invalid capsule: .* destroyed"):
+            call()
 
 
 def test_a_destroyed_buffer_has_no_capsule() -> None:
