@@ -299,13 +299,10 @@ def encode_answer(answer: InferenceAnswer) -> bytes:
         set_parameter(message.parameters[key], value)
     parts: list[bytes | memoryview] = [b""]
     for output in answer.outputs:
-        described = message.outputs.add(name=output.name, datatype=output.datatype, shape=output.shape)
+        message.outputs.add(name=output.name, datatype=output.datatype, shape=output.shape)
         data: memoryview | bytes = output.data
         if output.written_to_region():
-            assert output.wanted is not None  # noqa: S101 - it has a region
-            assert output.wanted.region is not None  # noqa: S101 - it was written to
             # Clients expect an entry for each output, and those in C++ crash without.
-            set_parameter(described.parameters["shared_memory_byte_size"], len(data))
             data = b""
         parts += (bytes((_RAW_OUTPUT,)), _encoded_varint(len(data)), data)
     parts[0] = message.SerializeToString()

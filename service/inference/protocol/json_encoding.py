@@ -455,13 +455,13 @@ def encode_answer(answer: InferenceAnswer) -> tuple[bytes, int | None]:
             "shape": list(output.shape),
         }
         wants_binary = by_default if output.wanted is None else bool(output.wanted.is_binary)
-        if output.written_to_region():
-            described["parameters"] = {"shared_memory_byte_size": output.data.nbytes}
-        elif wants_binary:
-            described["parameters"] = {_BINARY_SIZE: output.data.nbytes}
-            binary.append(output.data)
-        else:
-            described["data"] = json_elements(output)
+        # One in a region has no parameters, among which Triton's client in C++ expects this size.
+        if not output.written_to_region():
+            if wants_binary:
+                described["parameters"] = {_BINARY_SIZE: output.data.nbytes}
+                binary.append(output.data)
+            else:
+                described["data"] = json_elements(output)
         outputs.append(described)
     document: dict[str, Any] = {"model_name": answer.model, "model_version": answer.version}
     if answer.id:
