@@ -203,6 +203,8 @@ def run(
         packed = packed_labels(model) if names is None else None
         found = _findings(loaded, results, names or packed, top)
         document |= found
+        if "detector" in found:
+            remarks.append(f"the boxes are decoded as those of {found['detector']}")
         if not found:
             guesses, more = _classes(loaded, results, names, packed, top)
             remarks += more
@@ -222,6 +224,7 @@ def run(
 def _findings(model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int) -> dict[str, Any]:
     """Returns what was found by its name in the document; empty if nothing was."""
     from neurald.service.tensors.findings import (
+        decode_detections,
         find_detections,
         find_keypoints,
         find_segments,
@@ -236,7 +239,8 @@ def _findings(model: "nd.Model", results: Sequence[Any], names: list[str] | None
     ):
         if found is not None:
             return {name: found}
-    return {}
+    decoded = decode_detections(model, results, names, top)
+    return {} if decoded is None else {"detections": decoded[1], "detector": decoded[0]}
 
 
 def _classes(
@@ -253,11 +257,18 @@ def _classes(
     """
     from neurald.hal.errors import BadData
     from neurald.service.tensors.classification import align_labels, best, class_output, class_scores
+    from neurald.service.tensors.findings import image_size
+    from neurald.service.tensors.raw_detections import KNOWN_KINDS, is_like_a_detector
 
     position = class_output(results)
     if position is None:
         shapes = ", ".join(str(list(result.shape)) for result in results)
         reason = f"the model is not a classifier: its outputs have the shapes {shapes}"
+        if image_size(model) is not None and is_like_a_detector(results):
+            reason += (
+                f". They may be those of a detector of an unknown kind; known are {KNOWN_KINDS}. --outputs "
+                "writes them to a file"
+            )
         if names is not None:
             raise BadData(f"{reason}; --labels needs exactly one output with a score for each class")
         return None, [reason]

@@ -9,6 +9,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model
 from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.classification import real_values
+from neurald.service.tensors.raw_detections import find_raw_detections
 
 #: Outputs of a detector's last operation: boxes, classes, scores, number of detections.
 _DETECTOR_OUTPUTS = 4
@@ -102,7 +103,7 @@ def find_detections(
 def _detections_in_rows(
     model: Model, outputs: Sequence[Array], labels: Sequence[str] | None, count: int
 ) -> list[dict[str, Any]] | None:
-    size = _image_size(model)
+    size = image_size(model)
     if (
         size is None
         or len(outputs) != 1
@@ -127,7 +128,39 @@ def _detections_in_rows(
     ]
 
 
-def _image_size(model: Model) -> tuple[int, int] | None:
+def decode_detections(
+    model: Model, outputs: Sequence[Array], labels: Sequence[str] | None, count: int
+) -> tuple[str, list[dict[str, Any]]] | None:
+    """Returns the kind and the best detections of a model that ends before they are selected.
+
+    Args:
+        model: the model.
+        outputs: of a run.
+        labels: of the classes.
+        count: how many.
+
+    Returns:
+        The kind of detector, for people, and the detections as of `find_detections`. None for
+        models that are none of the kinds of `raw_detections`.
+    """
+    size = image_size(model)
+    found = None if size is None else find_raw_detections(model, outputs, size, count)
+    if found is None:
+        return None
+    kind, detections = found
+    sides = ("top", "left", "bottom", "right")
+    return kind, [
+        {
+            "score": each.score,
+            "class": each.kind,
+            "label": _label(labels, each.kind),
+            **dict(zip(sides, each.box, strict=True)),
+        }
+        for each in detections
+    ]
+
+
+def image_size(model: Model) -> tuple[int, int] | None:
     """Returns height and width of the image that is the model's only input; None for others."""
     shapes = [each.dimensions for each in model.input_operands]
     if len(shapes) != 1 or shapes[0] is None or len(shapes[0]) != 4 or 0 in shapes[0][1:3]:
@@ -137,7 +170,7 @@ def _image_size(model: Model) -> tuple[int, int] | None:
 
 def _find_landmarks(model: Model, outputs: Sequence[Array]) -> list[dict[str, Any]] | None:
     """Returns the points of a hand or a face, which the first output has as x, y, z in pixels."""
-    size = _image_size(model)
+    size = image_size(model)
     if size is None or len(outputs) < 2 or outputs[0].size % 3:
         return None
     # Further outputs say whether it is a hand or a face, and which hand.

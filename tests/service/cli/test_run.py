@@ -154,6 +154,28 @@ class TestClassification:
             "run", "any.tflite", "--image", digit, "--labels", labels
         )
 
+    def test_detectors_without_their_last_steps(
+        self, use_model: Callable[[nd.Model], None], digit: Path
+    ) -> None:
+        # An image of 32 x 32 pixels has 21 cells of three sizes.
+        for cells, words in ((21, "YOLO without anchors"), (85, "detector of an unknown kind; known are ")):
+            builder = nd.ModelBuilder()
+            image = builder.add_operand(Kind.TENSOR_FLOAT32, (1, 32, 32, 3))
+            shape = builder.add_operand(Kind.TENSOR_INT32, (3,))
+            builder.set_operand_value(shape, np.array([1, 6, 512], np.int32))
+            flat = builder.add_operand(Kind.TENSOR_FLOAT32, (1, 6, 512))
+            starts, sizes = (builder.add_operand(Kind.TENSOR_INT32, (3,)) for _ in range(2))
+            builder.set_operand_value(starts, np.array([0, 0, 0], np.int32))
+            builder.set_operand_value(sizes, np.array([1, 6, cells], np.int32))
+            result = builder.add_operand(Kind.TENSOR_FLOAT32, (1, 6, cells))
+            builder.add_operation(nd.OperationType.RESHAPE, [image, shape], [flat])
+            builder.add_operation(nd.OperationType.SLICE, [flat, starts, sizes], [result])
+            builder.identify_inputs_and_outputs([image], [result])
+            use_model(builder.finish())
+            document = invoke_json("run", "any.tflite", "--image", digit)
+            assert words in " ".join(document["remarks"])
+            assert ("detections" in document) == (cells == 21)
+
 
 class TestImages:
     @sweep("content", [b"", b"Dear reader,\nthis is a letter.\n", b"\x89PNG\r\n\x1a\n"])
