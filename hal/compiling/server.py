@@ -61,6 +61,12 @@ from neurald.hal.sync.progress import progress_to
 #: How long this process continues at most after its owner has exited, in seconds.
 _LEFT_S: Final = 120.0
 
+#: Time between two messages about progress, and until the first one, in seconds.
+_PROGRESS_S: Final = 0.1
+
+#: How many objects a child creates before garbage is searched.
+_MIN_GARBAGE: Final = 1_000_000
+
 #: How many log records of a child are kept.
 _MAX_RECORDS: Final = 200
 
@@ -266,6 +272,8 @@ class _ForkServer:
     def _run_in_child(self, connection: socket.socket, stderr: int, parent: int) -> None:
         os.setpgid(0, 0)
         die_with(parent)
+        # What is created lasts as long as this process.
+        gc.set_threshold(_MIN_GARBAGE)
         os.dup2(stderr, 2)
         self._control.close()
         for child in set(self._children.values()):
@@ -331,17 +339,21 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
 
 
 class _Percent:
-    """Sends progress to the daemon, at most once for each percent."""
+    """Sends progress to the daemon, at most once for each percent, and not too often.
+
+    Each message wakes its reader, which may interrupt this process.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._percent = 0
+        self._next_s = time.monotonic() + _PROGRESS_S
 
     def reached(self, share: float) -> None:
         """See `neurald.hal.sync.progress`."""
         percent = int(100 * share)
-        if percent > self._percent:
-            self._percent = percent
+        if percent > self._percent and (now_s := time.monotonic()) >= self._next_s:
+            self._percent, self._next_s = percent, now_s + _PROGRESS_S
             send_progress(self._connection, percent)
 
 

@@ -20,12 +20,15 @@ from neurald.drivers.cpu.native.step_program import caller_text
 from neurald.drivers.cpu.native.unit_queue import Unit, UnitQueue
 from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.process.fork import may_fork
 from neurald.hal.sync.progress import report_progress
 
 _LOG = logging.getLogger(__name__)
 
-#: Bytes of waiting text that justify another process, as much as one compiles during its start-up.
+#: Bytes of waiting text that justify another process, as much as one compiles during its start-up:
+#: for one that is started, and for one that is forked.
 _BYTES_PER_HELPER = 100_000
+_BYTES_PER_FORK = 30_000
 #: Expected share of the time to compile a model until all routines have been generated.
 GENERATION_SHARE = 0.7
 #: Size of the object code cache, in bytes.
@@ -119,7 +122,7 @@ class ObjectCompilation:
         self._codes[unit.name] = code
         if code is None:
             self._work.add(unit)
-            if self._work.waiting_bytes >= _BYTES_PER_HELPER * (1 + self._helper_count):
+            if self._work.waiting_bytes >= _bytes_per_helper() * (1 + self._helper_count):
                 self._add_helper()
 
     @property
@@ -167,6 +170,10 @@ class ObjectCompilation:
             1 + self._helper_count,
         )
         return {name: found[name] for name in self._codes}
+
+
+def _bytes_per_helper() -> int:
+    return _BYTES_PER_FORK if may_fork() else _BYTES_PER_HELPER
 
 
 def _code(unit: Unit, target: Target) -> bytes:

@@ -1,9 +1,14 @@
-"""The process that forks the compiling processes leaves nothing behind if one cannot be started."""
+"""The process that forks the compiling processes, and what its children send."""
 
+import select
+import socket
 import subprocess
 import sys
 
 import pytest
+
+from neurald.hal.compiling import server
+from neurald.hal.compiling.job import CompileProgress, CompileReply, receive_message
 
 #: Starts a job in a process in which the system call of the first argument fails.
 _PROGRAM = """
@@ -43,3 +48,22 @@ def test_a_job_that_cannot_be_started_is_reported(name: str) -> None:
     )
     assert "Too many open files" in ran.stdout, ran.stderr
     assert ran.stdout.endswith("no child is left\n"), ran.stderr
+
+
+def test_progress_is_sent_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message wakes the process that waits, so a hundred short steps must not send a hundred."""
+    now_s = 100.0
+    monkeypatch.setattr("neurald.hal.compiling.server.time.monotonic", lambda: now_s)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        percent = server._Percent(theirs)
+        for step in range(50):
+            percent.reached(step / 100)
+        assert not select.select([ours], [], [], 0)[0]
+        now_s += 10
+        for step in range(50, 100):
+            percent.reached(step / 100)
+        received = receive_message(ours, CompileReply)
+        assert isinstance(received, CompileProgress)
+        assert received.percent == 50
+        assert not select.select([ours], [], [], 0)[0]

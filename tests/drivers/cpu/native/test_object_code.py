@@ -105,6 +105,13 @@ def test_helpers_compile_units(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [answer(code, unit.name) for code, unit in zip(codes, units, strict=True)] == list(range(5))
 
 
+def test_a_process_that_can_be_forked_is_worth_less_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_code, "may_fork", lambda: False)
+    started = object_code._bytes_per_helper()
+    monkeypatch.setattr(object_code, "may_fork", lambda: True)
+    assert object_code._bytes_per_helper() < started
+
+
 def test_units_are_compiled_while_others_are_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_BYTES_PER_HELPER", 1)
     with ObjectCompilation(TARGET, processes=2, helper=CompileHelper(TARGET)) as compilation:
