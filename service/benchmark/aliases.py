@@ -1,14 +1,17 @@
 """The flags of other benchmark tools, as flags of `neurald benchmark`.
 
-These are TFLite's `benchmark_model`, OpenVINO's `benchmark_app` and TensorRT's `trtexec`. What a
-flag means there is translated, units as well. A flag without a meaning here has no effect, and a
-note says so.
+These are TFLite's `benchmark_model`, LiteRT's `litert-benchmark`, OpenVINO's `benchmark_app` and
+TensorRT's `trtexec`. What a flag means there is translated, units as well. A flag without a meaning
+here has no effect, and a note says so. What would be measured without a flag, but is something
+else, is refused with what to do instead.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+from neurald.hal.errors import BadData
 
 Translation = Callable[[str], list[str]]
 
@@ -90,7 +93,7 @@ def _devices(value: str) -> list[str]:
     return [flag for each in listed for flag in ("--device", names.get(each.upper(), each))]
 
 
-_LITERT, _OPENVINO, _TENSORRT = "benchmark_model", "benchmark_app", "trtexec"
+_LITERT, _PYTHON, _OPENVINO, _TENSORRT = "benchmark_model", "litert-benchmark", "benchmark_app", "trtexec"
 
 ALIASES: tuple[Alias, ...] = (
     Alias(_LITERT, "--graph", "MODEL", _positional),
@@ -116,6 +119,18 @@ ALIASES: tuple[Alias, ...] = (
         _if_true("--require-full-delegation"),
         Takes.TRUTH,
     ),
+    Alias(_LITERT, "--result_file_path", "--output", _same("--output")),
+    Alias(_LITERT, "--nnapi_accelerator_name", "--device", _same("--device")),
+    Alias(_LITERT, "--nnapi_use_burst_mode", "--burst", _if_true("--burst"), Takes.TRUTH),
+    Alias(_PYTHON, "--model", "MODEL", _positional),
+    Alias(_PYTHON, "--result_json", "--output", _same("--output")),
+    Alias(
+        _PYTHON,
+        "--no_cpu",
+        "--require-full-delegation",
+        lambda _: ["--require-full-delegation"],
+        Takes.NOTHING,
+    ),
     Alias(_OPENVINO, "-m", "MODEL", _positional),
     Alias(_OPENVINO, "-d", "--device", _devices),
     Alias(_OPENVINO, "-niter", "--runs", _same("--runs")),
@@ -125,8 +140,15 @@ ALIASES: tuple[Alias, ...] = (
     Alias(_OPENVINO, "-nireq", "--clients", _same("--clients")),
     Alias(_OPENVINO, "-shape", "--shape", _shapes),
     Alias(_OPENVINO, "-data_shape", "--shape", _shapes),
-    Alias(_OPENVINO, "-pc", "--profile", lambda _: ["--profile"], takes=Takes.NOTHING),
-    Alias(_OPENVINO, "-json_stats", "--json", lambda _: ["--json"], takes=Takes.NOTHING),
+    Alias(_OPENVINO, "-pc", "--profile", _if_true("--profile"), Takes.TRUTH),
+    Alias(_OPENVINO, "-json_stats", "--json", _if_true("--json"), Takes.TRUTH),
+    Alias(
+        _OPENVINO,
+        "-no_warmup",
+        "--warmup-runs 0 --warmup-min-secs 0",
+        lambda _: ["--warmup-runs", "0", "--warmup-min-secs", "0"],
+        Takes.NOTHING,
+    ),
     Alias(_TENSORRT, "--iterations", "--runs", _same("--runs")),
     Alias(_TENSORRT, "--duration", "--min-secs", _same("--min-secs")),
     Alias(_TENSORRT, "--warmUp", "--warmup-min-secs, in ms there", _scaled("--warmup-min-secs", 1e-3)),
@@ -136,7 +158,49 @@ ALIASES: tuple[Alias, ...] = (
     Alias(_TENSORRT, "--shapes", "--shape", _shapes),
     Alias(_TENSORRT, "--dumpProfile", "--profile", lambda _: ["--profile"], takes=Takes.NOTHING),
     Alias(_TENSORRT, "--exportTimes", "--output", _same("--output")),
+    Alias(_TENSORRT, "--optShapes", "--shape", _shapes),
+    Alias(
+        _TENSORRT,
+        "--exportProfile",
+        "--profile --output",
+        lambda value: ["--profile", "--output", value],
+    ),
 )
+
+#: Other names of the flags of `benchmark_app`.
+OTHER_NAMES: Mapping[str, str] = {
+    "--path_to_model": "-m",
+    "--target_device": "-d",
+    "--number_iterations": "-niter",
+    "--time": "-t",
+    "--number_threads": "-nthreads",
+    "--maximum_inference_rate": "-max_irate",
+    "--number_infer_requests": "-nireq",
+    "--perf_counts": "-pc",
+    "--json_stats": "-json_stats",
+    "--perf_hint": "-hint",
+    "--api_type": "-api",
+    "--paths_to_input": "-i",
+    "--cache_dir": "-cdir",
+    "--number_streams": "-nstreams",
+    "--infer_threads_pinning": "-pin",
+    "--latency_percentile": "-latency_percentile",
+    "--report_type": "-report_type",
+    "--report_folder": "-report_folder",
+    "--perf_counts_sort": "-pcsort",
+    "--no_warmup": "-no_warmup",
+    "--inference_only": "-inference_only",
+    "--batch_size": "-b",
+    "--load_from_file": "-lfile",
+    "--extensions": "-extensions",
+    "--path_to_cldnn_config": "-c",
+    "--input_precision": "-ip",
+    "--output_precision": "-op",
+    "--input_output_precision": "-iop",
+    "-load_config": "--load_config",
+    "-dump_config": "--dump_config",
+    "-exec_graph_path": "--exec_graph_path",
+}
 
 #: Of flags that set one of two least amounts of work in their tool: what else holds here without the
 #: flag that sets the other. `benchmark_app -niter 10` makes 10 runs, and `-t 5` runs for 5 seconds.
@@ -176,6 +240,31 @@ WITHOUT_EFFECT: Mapping[str, Takes] = {
     "--use_coreml": Takes.TRUTH,
     "--use_hexagon": Takes.TRUTH,
     "--xnnpack_force_fp16": Takes.TRUTH,
+    "--xnnpack_force_fp32": Takes.TRUTH,
+    "--xnnpack_weight_cache_file_path": Takes.VALUE,
+    "--xnnpack_runtime_flags": Takes.VALUE,
+    "--input_layer_value_files": Takes.VALUE,
+    "--op_profiling_output_mode": Takes.VALUE,
+    "--model_runtime_info_output_file": Takes.VALUE,
+    "--tensor_name_display_length": Takes.VALUE,
+    "--tensor_type_display_length": Takes.VALUE,
+    "--alloc_type_display_length": Takes.VALUE,
+    "--enable_platform_tracing": Takes.TRUTH,
+    "--gpu_wait_type": Takes.VALUE,
+    "--gpu_invoke_loop_times": Takes.VALUE,
+    "--coreml_version": Takes.VALUE,
+    "--hexagon_profiling": Takes.TRUTH,
+    "--hexagon_lib_path": Takes.VALUE,
+    "--nnapi_execution_preference": Takes.VALUE,
+    "--nnapi_execution_priority": Takes.VALUE,
+    "--disable_nnapi_cpu": Takes.TRUTH,
+    "--nnapi_allow_fp16": Takes.TRUTH,
+    "--nnapi_allow_dynamic_dimensions": Takes.TRUTH,
+    "--nnapi_support_library_path": Takes.VALUE,
+    "--use_cpu": Takes.TRUTH,
+    "--dispatch_library_path": Takes.VALUE,
+    "--compiler_plugin_path": Takes.VALUE,
+    "--runtime_path": Takes.VALUE,
     "-hint": Takes.VALUE,
     "-api": Takes.VALUE,
     "-infer_precision": Takes.VALUE,
@@ -187,6 +276,17 @@ WITHOUT_EFFECT: Mapping[str, Takes] = {
     "-nstreams": Takes.VALUE,
     "-pcsort": Takes.VALUE,
     "-pin": Takes.VALUE,
+    "-inference_only": Takes.TRUTH,
+    "-layout": Takes.VALUE,
+    "-c": Takes.VALUE,
+    "-lfile": Takes.NOTHING,
+    "-ip": Takes.VALUE,
+    "-op": Takes.VALUE,
+    "-iop": Takes.VALUE,
+    "--mean_values": Takes.VALUE,
+    "--scale_values": Takes.VALUE,
+    "--dump_config": Takes.VALUE,
+    "--exec_graph_path": Takes.VALUE,
     "-report_folder": Takes.VALUE,
     "--avgRuns": Takes.VALUE,
     "--percentile": Takes.VALUE,
@@ -202,6 +302,54 @@ WITHOUT_EFFECT: Mapping[str, Takes] = {
     "--useSpinWait": Takes.NOTHING,
     "--noDataTransfers": Takes.NOTHING,
     "--separateProfileRun": Takes.NOTHING,
+    **dict.fromkeys(
+        (
+            *("--fp8", "--int4", "--noTF32", "--stronglyTyped", "--directIO", "--refit", "--exposeDMA"),
+            *("--useManagedMemory", "--timeDeserialize", "--timeRefit", "--noCompilationCache"),
+            *("--noBuilderCache", "--heuristic", "--dumpRefit", "--allowGPUFallback", "--safe"),
+            *("--versionCompatible", "--restricted", "--consistency", "--errorOnTimingCacheMiss"),
+            *("--dumpLayerInfo", "--dumpOptimizationProfile", "--useRuntime", "--allowWeightStreaming"),
+        ),
+        Takes.NOTHING,
+    ),
+    **dict.fromkeys(
+        (
+            *("--minShapes", "--maxShapes", "--loadInputs", "--avgTiming", "--minTiming", "--maxTactics"),
+            *("--workspace", "--sparsity", "--precisionConstraints", "--layerPrecisions", "--calib"),
+            *("--layerOutputTypes", "--layerDeviceTypes", "--inputIOFormats", "--outputIOFormats"),
+            *("--tacticSources", "--profilingVerbosity", "--hardwareCompatibilityLevel", "--tempdir"),
+            *("--maxAuxStreams", "--useProfile", "--allocationStrategy", "--persistentCacheRatio"),
+            *("--weightStreamingBudget", "--exportLayerInfo", "--tilingOptimizationLevel"),
+        ),
+        Takes.VALUE,
+    ),
+}
+
+_NO_DELEGATES = (
+    "neurald loads no native delegates or plugins of others; devices are reached through drivers, see "
+    "`neurald devices` and --device"
+)
+#: Flags without which something else would be measured, and what to do instead.
+REFUSED: Mapping[str, str] = {
+    "--dry_run": "it measures nothing; `neurald compile` prepares a model without running it",
+    "--external_delegate_path": _NO_DELEGATES,
+    "--external_delegate_options": _NO_DELEGATES,
+    "--stable_delegate_loader_settings": _NO_DELEGATES,
+    "--stable_delegate_settings_file": _NO_DELEGATES,
+    "--use_npu": "name the device: --device NAME, of those that `neurald devices` lists",
+    "-extensions": _NO_DELEGATES,
+    "-b": "give inputs their sizes by name: --shape NAME=8x224x224x3",
+    "--load_config": "give the device and its options as flags",
+    "--loadEngine": "an engine of TensorRT only runs there; give the .tflite file it was made of",
+    "--saveEngine": "`neurald compile MODEL --output FILE` writes a plan file",
+    "--skipInference": "it measures nothing; `neurald compile` prepares a model without running it",
+    "--useDLACore": "name the device: --device NAME, of those that `neurald devices` lists",
+    "--plugins": _NO_DELEGATES,
+    "--dynamicPlugins": _NO_DELEGATES,
+    "--staticPlugins": _NO_DELEGATES,
+    "--dumpOutput": "`neurald run MODEL --outputs OUT.npz` writes the outputs of one run",
+    "--exportOutput": "`neurald run MODEL --outputs OUT.npz` writes the outputs of one run",
+    "--dumpRawBindingsToFile": "`neurald run MODEL --outputs OUT.npz` writes the outputs of one run",
 }
 
 
@@ -213,6 +361,10 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
     Returns:
         The arguments for `neurald benchmark`, and the flags that have no effect.
+
+    Raises:
+        BadData: a flag of another tool asks for something else than a measurement, or for what is
+            not here.
     """
     table = {alias.flag: alias for alias in ALIASES}
     found: list[str] = []
@@ -227,6 +379,7 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             break
         flag, equals, given = argument.partition("=")
         value = given if equals else None
+        flag = OTHER_NAMES.get(flag, flag)
         alias = table.get(flag)
         used.add(flag)
         if flag == "--input_layer":
@@ -235,9 +388,11 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             found += _layer_shapes(layers, _following(value, rest, Takes.VALUE))
         elif alias is not None:
             found += alias.translate(_following(value, rest, alias.takes))
-        elif flag in WITHOUT_EFFECT:
+        elif flag in REFUSED and (value or "").lower() not in _FALSE:
+            raise BadData(f"{argument.partition('=')[0]} is not understood here: {REFUSED[flag]}")
+        elif flag in WITHOUT_EFFECT or flag in REFUSED:
             ignored.append(flag)
-            _following(value, rest, WITHOUT_EFFECT[flag])
+            _following(value, rest, WITHOUT_EFFECT.get(flag, Takes.NOTHING))
         else:
             found.append(argument)
     # They come first, since what is given explicitly comes later and counts.

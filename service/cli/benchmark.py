@@ -19,10 +19,14 @@ class BenchmarkCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Translates the flags of other tools; see `neurald.service.benchmark.aliases`."""
+        from neurald.hal.errors import BadData
         from neurald.service.benchmark.aliases import translated
         from neurald.service.console.output import note
 
-        args, ignored = translated(args)
+        try:
+            args, ignored = translated(args)
+        except BadData as error:
+            raise typer.BadParameter(str(error)) from None
         for flag in ignored:
             note(f"{flag} has no effect here")
         found: list[str] = super().parse_args(ctx, args)

@@ -1,6 +1,9 @@
 import pytest
+from typer.main import get_command
 
-from neurald.service.benchmark.aliases import ALIASES, WITHOUT_EFFECT, translated
+from neurald.hal.errors import BadData
+from neurald.service.benchmark.aliases import ALIASES, OTHER_NAMES, REFUSED, WITHOUT_EFFECT, translated
+from neurald.service.cli import app
 
 
 @pytest.mark.parametrize(
@@ -41,6 +44,14 @@ from neurald.service.benchmark.aliases import ALIASES, WITHOUT_EFFECT, translate
         ("m --runs 5 -- --graph", "m --runs 5 -- --graph"),
         ("--json m", "--json m"),
         ("--graph", ""),
+        (
+            "--path_to_model m --target_device=CPU --time 3 --perf_counts --number_infer_requests 2",
+            "--runs 1 m --device cpu --min-secs 3 --profile --clients 2",
+        ),
+        ("-m m -pc false -json_stats true -no_warmup", "m --json --warmup-runs 0 --warmup-min-secs 0"),
+        ("--model=m --result_json r.json --no_cpu", "m --output r.json --require-full-delegation"),
+        ("--graph=m --nnapi_accelerator_name=gpu0 --nnapi_use_burst_mode=true", "m --device gpu0 --burst"),
+        ("m --optShapes=x:4x3 --exportProfile=p.json", "m --shape x=4x3 --profile --output p.json"),
     ],
 )
 def test_flags_are_translated(given: str, expected: str) -> None:
@@ -63,5 +74,17 @@ def test_values_of_flags_without_effect_are_not_taken_for_models() -> None:
 
 
 def test_no_flag_has_two_meanings() -> None:
-    flags = [alias.flag for alias in ALIASES] + list(WITHOUT_EFFECT)
+    flags = [*(alias.flag for alias in ALIASES), *WITHOUT_EFFECT, *REFUSED]
     assert len(flags) == len(set(flags))
+    assert set(OTHER_NAMES.values()) <= set(flags)
+    command = get_command(app).commands["benchmark"]  # type: ignore[attr-defined]
+    ours = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    assert not ours & {*flags, *OTHER_NAMES}
+
+
+@pytest.mark.parametrize("flag", REFUSED)
+def test_what_would_be_measured_in_another_way_is_refused(flag: str) -> None:
+    for given in ([flag, "m"], [f"{flag}=x", "m"]):
+        with pytest.raises(BadData, match=f"^{flag} is not understood here: "):
+            translated(given)
+    assert translated([f"{flag}=false", "m"]) == (["m"], [flag])
