@@ -9,44 +9,47 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
-from typing import Any, Final
+from typing import Any
 
 from neurald.hal.rpc.transport.call_times import CallTimes, times_from, trace_header
-from neurald.hal.rpc.transport.ring_end import Stamps
+from neurald.hal.rpc.transport.ring_end import read_stamps
 from neurald.runtime.tracing.span import Recorder, Span
-
-#: The number of calls outside of any call of the application.
-_UNNUMBERED: Final = 2**32 - 1
 
 
 class Exchange:
-    """The latest submission to a ring.
+    """What a ring is asked and does in a trace.
+
+    Args:
+        peer: the end of the ring.
+        number: see the attribute.
 
     Attributes:
-        peer: the end of the ring.
-        number: of the submission; 0 if its completion was recorded.
-        start_ns, end_ns: when it was put into the ring.
+        peer: refers to the end of the ring.
+        number: that the daemon's stamps have in this trace.
+        start_ns, end_ns: when the latest submission was put into the ring; 0 if there is none whose
+            completion has to be recorded.
     """
 
     __slots__ = ("end_ns", "number", "peer", "start_ns")
 
-    def __init__(self, peer: Any) -> None:
+    def __init__(self, peer: Any, number: int) -> None:
         self.peer = weakref.ref(peer)
-        self.number = self.start_ns = self.end_ns = 0
+        self.number = number
+        self.start_ns = self.end_ns = 0
 
 
 def submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., Any]:
     """Asks the daemon for stamps of each call that is submitted."""
-    threads, now, exchanges = recorder.threads, time.monotonic_ns, recorder.exchanges
+    now, exchanges = time.monotonic_ns, recorder.exchanges
 
     @wraps(submit)
     def call(peer: Any, *arguments: Any) -> Any:
         start = now()
         exchange = exchanges.get(id(peer))
         if exchange is None or exchange.peer() is not peer:
-            exchange = exchanges[id(peer)] = Exchange(peer)
-        peer.want_stamps(threads.state.call or _UNNUMBERED)
-        exchange.number, exchange.start_ns = recorder.next_exchange(), start
+            exchange = exchanges[id(peer)] = Exchange(peer, recorder.next_exchange())
+            peer.want_stamps(exchange.number)
+        exchange.start_ns = start
         result = submit(peer, *arguments)
         exchange.end_ns = now()
         return result
@@ -57,7 +60,7 @@ def submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., A
 def completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[..., Any]:
     """Records the wait for a daemon, and what the daemon did meanwhile."""
     threads, now, exchanges = recorder.threads, time.monotonic_ns, recorder.exchanges
-    append, count, spans = recorder.append, recorder.count, partial(_ring_spans, recorder)
+    append, count, kind = recorder.append, recorder.count, recorder.kind(partial(_ring_spans, recorder))
 
     @wraps(complete)
     def call(peer: Any, *arguments: Any) -> Any:
@@ -68,13 +71,14 @@ def completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[...,
             return result
         finally:
             end, thread, exchange = now(), threads.state, exchanges.get(id(peer))
-            if exchange is None or exchange.peer() is not peer:
-                exchange = Exchange(peer)
-            times = exchange.number, exchange.start_ns, exchange.end_ns
-            stamps = None
-            if result is not None:
-                stamps, exchange.number = peer.stamps(), 0
-            append((spans, *times, start, end, thread.number, thread.call, stamps))
+            if exchange is None or exchange.peer() is not peer or not exchange.start_ns:
+                append((kind, 0, 0, start, end, thread.number, thread.call))
+            elif result is None:
+                append((kind, exchange.start_ns, exchange.end_ns, start, end, thread.number, thread.call))
+            else:
+                times = exchange.start_ns, exchange.end_ns, start, end
+                append((kind, *times, thread.number, thread.call, exchange.number, peer.stamps()))
+                exchange.start_ns = 0
             count()
 
     return call
@@ -82,49 +86,40 @@ def completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[...,
 
 def _ring_spans(
     recorder: Recorder,
-    number: int,
     submitted: int,
     waiting: int,
     start: int,
     end: int,
     thread: int,
     call: int,
-    stamps: Stamps | None,
+    number: int = 0,
+    stamps: bytes = b"",
 ) -> Iterator[Span]:
     """Makes the spans of a submission to a ring.
 
     Args:
         recorder: knows the process.
-        number: of the submission; 0 if it was made before the trace.
-        submitted, waiting: when it was put into the ring.
+        submitted, waiting: when it was put into the ring; 0 if that was before the trace.
         start, end: of the wait for its completion.
         thread, call: that waited.
-        stamps: what the daemon has left; None if it has not completed the submission.
+        number: that its stamps must have.
+        stamps: what the daemon has left; empty if it has not completed the submission.
     """
     own = partial(Span, process=recorder.process, thread=thread, call=call)
-    if stamps is not None and number:
-        details = {"exchange": number}
+    details = {"exchange": recorder.next_exchange()}
+    if stamps:
         yield own("submit to the ring", "device", submitted, waiting, details=details)
         yield own("in the hands of the daemon", "device", waiting, end)
     yield own("wait for the daemon", "device", start, end)
-    if stamps is None:
+    if not stamps:
         return
-    times = arrived, admitted, ended, replied = (
-        stamps.arrived_ns,
-        stamps.admitted_ns,
-        stamps.ended_ns,
-        stamps.replied_ns,
-    )
+    noted = read_stamps(stamps)
+    times = arrived, admitted, ended, replied = noted.times_ns
     # The daemon may write anything.
-    if (
-        stamps.number != (call or _UNNUMBERED)
-        or list(times) != sorted(times)
-        or arrived < (submitted or start)
-        or replied > end
-    ):
+    if noted.number != number or list(times) != sorted(times) or arrived < submitted or replied > end:
         return
-    daemon = partial(Span, category="daemon", process=stamps.process, thread=thread, call=call)
-    yield daemon("serve", start_ns=arrived, end_ns=replied, details={"exchange": number})
+    daemon = partial(Span, category="daemon", process=noted.process, thread=thread, call=call)
+    yield daemon("serve", start_ns=arrived, end_ns=replied, details=details)
     yield daemon("wait for the device", start_ns=arrived, end_ns=admitted)
     yield daemon("driver", start_ns=admitted, end_ns=ended)
     yield daemon("reply", start_ns=ended, end_ns=replied)

@@ -4,7 +4,7 @@ Recording this as well would take longer than what it does: the code of a repeat
 microsecond or two in all.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from neurald.runtime.tracing.span import Span
@@ -19,6 +19,20 @@ _ENDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("place the inputs", "return the outputs"),
     "compute": ("begin to compute", "note the result"),
     "start to compute": ("begin to compute", "return the event"),
+    "Interpreter": ("check the arguments", "return the interpreter"),
+    "allocate_tensors": ("begin to allocate", "allocate the values"),
+    "invoke": ("begin to invoke", "note the outputs"),
+    "signature": ("copy the inputs", "copy the outputs"),
+    "from_file": ("check the arguments", "return the model"),
+    "from_buffer": ("check the arguments", "return the model"),
+    "run_by_name": ("copy the inputs", "copy the outputs"),
+    "run_by_index": ("copy the inputs", "copy the outputs"),
+}
+#: What calls do that have no parts.
+_WHOLE: Final[Mapping[str, str]] = {
+    "set_tensor": "copy the value",
+    "get_tensor": "copy the value",
+    "allocate_tensors": "find that all is allocated",
 }
 
 
@@ -38,21 +52,24 @@ def with_ends(spans: Sequence[Span]) -> list[Span]:
     return found
 
 
-def _ends(spans: Sequence[Span]) -> list[Span]:
-    """Returns the beginnings and ends of the calls among what a thread did for one call."""
+def _ends(spans: Sequence[Span]) -> Iterator[Span]:
+    """Yields the beginnings and ends of the calls among what a thread did for one call."""
     ordered = sorted(spans, key=lambda each: (each.start_ns, -each.end_ns))
-    found = []
     for position, call in enumerate(ordered):
-        before, after = _ENDS.get(call.name, ("", "")) if call.category == "call" else ("", "")
+        if call.category != "call":
+            continue
         first = last = None
-        for part in ordered[position + 1 :]:
+        for number in range(position + 1, len(ordered)):
+            part = ordered[number]
             if part.start_ns >= call.end_ns:
                 break
             first = part.start_ns if first is None else first
             last = max(part.end_ns, last or 0)
-        if not before or first is None or last is None:
-            continue
-        for name, start, end in ((before, call.start_ns, first), (after, last, call.end_ns)):
-            if start < end:
-                found.append(Span(name, "step", start, end, call.process, call.thread, call.call))
-    return found
+        if first is None or last is None:
+            own = [(_WHOLE.get(call.name, ""), call.start_ns, call.end_ns)]
+        else:
+            before, after = _ENDS.get(call.name, ("", ""))
+            own = [(before, call.start_ns, first), (after, last, call.end_ns)]
+        for name, start, end in own:
+            if name and start < end:
+                yield Span(name, "step", start, end, call.process, call.thread, call.call)

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, Final, TypeAlias
 
 from neurald.hal.cache.store import Miss
-from neurald.runtime.tracing.span import Recorder
+from neurald.runtime.tracing.span import SPAN, Recorder
 
 #: The name of a span; or a function that returns its name and details, from the arguments of the
 #: call and its result.
@@ -31,35 +31,51 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Rep
         describe: its name, or what finds it.
         is_call: whether applications call the method.
     """
+    name = describe if isinstance(describe, str) else ""
+    found: Any = (lambda *_: (name, NO_DETAILS)) if name else describe
 
     def replace(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
         threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
-        next_call, span = recorder.next_call, recorder.span
-        known = (describe, NO_DETAILS) if isinstance(describe, str) else None
-        found: Any = describe
+
+        def ended(
+            start: int, arguments: tuple[Any, ...], result: Any, more: Mapping[str, Any] = NO_DETAILS
+        ) -> None:
+            end, thread = now(), threads.state
+            found_name, details = found(arguments, result)
+            append((SPAN, found_name, category, start, end, thread.number, thread.call, {**details, **more}))
 
         @wraps(method)
-        def call(*arguments: Any, **named: Any) -> Any:
+        def part(*arguments: Any, **named: Any) -> Any:
             start = now()
-            thread = threads.state
-            is_outer = is_call and not thread.call
-            if is_outer:
-                thread.call = next_call()
             try:
                 result = method(*arguments, **named)
             except BaseException as error:
-                name, details = known or found(arguments, None)
-                details = {**details, **failure(error)}
-                append((span, name, category, start, now(), thread.number, thread.call, details))
+                ended(start, arguments, None, failure(error))
                 raise
             else:
-                name, details = known or found(arguments, result)
-                append((span, name, category, start, now(), thread.number, thread.call, details))
+                if name:
+                    # As little as possible, since a call has a dozen parts.
+                    end, thread = now(), threads.state
+                    append((SPAN, name, category, start, end, thread.number, thread.call))
+                else:
+                    ended(start, arguments, result)
                 return result
             finally:
                 count()
-                if is_outer:
-                    thread.call = 0
+
+        if not is_call:
+            return part
+
+        @wraps(method)
+        def call(*arguments: Any, **named: Any) -> Any:
+            thread = threads.state
+            if thread.call:
+                return part(*arguments, **named)
+            thread.call = recorder.next_call()
+            try:
+                return part(*arguments, **named)
+            finally:
+                thread.call = 0
 
         return call
 
@@ -101,7 +117,7 @@ def handed_over(name: str, position: int = 0) -> Replace:
 def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
     """Remembers the call that began an execution, for those who wait for its event."""
     threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
-    next_call, span, events = recorder.next_call, recorder.span, recorder.events
+    next_call, events = recorder.next_call, recorder.events
 
     @wraps(start)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -116,7 +132,7 @@ def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             started = now()
-            append((span, "start to compute", "call", submitted, started, thread.number, number, details))
+            append((SPAN, "start to compute", "call", submitted, started, thread.number, number, details))
             count()
             thread.call = outer
         if event.is_finished_by_waiting:

@@ -13,7 +13,7 @@ from typing import Any
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.program.executor import SimpleExecutor
 from neurald.runtime.tracing.recorded import NO_DETAILS, Replace, failure, recorded, step, step_call
-from neurald.runtime.tracing.span import Recorder, Span
+from neurald.runtime.tracing.span import SPAN, Recorder, Span
 
 
 def called(name: str, details: Callable[[Any], Mapping[str, Any]]) -> Replace:
@@ -26,10 +26,16 @@ def called(name: str, details: Callable[[Any], Mapping[str, Any]]) -> Replace:
     return recorded("call", lambda arguments, _: (name, details(arguments[0])), is_call=True)
 
 
+#: Records `Execution._run`, with the compilation whose kernels it runs.
+executed: Replace = recorded(
+    "step", lambda arguments, _: ("execute", {"_compilation": arguments[0]._compilation})
+)
+
+
 def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
     """Records `Compilation.run`."""
     threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
-    next_call, spans = recorder.next_call, _RepeatedCall(recorder, "run")
+    next_call, kind = recorder.next_call, recorder.kind(_RepeatedCall(recorder, "run"))
     full = called("run", lambda compilation: {"_compilation": compilation})(recorder, method)
 
     @wraps(method)
@@ -51,7 +57,7 @@ def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
             thread.call = outer
         if outputs is None:
             return full(compilation, *arrays)
-        append((spans, start, start, end, thread.number, number, compilation, compilation.executor))
+        append((kind, start, start, end, thread.number, number, compilation, compilation.executor))
         count()
         return outputs
 
@@ -61,12 +67,12 @@ def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
 def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
     """Records `Execution.compute`."""
     threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
-    next_call, spans, callers = recorder.next_call, _RepeatedCall(recorder, "compute"), recorder.callers
+    next_call, kind = recorder.next_call, recorder.kind(_RepeatedCall(recorder, "compute"))
+    callers = recorder.callers
     full = called("compute", lambda execution: {"_compilation": execution._compilation})(recorder, method)
 
     def in_full(execution: Any, burst: Any) -> None:
-        if id(execution) not in callers:
-            # The execution is kept, since another one could get its address.
+        if execution._reusable and callers.get(id(execution)) is not execution:
             callers[id(execution)] = execution
             execution.forget_fast_paths()
         full(execution, burst=burst)
@@ -102,7 +108,7 @@ def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any
             in_full(execution, burst)
             return
         compilation = execution._compilation
-        append((spans, start, begun, end, thread.number, number, compilation, compilation.executor))
+        append((kind, start, begun, end, thread.number, number, compilation, compilation.executor))
         count()
 
     return call
@@ -113,7 +119,6 @@ def done(name: str) -> Replace:
 
     def replace(recorder: Recorder, method: Callable[..., bool]) -> Callable[..., bool]:
         threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
-        span = recorder.span
 
         @wraps(method)
         def call(*arguments: Any) -> bool:
@@ -121,7 +126,7 @@ def done(name: str) -> Replace:
             has_run = method(*arguments)
             if has_run:
                 end, thread = now(), threads.state
-                append((span, name, "step", start, end, thread.number, thread.call))
+                append((SPAN, name, "step", start, end, thread.number, thread.call))
                 count()
             return has_run
 
@@ -171,8 +176,7 @@ def native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]
         if function is None:
             return None
         name, details = step(arguments, None)
-        threads, append, count = recorder.threads, recorder.append, recorder.count
-        span, now = recorder.span, time.monotonic_ns
+        threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
 
         def call(*inner: Any) -> Any:
             start = now()
@@ -181,7 +185,7 @@ def native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]
             finally:
                 # As fast as `Recorder.add` can be, since this is a part of each run.
                 end, thread = now(), threads.state
-                append((span, name, "device", start, end, thread.number, thread.call, details))
+                append((SPAN, name, "device", start, end, thread.number, thread.call, details))
                 count()
 
         return call

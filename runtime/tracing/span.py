@@ -23,8 +23,11 @@ MAX_SPANS: Final = 400_000
 #: Most records of a trace, each of which is a few spans; the oldest are dropped.
 MAX_RECORDS: Final = 400_000
 
-#: A function that makes spans of a record, and its arguments.
-Record: TypeAlias = tuple[Callable[..., "Iterable[Span]"], Any]
+#: A number that tells what makes spans of a record, and its arguments. The garbage collector looks
+#: at what holds objects again and again, but only once at what holds numbers and texts.
+Record: TypeAlias = tuple[Any, ...]
+#: The number of records that are one span.
+SPAN: Final = 0
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -91,23 +94,29 @@ class Recorder:
         self.trace_id = trace_id
         self.threads = Threads()
         #: Executions whose fast paths may have been made in this trace, by their addresses.
-        self.callers: dict[int, Any] = {}
+        self.callers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         #: The latest `Exchange` of each ring, by the address of its end.
         self.exchanges: dict[int, Any] = {}
         #: The call that began the execution of an event, when, and when it returned.
         self.events: weakref.WeakKeyDictionary[Any, tuple[int, int, int]] = weakref.WeakKeyDictionary()
         self._hosts: dict[str, int] = {}
-        self._records: deque[tuple[Any, ...]] = deque(maxlen=MAX_RECORDS)
+        self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
+        self._kinds: list[Callable[..., Iterable[Span]]] = [self._span]
         self._added = itertools.count()
         #: How often the number of records was asked.
         self._asked = 0
-        #: Adds a `Record`, as one tuple; `count` is called after it.
-        self.append: Final[Callable[[tuple[Any, ...]], None]] = self._records.append
+        #: Adds a `Record`; `count` is called after it.
+        self.append: Final[Callable[[Record], None]] = self._records.append
         self.count: Final = self._added.__next__
         #: Returns a number for a call of the application.
         self.next_call: Final = itertools.count(1).__next__
         #: Returns a number for a request to a daemon and what the daemon does for it.
         self.next_exchange: Final = itertools.count(1).__next__
+
+    def kind(self, expand: Callable[..., Iterable[Span]]) -> int:
+        """Returns the number of records whose spans a function makes."""
+        self._kinds.append(expand)
+        return len(self._kinds) - 1
 
     @property
     def thread(self) -> ThreadState:
@@ -139,7 +148,7 @@ class Recorder:
         """Adds a span of this thread, which ends now unless stated otherwise."""
         end = time.monotonic_ns() if end_ns is None else end_ns
         thread = self.threads.state
-        self.append((self.span, name, category, start_ns, end, thread.number, thread.call, details))
+        self.append((SPAN, name, category, start_ns, end, thread.number, thread.call, details))
         self.count()
 
     def add_of(
@@ -147,11 +156,11 @@ class Recorder:
     ) -> None:
         """Adds what the process of a daemon did for the call of this thread."""
         thread = self.threads.state
-        values = name, "daemon", start_ns, end_ns, process, thread.number, thread.call, details
-        self.append((_span_of, *values))
+        values = name, "daemon", start_ns, end_ns, thread.number, thread.call, details
+        self.append((SPAN, *values, process))
         self.count()
 
-    def span(
+    def _span(
         self,
         name: str,
         category: str,
@@ -160,13 +169,15 @@ class Recorder:
         thread: int,
         call: int,
         details: Mapping[str, Any] = _NOTHING,
+        process: int = 0,
     ) -> tuple[Span, ...]:
-        """Makes the span of a record of this process."""
-        return (Span(name, category, start_ns, end_ns, self.process, thread, call, details),)
+        """Makes the span of a record; it is one of this process unless stated otherwise."""
+        return (Span(name, category, start_ns, end_ns, process or self.process, thread, call, details),)
 
     def spans(self) -> list[Span]:
         """Returns the spans so far, in the order in which they ended."""
-        return [span for expand, *values in tuple(self._records) for span in expand(*values)]
+        kinds = self._kinds
+        return [span for kind, *values in tuple(self._records) for span in kinds[kind](*values)]
 
     @property
     def dropped(self) -> int:
@@ -174,7 +185,3 @@ class Recorder:
         added = next(self._added) - self._asked
         self._asked += 1
         return max(0, added - MAX_RECORDS)
-
-
-def _span_of(*values: Any) -> tuple[Span, ...]:
-    return (Span(*values),)

@@ -51,6 +51,9 @@ _FENCED: Final = "neurald.runtime.execution.background.fenced"
 _FUNCTION: Final = "neurald.runtime.function.compiled_function"
 _SERVING: Final = "neurald.runtime.serving."
 _STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
+_LITERT: Final = "neurald.runtime.litert."
+_INTERPRETER: Final = _LITERT + "interpreter"
+_SUBGRAPH: Final = _LITERT + "subgraph_runner"
 
 TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
     TracePoint(module=module, owner=owner, method=method, replace=replace)
@@ -145,7 +148,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_EXECUTION, "Execution", "_ran_short", repeated_runs.short_run),
         ("neurald.runtime.execution.array_runs", "", "run_on", repeated_runs.on_arrays),
         (_EXECUTION, "Execution", "_start", recorded("step", "bind")),
-        (_EXECUTION, "Execution", "_run", recorded("step", "execute")),
+        (_EXECUTION, "Execution", "_run", repeated_runs.executed),
         (_EXECUTION, "Execution", "_cache_fast_path", recorded("step", "get ready to repeat it")),
         (_EXECUTION, "Execution", "_ran_fast_path", repeated_runs.done("repeat it")),
         (_EXECUTION, "Execution", "_ran_burst_fast_path", repeated_runs.done("repeat it in the burst")),
@@ -232,6 +235,30 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "execute",
             recorded("step", "whole model on the CPU"),
         ),
+        *(
+            (_INTERPRETER, "Interpreter", method, recorded("call", name, is_call=True))
+            for method, name in (
+                ("__init__", "Interpreter"),
+                ("allocate_tensors", "allocate_tensors"),
+                ("set_tensor", "set_tensor"),
+                ("invoke", "invoke"),
+                ("get_tensor", "get_tensor"),
+            )
+        ),
+        (
+            _LITERT + "signature_runner",
+            "SignatureRunner",
+            "__call__",
+            recorded("call", "signature", is_call=True),
+        ),
+        *(
+            (_LITERT + "compiled_model", "CompiledModel", method, recorded("call", method, is_call=True))
+            for method in ("from_file", "from_buffer", "run_by_name", "run_by_index")
+        ),
+        (_LITERT + "model_source", "ModelSource", "__init__", recorded("compile", "read the file")),
+        (_LITERT + "model_source", "ModelSource", "load", recorded("compile", "load the subgraph")),
+        (_SUBGRAPH, "SubgraphRunner", "_prepare", recorded("compile", "prepare the subgraph")),
+        (_SUBGRAPH, "SubgraphRunner", "invoke", recorded("step", "execute")),
         (_SERVING + "service", "ServedModel", "__call__", recorded("call", "request", is_call=True)),
         (_SERVING + "service", "ServedModel", "run", recorded("call", "request", is_call=True)),
         (_SERVING + "balancer", "Balancer", "take", recorded("step", "choose a service")),
@@ -260,18 +287,22 @@ def install(recorder: Recorder) -> Callable[[], None]:
         owner = owner_of(point)
         # Names of the package are imported when they are first used.
         original = owner.__dict__.get(point.method) or getattr(owner, point.method)
-        setattr(owner, point.method, point.replace(recorder, original))
+        if isinstance(original, classmethod):
+            replacement: Any = classmethod(point.replace(recorder, original.__func__))
+        else:
+            replacement = point.replace(recorder, original)
+        setattr(owner, point.method, replacement)
         undo.append(partial(setattr, owner, point.method, original))
 
     def uninstall() -> None:
         for each in undo:
             each()
         # Fast paths that were made in the meantime would go on recording.
-        for execution in list(recorder.callers.values()):
-            execution.forget_fast_paths()
+        for execution in recorder.callers.valuerefs():
+            if (found := execution()) is not None:
+                found.forget_fast_paths()
         for exchange in list(recorder.exchanges.values()):
-            peer = exchange.peer()
-            if peer is not None:
+            if (peer := exchange.peer()) is not None:
                 peer.want_stamps(0)
 
     return uninstall

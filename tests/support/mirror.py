@@ -341,7 +341,6 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tracing/recorded.py": "tests/runtime/tracing/test_trace.py",
     "runtime/tracing/repeated_runs.py": "tests/runtime/tracing/test_trace.py",
     "runtime/tracing/span.py": "tests/runtime/tracing/test_trace.py",
-    "runtime/tracing/trace_points.py": "tests/runtime/tracing/test_trace.py",
     "runtime/devices/listing.py": "tests/runtime/devices/test_measuring.py",
     "runtime/devices/daemons.py": "tests/runtime/devices/test_introspection.py",
     "runtime/devices/asking.py": "tests/runtime/devices/test_introspection.py",

@@ -23,7 +23,7 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.fork import at_fork
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.transport.packet import receive_packet, send_packet, shut_down
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide, Stamps
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, SPIN_S, WAKE, RingEnd, RingSide
 from neurald.hal.rpc.transport.ring_packet import (
     ANSWER,
     COMPLETION,
@@ -194,11 +194,11 @@ class RingPeer:
         self._ring.put(submission)
 
     def want_stamps(self, number: int) -> None:
-        """Asks the daemon to note when it does what, for the call with this number; see `stamps`."""
+        """Asks the daemon to note when it does what for each call, with a number; 0 asks no more."""
         self._ring.want_stamps(number)
 
-    def stamps(self) -> Stamps:
-        """Returns what the daemon noted last. It may be wrong in any way."""
+    def stamps(self) -> bytes:
+        """Returns what the daemon noted last, see `RingEnd.stamps`. It may be wrong in any way."""
         return self._ring.stamps()
 
     @property

@@ -76,7 +76,7 @@ class Stamps(Struct, frozen=True, array_like=True):
     """When a daemon did what for a call, in nanoseconds on the clock of `time.monotonic_ns()`.
 
     Attributes:
-        number: of the call.
+        number: by which the client asked for it.
         process: the daemon's process.
         arrived_ns: the submission was seen.
         admitted_ns: the device was free for it.
@@ -90,6 +90,16 @@ class Stamps(Struct, frozen=True, array_like=True):
     admitted_ns: int
     ended_ns: int
     replied_ns: int
+
+    @property
+    def times_ns(self) -> tuple[int, int, int, int]:
+        """The times, in the order in which they have to be."""
+        return self.arrived_ns, self.admitted_ns, self.ended_ns, self.replied_ns
+
+
+def read_stamps(content: bytes) -> Stamps:
+    """Returns the stamps in what `RingEnd.stamps` returned."""
+    return Stamps(*_STAMPS.unpack(content))
 
 
 class RingSide(Enum):
@@ -329,20 +339,20 @@ class RingEnd:
 
     @property
     def wanted_stamps(self) -> int:
-        """The number of the call whose stamps the client wants; 0 for none."""
+        """The number with which the client wants stamps of each call; 0 if it wants none."""
         return self._words[WANTED_STAMPS]
 
     def want_stamps(self, number: int) -> None:
-        """Asks the daemon for the stamps of a call, before it is submitted; 0 asks for none."""
+        """Asks the daemon for the stamps of all calls from now on, with a number; 0 asks for none."""
         self._words[WANTED_STAMPS] = number
 
     def put_stamps(self, stamps: Stamps) -> None:
         """Leaves the stamps of a call for the client, before its completion is put."""
         _STAMPS.pack_into(self._stamps, 0, *astuple(stamps))
 
-    def stamps(self) -> Stamps:
-        """Returns the stamps that the daemon left last. They may be wrong in any way."""
-        return Stamps(*_STAMPS.unpack_from(self._stamps))
+    def stamps(self) -> bytes:
+        """Returns the stamps that the daemon left last, for `read_stamps`. They may be wrong in any way."""
+        return bytes(self._stamps)
 
     def cancel(self, number: int) -> None:
         """Tells the peer that a submission is cancelled. Any thread may call this."""

@@ -12,7 +12,7 @@ CANCELLED: Final = 33
 #: Index of the word that counts the packets which the client has sent, other than those that wake
 #: the daemon.
 PACKETS: Final = 34
-#: Index of the word with the number of the call whose stamps the client wants; 0 for none.
+#: Index of the word with the number with which the client wants stamps of calls; 0 for none.
 WANTED_STAMPS: Final = 512
 #: Offset of the stamps that the daemon leaves, in bytes: see
 #: `neurald.hal.rpc.transport.ring_end.Stamps`.

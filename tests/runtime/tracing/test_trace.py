@@ -4,22 +4,26 @@ import asyncio
 import contextlib
 import json
 import os
+import struct
 import threading
 import time
+import weakref
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import astuple
 from support.daemon.processes import running_daemon
 from support.models.small import add_model
+from support.tracing import shares
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.rpc.transport.ring_end import Stamps
 from neurald.runtime.execution.program.overlapping_steps import OverlappingSteps
+from neurald.runtime.tracing.own_time import with_ends
 from neurald.runtime.tracing.recorded import recorded
 from neurald.runtime.tracing.span import Recorder, Span
 from neurald.runtime.tracing.trace_points import TRACE_POINTS, install, owner_of
@@ -79,6 +83,37 @@ def test_kernels_are_inside_of_their_steps() -> None:
         assert kernel.details["us_when_timed_alone"] > 0
 
 
+def test_kernels_of_executions_in_the_background() -> None:
+    compilation = compiled(nd.open_device("cpu"))
+    expected = sum(len(step.kernels) for step in compilation.profile())
+    with nd.trace() as trace:
+        once = execution_of(compilation, reusable=False)
+        once.start_compute().wait()
+    (call,) = {span.call for span in trace.spans if span.name == "compute in the background"}
+    assert names((span for span in trace.spans if span.call == call), "kernel").total() == expected
+
+
+@pytest.mark.parametrize("reusable", [False, True])
+def test_a_trace_keeps_no_executions(reusable: bool) -> None:
+    compilation = compiled(nd.open_device("cpu"))
+    with nd.trace():
+        execution = execution_of(compilation, reusable=reusable)
+        for _ in range(1 + reusable):
+            execution.compute()
+        reference = weakref.ref(execution)
+        del execution
+        assert reference() is None
+
+
+def test_a_call_with_very_many_parts_is_no_slower() -> None:
+    spans = [Span("x", "step", number, number + 1, 1, 1, 0) for number in range(60_000)]
+    spans += [Span("load", "call", 10, 50_000, 1, 1, 0)]
+    begun = time.process_time()
+    found = with_ends(spans)
+    assert time.process_time() - begun < 5
+    assert len(found) == len(spans)  # the parts fill it
+
+
 def test_a_daemon_of_this_host(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     with running_daemon() as address:
@@ -116,7 +151,7 @@ def test_nothing_is_left_behind() -> None:
     with contextlib.suppress(KeyError), nd.trace():
         assert all(owner.__dict__[m] is not b for (owner, m), b in zip(owners, before, strict=True))
         raise KeyError
-    assert [owner.__dict__[method] for owner, method in owners] == before
+    assert [getattr(owner, method) for owner, method in owners] == before
 
 
 def test_there_is_one_trace_at_a_time() -> None:
@@ -162,8 +197,8 @@ class Peer:
     def want_stamps(self, number: int) -> None:
         self.wanted.append(number)
 
-    def stamps(self) -> Stamps:
-        return self.left
+    def stamps(self) -> bytes:
+        return struct.pack("<6Q", *astuple(self.left))
 
     def submit(self) -> None: ...
 
@@ -315,14 +350,15 @@ def test_calls_in_other_threads_are_one_call_each() -> None:
 
 
 def execution_on(device: nd.Device) -> nd.Execution:
-    return execution_of(compiled(device))
+    execution = execution_of(compiled(device))
+    execution.compute()
+    return execution
 
 
-def execution_of(compilation: nd.Compilation) -> nd.Execution:
-    execution = nd.Execution(compilation, reusable=True)
+def execution_of(compilation: nd.Compilation, *, reusable: bool = True) -> nd.Execution:
+    execution = nd.Execution(compilation, reusable=reusable)
     execution.set_input(0, IMAGE)
     execution.set_output(0, np.zeros((1, 10), np.uint8))
-    execution.compute()
     return execution
 
 
@@ -380,102 +416,6 @@ def test_all_sizes_of_an_open_model_have_all_layers() -> None:
     before = len(recorder.spans())
     run(6)
     assert len(recorder.spans()) == before
-
-
-def shares(trace: nd.Trace, call: str | int) -> list[float]:
-    """Returns the covered share of each call of a name, or with a number."""
-    numbers = {
-        span.call for span in trace.spans if span.category == "call" and call in (span.name, span.call)
-    }
-    found = []
-    for number in sorted(numbers):
-        only = nd.Trace()
-        only._spans = [span for span in trace.spans if span.call == number]
-        found.append(only.coverage())
-    return found
-
-
-def calls_on(device: nd.Device) -> dict[str, Callable[[], object]]:
-    """Returns functions that make calls of all kinds, by the name of the call's span."""
-    function, model = nd.compile(MODEL, device), nd.load_tflite(MODEL)
-    compilation = nd.CompilationBuilder(model, [device]).finish()
-    execution = execution_of(compilation)
-    burst = compilation.create_burst()
-    events: list[nd.Event] = []
-
-    def fresh() -> nd.Execution:
-        found = nd.Execution(compilation)
-        found.set_input(0, IMAGE)
-        found.set_output(0, np.zeros((1, 10), np.uint8))
-        return found
-
-    def depend() -> None:
-        events[:] = [fresh().start_compute_with_dependencies(events)]
-        events[0].wait()
-
-    async def asynchronous() -> None:
-        await function.run_async(IMAGE)
-
-    return {
-        "load": lambda: nd.load_tflite(MODEL),
-        "nd.compile": lambda: nd.compile(MODEL, device),
-        "compile": lambda: nd.CompilationBuilder(model, [device]).finish(),
-        "run": lambda: compilation.run(IMAGE),
-        "run with a receipt": lambda: compilation.run_with_receipt(IMAGE),
-        "function": lambda: function(IMAGE),
-        "by name": lambda: function({function.inputs_info[0].name: IMAGE}),
-        "compute": lambda: execution.compute(),  # a bound method would be that of before the trace
-        "compute once": lambda: fresh().compute(),
-        "compute in a burst": lambda: execution.compute(burst=burst),
-        "start_compute": lambda: execution.start_compute().wait(),
-        "start_compute once": lambda: fresh().start_compute().wait(),
-        "start_compute_with_dependencies": depend,
-        "submit": lambda: function.submit(IMAGE).result(),
-        "run_async": lambda: asyncio.run(asynchronous()),
-        "stream": lambda: list(function.stream([IMAGE] * 3)),
-    }
-
-
-@pytest.mark.timed
-@pytest.mark.parametrize(
-    "where", ["in process", "this host", pytest.param("another host", marks=pytest.mark.full)]
-)
-def test_calls_of_all_kinds_are_covered(where: str) -> None:
-    with contextlib.ExitStack() as stack:
-        if where == "in process":
-            device = nd.open_device("cpu")
-        else:
-            listen = {} if where == "this host" else {"listen": "127.0.0.1:0"}
-            device = nd.connect(stack.enter_context(running_daemon(**listen)))
-        least = {}
-        for name, call in calls_on(device).items():
-            call()
-            with nd.trace() as trace:
-                for _ in range(5):
-                    call()
-            numbers = {span.call for span in trace.spans if span.category == "call"}
-            least[name] = max(share for number in numbers for share in shares(trace, number))
-    assert not {name: share for name, share in least.items() if share < 0.95}
-
-
-@pytest.mark.timed
-def test_loading_and_preparing_are_covered() -> None:
-    with nd.trace() as trace:
-        nd.compile(MODEL)(IMAGE)
-        for _ in range(3):
-            nd.compile(MODEL, startup=nd.Startup.OPTIMIZED)
-    (loading, *again) = shares(trace, "nd.compile")
-    # It takes a millisecond or two, and on a busy machine others may run between two spans.
-    assert min(loading, max(again)) > 0.95, trace.spans
-    found = names(trace.spans, "compile")
-    assert {"load", "map the file", "find devices", "load from the cache"} <= set(found)
-    lookups = [span.details for span in trace.spans if span.name == "look up in the cache"]
-    assert lookups
-    for details in lookups:
-        assert details["hit"] or details["reason"]
-    # What a look-up found is stated where the step was prepared, too.
-    prepared = [span for span in trace.spans if span.name.startswith("prepare on ")]
-    assert {span.details["cache"] for span in prepared} <= {"hit", "miss", "off"}
 
 
 def test_work_in_the_background_belongs_to_the_call_that_began_it(

@@ -1,0 +1,225 @@
+"""What traces explain of the time of each kind of call.
+
+Each call is made a few times. The best of them counts, since others may run between two spans.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.daemon.processes import running_daemon
+from support.models.control_flow import below, counting, loop
+from support.models.plans import CONTROL_FLOW, all_but, cpu, program
+from support.tracing import shares
+
+import neurald as nd
+from neurald import litert
+from neurald.runtime.tracing.trace_points import TRACE_POINTS, owner_of
+from neurald.service.demo.digits import MODEL
+
+IMAGE = np.zeros((1, 8, 8, 1), np.uint8)
+#: What spans must cover of a call's time.
+LEAST = 0.95
+
+Calls = Mapping[str, Callable[[], object]]
+
+
+def bound(compilation: nd.Compilation, *inputs: np.ndarray, reusable: bool = True) -> nd.Execution:
+    """Returns an execution with these inputs, and with outputs of its own."""
+    execution = nd.Execution(compilation, reusable=reusable)
+    for position, array in enumerate(inputs):
+        execution.set_input(position, array)
+    for position, output in enumerate(compilation.run(*inputs)):
+        execution.set_output(position, np.empty_like(output))
+    return execution
+
+
+def executions(compilation: nd.Compilation, *inputs: np.ndarray) -> Calls:
+    """Returns functions that execute a compilation in all ways."""
+    execution, burst = bound(compilation, *inputs), compilation.create_burst()
+    events: list[nd.Event] = []
+
+    def fresh() -> nd.Execution:
+        return bound(compilation, *inputs, reusable=False)
+
+    def depend() -> None:
+        events[:] = [fresh().start_compute_with_dependencies(events)]
+        events[0].wait()
+
+    return {
+        "run": lambda: compilation.run(*inputs),
+        "run with a receipt": lambda: compilation.run_with_receipt(*inputs),
+        "compute": lambda: execution.compute(),  # a bound method would be that of before the trace
+        "compute once": lambda: fresh().compute(),
+        "compute in a burst": lambda: execution.compute(burst=burst),
+        "start_compute": lambda: execution.start_compute().wait(),
+        "start_compute once": lambda: fresh().start_compute().wait(),
+        "start_compute_with_dependencies": depend,
+    }
+
+
+def functions(function: nd.CompiledFunction, *inputs: np.ndarray) -> Calls:
+    """Returns functions that call a compiled function in all ways."""
+    named = dict(zip((each.name for each in function.inputs_info), inputs, strict=True))
+
+    async def asynchronous() -> None:
+        await function.run_async(*inputs)
+
+    return {
+        "function": lambda: function(*inputs),
+        "by name": lambda: function(named),
+        "submit": lambda: function.submit(*inputs).result(),
+        "run_async": lambda: asyncio.run(asynchronous()),
+        "stream": lambda: list(function.stream([inputs] * 3)),
+    }
+
+
+def preparations(device: nd.Device) -> Calls:
+    """Returns functions that load and prepare a model, from the cache."""
+    model = nd.load_tflite(MODEL)
+
+    def finish(startup: nd.Startup) -> None:
+        builder = nd.CompilationBuilder(model, [device])
+        builder.set_startup(startup)
+        builder.finish()
+
+    return {
+        "load": lambda: nd.load_tflite(MODEL),
+        "nd.compile": lambda: nd.compile(MODEL, device),
+        "finish, instant": lambda: finish(nd.Startup.INSTANT),
+        "finish, optimized": lambda: finish(nd.Startup.OPTIMIZED),
+    }
+
+
+def least_shares(calls: Calls, times: int = 5) -> dict[str, float]:
+    """Returns what is covered of each kind of call, where that is too little."""
+    least = {}
+    for name, call in calls.items():
+        call()
+        with nd.trace() as trace:
+            for _ in range(times):
+                call()
+        kinds: dict[str, list[float]] = {}
+        for number in {span.call for span in trace.spans if span.category == "call"}:
+            names = Counter(span.name for span in trace.spans if span.call == number)
+            kinds.setdefault(str(sorted(names)), []).extend(shares(trace, number))
+        assert kinds, name
+        # A call that did other things than most, such as the first one, has no others to compare.
+        least[name] = min(max(found) for found in kinds.values() if len(found) >= times // 2)
+    return {name: share for name, share in least.items() if share < LEAST}
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize(
+    "where", ["in process", "this host", pytest.param("another host", marks=pytest.mark.full)]
+)
+def test_calls_of_a_device(where: str) -> None:
+    with contextlib.ExitStack() as stack:
+        if where == "in process":
+            device = nd.open_device("cpu")
+        else:
+            listen = {} if where == "this host" else {"listen": "127.0.0.1:0"}
+            device = nd.connect(stack.enter_context(running_daemon(**listen)))
+        compilation = nd.CompilationBuilder(nd.load_tflite(MODEL), [device]).finish()
+        calls = {
+            **preparations(device),
+            **executions(compilation, IMAGE),
+            **functions(nd.compile(MODEL, device), IMAGE),
+        }
+        assert not least_shares(calls)
+
+
+@pytest.mark.timed
+def test_loops_over_several_devices() -> None:
+    model, devices = loop(below(5, extra=1), counting(1, 2)), (all_but("flat", *CONTROL_FLOW), cpu())
+    inputs = np.zeros(1, np.float32), np.ones(2, np.float32)
+    function = nd.compile(model, devices)
+    assert "While" in program(function.compilation)
+    calls = {
+        "nd.compile": lambda: nd.compile(model, devices),
+        **executions(function.compilation, *inputs),
+        **functions(function, *inputs),
+    }
+    assert not least_shares(calls)
+
+
+@pytest.mark.timed
+def test_the_interface_of_litert() -> None:
+    interpreter = litert.Interpreter(str(MODEL))
+    interpreter.allocate_tensors()
+    compiled = litert.CompiledModel.from_file(str(MODEL))
+    signature = interpreter.get_signature_runner()
+    (given,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
+    inputs, outputs = compiled.create_input_buffers(0), compiled.create_output_buffers(0)
+    calls: Calls = {
+        "interpreter": lambda: litert.Interpreter(str(MODEL)).allocate_tensors(),
+        "set_tensor": lambda: interpreter.set_tensor(given["index"], IMAGE),
+        "invoke": lambda: interpreter.invoke(),
+        "get_tensor": lambda: interpreter.get_tensor(result["index"]),
+        "signature": lambda: signature(image=IMAGE),
+        "compiled model": lambda: litert.CompiledModel.from_file(str(MODEL)),
+        "run_by_index": lambda: compiled.run_by_index(0, inputs, outputs),
+    }
+    assert not least_shares(calls)
+    with nd.trace() as trace:
+        calls["interpreter"]()
+        interpreter.invoke()
+    assert [span.name for span in trace.spans if span.category == "call" and span.name[0] in "Iai"] == [
+        "Interpreter",
+        "allocate_tensors",
+        "invoke",
+    ]
+    assert 0 not in {span.call for span in trace.spans}
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("startup", nd.Startup)
+def test_preparations_without_a_cache(
+    startup: nd.Startup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nd.trace() as trace:
+        for number in range(3):
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / str(number)))
+            builder = nd.CompilationBuilder(nd.load_tflite(MODEL))
+            builder.set_startup(startup)
+            compilation = builder.finish()
+            assert compilation.wait_until_optimized(120)
+    assert max(shares(trace, "load")) > LEAST
+    assert max(shares(trace, "compile")) > LEAST
+    lookups = [span.details for span in trace.spans if span.name == "look up in the cache"]
+    assert lookups
+    for details in lookups:
+        assert details["hit"] or details["reason"]
+    # What a look-up found is stated where the step was prepared, too.
+    prepared = [span for span in trace.spans if span.name.startswith("prepare on ")]
+    assert prepared or startup is nd.Startup.INSTANT
+    assert {span.details["cache"] for span in prepared} <= {"hit", "miss", "off"}
+
+
+@pytest.mark.timed
+def test_calls_of_many_threads() -> None:
+    count, runs = 64, 20
+    compilation = nd.CompilationBuilder(nd.load_tflite(MODEL), [nd.open_device("cpu")]).finish()
+    compilation.run(IMAGE)
+    with nd.trace() as trace, ThreadPoolExecutor(count) as pool:
+        for each in [pool.submit(compilation.run, IMAGE) for _ in range(count * runs)]:
+            each.result()
+    calls = [span for span in trace.spans if span.name == "run"]
+    assert len({span.call for span in calls}) == len(calls) == count * runs
+    assert trace.coverage() > LEAST
+    # Calls of one thread follow each other.
+    latest: dict[int, int] = {}
+    for call in sorted(calls, key=lambda each: each.start_ns):
+        assert latest.get(call.thread, 0) <= call.start_ns
+        latest[call.thread] = call.end_ns
+
+
+def test_points_are_methods_of_their_owners() -> None:
+    found = [(owner_of(point), point.method) for point in TRACE_POINTS]
+    assert len({(id(owner), method) for owner, method in found}) == len(found)
+    assert all(callable(getattr(owner, method)) for owner, method in found)
