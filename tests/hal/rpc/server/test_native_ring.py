@@ -59,7 +59,9 @@ def any_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[DeviceServer]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceServer]:
+    # Tests fill all slots, however many processors the machine has.
+    monkeypatch.setattr(CpuDevice, "executions_at_once", 2)
     server = DeviceServer(CpuDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     yield server
