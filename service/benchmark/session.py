@@ -18,7 +18,12 @@ from neurald.service.benchmark.clients import run_clients
 from neurald.service.benchmark.memory import memory_use
 from neurald.service.benchmark.pacing import Pacing
 from neurald.service.benchmark.peers import measure_peers
-from neurald.service.console.delegation import Requirement, delegation, require_full_delegation
+from neurald.service.console.delegation import (
+    Requirement,
+    delegation,
+    require_devices,
+    require_full_delegation,
+)
 from neurald.service.console.device_choice import describe_steps, executions_on_cpu, find_devices
 from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
 from neurald.service.console.output import note, progress, status
@@ -97,6 +102,8 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         Error: the model cannot be loaded, compiled or run, or something required does not hold.
     """
     chosen = find_devices(settings.devices)
+    if settings.requirements:
+        require_devices(settings.requirements, chosen or nd.devices())
     memory = {"before_load": memory_use()}
     with ExitStack() as prepared:
         shown = prepared.enter_context(preparing(str(settings.model), quiet=settings.quiet))

@@ -120,7 +120,7 @@ def run(
 
     import neurald as nd
     from neurald.runtime.plan_files.container import is_plan_file
-    from neurald.service.console.delegation import parse_requirements
+    from neurald.service.console.delegation import parse_requirements, require_devices
     from neurald.service.console.device_choice import describe_steps, fallback_messages, find_devices
     from neurald.service.console.output import note, status, write_json
     from neurald.service.console.output_files import require_writable
@@ -144,6 +144,9 @@ def run(
     if trust is not None and not is_plan:
         raise typer.BadParameter("--trust is for plan files")
     requirements = parse_requirements(require or ())
+    devices = find_devices(device or ())
+    if requirements:
+        require_devices(requirements, devices or nd.devices())
     wanted = None if startup is None else startup_of(startup)
     if wanted is None and (requirements or verify):
         # A first tier runs on the CPU device.
@@ -162,7 +165,7 @@ def run(
         if is_plan:
             compilation = nd.load_plan(
                 model,
-                find_devices(device or ()),
+                devices,
                 trust=trust,
                 startup=wanted,
                 sample=1.0 if verify else None,
@@ -174,7 +177,7 @@ def run(
             loaded = nd.load_tflite(model, signature=signature)
             shapes = parse_shapes(shape or (), input_slots(loaded))
             source, arrays, remarks = read_given(loaded, read, shapes)
-            builder = nd.CompilationBuilder(loaded, find_devices(device or ()), threads)
+            builder = nd.CompilationBuilder(loaded, devices, threads)
             if wanted is not None:
                 builder.set_startup(wanted)
             builder.set_verification(1.0 if verify else None)

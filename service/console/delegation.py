@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.errors import BadData
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.explain.records import NOT_RUN_NAME
+from neurald.service.console.missing_devices import MissingDevices
 
 if TYPE_CHECKING:
+    from neurald.hal.device import Device
     from neurald.runtime.explain.explanation import Explanation
     from neurald.runtime.explain.records import OperationExplanation
 
@@ -78,19 +81,19 @@ class Requirement:
         """
         counts = delegation(steps)["operations"]
         total = sum(counts.values())
-        here = sum(count for device, count in counts.items() if self._is(device))
+        here = sum(count for device, count in counts.items() if self.is_for(device))
         share = 100.0 * here / total if total else 0.0
         if share >= self.percent:
             return
         reasons = dict.fromkeys(
             f"{step['device']} did not run its step: {step['failure']}"
             for step in steps
-            if self._is(step["device"]) and step["executions_on_cpu_instead"]
+            if self.is_for(step["device"]) and step["executions_on_cpu_instead"]
         )
         elsewhere = [
             each
             for each in explanation.operations
-            if each.device != NOT_RUN_NAME and not self._is(each.device)
+            if each.device != NOT_RUN_NAME and not self.is_for(each.device)
         ]
         reasons |= dict.fromkeys(f"{each.label} is on {each.device}: {self._why(each)}" for each in elsewhere)
         shown = "; ".join(list(reasons)[:_SHOWN]) or "nothing ran"
@@ -100,12 +103,37 @@ class Requirement:
             f"({share:.3g} %): {shown}{more}"
         )
 
-    def _is(self, device: str) -> bool:
+    def is_for(self, device: str) -> bool:
+        """Returns whether it is about the device of this name."""
         return self.device in (device, device.partition("@")[0])
 
     def _why(self, operation: "OperationExplanation") -> str:
-        found = [each.reason for each in operation.rejected if self._is(each.device)]
+        found = [each.reason for each in operation.rejected if self.is_for(each.device)]
         return found[0] if found else f"{self.device} was not among the devices"
+
+
+def require_devices(requirements: Sequence[Requirement], devices: Sequence["Device"]) -> None:
+    """Raises an error if a requirement names a device that a run does not have.
+
+    Args:
+        requirements: from the command line.
+        devices: of the run; the CPU device belongs to every run, since it stands in for others.
+
+    Raises:
+        BadData: there is no such device; the message lists those that there are, and the drivers
+            whose devices are missing.
+    """
+    names = dict.fromkeys([*(device.name for device in devices), cpu_device().name])
+    unknown = [each.device for each in requirements if not any(map(each.is_for, names))]
+    if not unknown:
+        return
+    missing = MissingDevices.found()
+    reasons = [f"the driver at {address} is starting for the first time" for address in missing.starting]
+    reasons += [f"no device at {address}: {reason}" for address, reason in missing.unavailable.items()]
+    raise BadData(
+        f"--require names {', '.join(map(repr, unknown))}, which this run does not have; the devices of the run "
+        f"are {', '.join(names)}{''.join(f'; {reason}' for reason in reasons)}"
+    )
 
 
 def parse_requirements(texts: Sequence[str]) -> tuple[Requirement, ...]:

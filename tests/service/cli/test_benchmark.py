@@ -341,8 +341,11 @@ def test_runs_are_verified() -> None:
         in invoke("benchmark", MODEL, *QUICK, "--device", "reference", "--verify", "1").stdout
     )
     assert invoke("benchmark", MODEL, *QUICK, "--require", "cpu").exit_code == 0
-    result = invoke("benchmark", MODEL, *QUICK, "--require", "gpu=1")
-    assert (result.exit_code, "1 % of the operations must run on gpu" in result.stderr) == (1, True)
+    lying = "support.devices.lying:create"
+    result = invoke("benchmark", MODEL, *QUICK, "--device", lying, "--require", "cpu=1")
+    assert (result.exit_code, "1 % of the operations must run on cpu" in result.stderr) == (1, True)
+    result = invoke("benchmark", "missing.tflite", "--require", "gpu=0")
+    assert (result.exit_code, "--require names 'gpu'" in result.stderr) == (1, True)
 
 
 def test_other_runtimes_are_reported() -> None:

@@ -321,11 +321,20 @@ def test_strings_go_in_and_out(tmp_path: Path, use_model: Callable[[nd.Model], N
 class TestRequirements:
     def test_what_ran_elsewhere_fails_with_the_reason(self) -> None:
         assert invoke("run", MODEL, "--require", "cpu").exit_code == 0
-        assert invoke("run", MODEL, "--require", "cpu=50", "--require", "opencl=0").exit_code == 0
-        result = invoke("run", MODEL, "--require", "opencl=80")
+        reference = ("--device", "reference")
+        assert invoke("run", MODEL, *reference, "--require", "cpu=0", "--require", "reference").exit_code == 0
+        result = invoke("run", MODEL, *reference, "--require", "cpu=80")
         assert result.exit_code == 1
-        assert "80 % of the operations must run on opencl" in result.stderr
+        assert "80 % of the operations must run on cpu" in result.stderr
         assert "operation 0" in result.stderr
+
+    @pytest.mark.parametrize("share", ["", "=0", "=0%", "=80"])
+    def test_a_device_that_the_run_does_not_have_is_refused(self, share: str) -> None:
+        """Before anything is loaded, since a misspelt name would make every share hold or fail."""
+        found = error_of("run", "missing.tflite", "--require", "cpu=50", "--require", f"nosuch{share}")
+        assert "--require names 'nosuch'" in found
+        assert "the devices of the run are cpu" in found
+        assert "'reference'" in error_of("run", MODEL, "--device", "cpu", "--require", f"reference{share}")
 
     def test_other_forms_of_requirements_are_refused(self) -> None:
         assert "DEVICE=PERCENT" in error_of("run", MODEL, "--require", "cpu=much")

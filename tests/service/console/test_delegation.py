@@ -1,4 +1,5 @@
 import pytest
+from support.devices.simulated import SimulatedDevice
 from support.models.chains import chain
 
 import neurald as nd
@@ -8,8 +9,10 @@ from neurald.service.console.delegation import (
     delegation,
     delegation_sentence,
     parse_requirements,
+    require_devices,
     require_full_delegation,
 )
+from neurald.service.console.missing_devices import MissingDevices
 
 
 def step(device: str, operations: int, instead: int = 0) -> dict[str, object]:
@@ -63,6 +66,19 @@ def test_a_requirement_that_does_not_hold_says_why() -> None:
         requirement.check([failed], explanation(chain(["ADD"])))
     with pytest.raises(BadData, match=r"operation 3 ADD is on cpu: .*; and 2 more"):
         requirement.check([step("cpu", 6)], explanation(chain(["ADD"] * 6)))
+
+
+def test_unknown_devices_are_refused_with_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = [SimulatedDevice("gpu@unix:///x.sock")]
+    require_devices(parse_requirements(["gpu", "gpu@unix:///x.sock=5", "cpu=0"]), devices)
+    missing = MissingDevices({"unix:///npu.sock": "it has no licence"}, ("unix:///tpu.sock",))
+    monkeypatch.setattr(MissingDevices, "found", lambda: missing)
+    expected = (
+        r"names 'gp', 'npu', .* of the run are gpu@unix:///x\.sock, cpu; the driver at unix:///tpu\.sock is "
+        r"starting .*; no device at unix:///npu\.sock: it has no licence"
+    )
+    with pytest.raises(BadData, match=expected):
+        require_devices(parse_requirements(["gp=0", "gpu", "npu"]), devices)
 
 
 @pytest.mark.parametrize("text", ["", "=5", "gpu=", "gpu=x", "gpu=101", "gpu=-1", "gpu=nan"])
