@@ -79,25 +79,42 @@ class DataLengths:
         return symbol
 
     def _extent_of(self, value: Sum) -> Any:
-        """Returns a sum as a length."""
-        total: Any = value.constant
+        """Returns a sum as a length.
+
+        What varies in it is one symbol: less is known about sums and differences of symbols.
+        """
+        varying = Sum(0, value.terms)
+        known = self._known_symbol(varying)
+        if known is not None:
+            return known + value.constant
+        total: Any = 0
         for (operand, number), factor in value.terms:
             total = total + factor * self._element_symbol(operand, number)
-        return total
+        if len(value.terms) > 1 and total.hint >= MIN_LENGTH:
+            total = self._own_symbol(total)
+            self._flat.element_symbols[varying] = self._flat.regions[-1], total
+        return total + value.constant
+
+    def _known_symbol(self, value: Sum) -> Any:
+        """Returns the symbol for a sum that the program has computed; None if there is none."""
+        known = self._flat.element_symbols.get(value)
+        return (
+            known[1] if known is not None and any(known[0] is each for each in self._flat.regions) else None
+        )
 
     def _element_symbol(self, operand: int, number: int) -> Any:
         """Returns the symbol for an integer, which the program reads here or has read before."""
-        key = operand, number
-        known = self._flat.element_symbols.get(key)
-        if known is not None and any(known[0] is each for each in self._flat.regions):
-            return known[1]
+        element = Sum(0, (((operand, number), 1),))
+        known = self._known_symbol(element)
+        if known is not None:
+            return known
         if not self._flat.operands[operand].type.is_tensor:
             raise NotStructured("a length is a scalar operand")
         symbol = self.symbol(is_data=True)
         region = self._flat.regions[-1]
         update = LengthUpdate(lengths=((number_of(symbol), Element(operand=operand, number=number)),))
         region.items.append(update)
-        self._flat.element_symbols[key] = region, symbol
+        self._flat.element_symbols[element] = region, symbol
         return symbol
 
     def computes_lengths(self, call: Call) -> bool:
@@ -140,26 +157,48 @@ class DataLengths:
         others = arithmetic_inputs(call).union(*(call.binding.inputs.get(name, ()) for name in _DIMENSIONS))
         declared = self._flat.operands[operation.outputs[0]].dimensions or ()
         lengths: dict[int, Array] = {}
-        for position, index in enumerate(operation.inputs):
-            if index in others or self._flat.value(index) is not None:
-                continue
-            sums = self._flat.sums_of(index)
-            if sums is not None and sums.size <= _MAX_LENGTHS:
-                values = np.empty(sums.shape, object)
-                for at, each in np.ndenumerate(sums):
-                    values[at] = self._extent_of(each)
-                if operation.type in RESHAPES:
-                    self._settle([values], values.tolist(), declared)
-                    self._complete(values, self._flat.shape(call.index("input")))
-                elif operation.type is OperationType.TFLITE_BROADCAST_TO:
-                    before = self._flat.shape(call.index("input"))
-                    kept = tuple(0 if isinstance(each, Extent) or each == 1 else each for each in before)
-                    self._settle([values], values.tolist(), (0,) * (values.size - len(kept)) + kept)
-                lengths[position] = values
+        while (needed := self._needed(operation, lengths)) is not None:
+            found = self._lengths_at(operation, call, needed, declared) if needed not in others else None
+            if found is None:
+                raise ShapeChanges(f"the shape of the result of {operation.type.name} depends on data")
+            lengths.update((n, found) for n, index in enumerate(operation.inputs) if index == needed)
         shapes = self._shapes(operation, lengths)
         if self._settle(list(lengths.values()), shapes[0], declared):
             shapes = self._shapes(operation, lengths)
         self.append(self._with_lengths(operation, lengths), shapes, graph, origin)
+
+    def _needed(self, operation: Operation, lengths: Mapping[int, Array]) -> int | None:
+        """Returns the next input that the shapes of the results depend on, and that is not known yet.
+
+        Other integers need not be lengths: they may be negative, for example.
+        """
+        call = self._flat.call(self._with_lengths(operation, lengths))
+        try:
+            DEFINITIONS[operation.type].output_shapes(call)
+        except UnknownValue as error:
+            (name,) = error.args
+            position = self._flat.call(operation).index(name)
+            return None if position in (operation.inputs[each] for each in lengths) else position
+        return None
+
+    def _lengths_at(
+        self, operation: Operation, call: Call, index: int, declared: Sequence[int]
+    ) -> Array | None:
+        """Returns the elements of an input as lengths; None if they cannot be."""
+        sums = self._flat.sums_of(index)
+        if sums is None or sums.size > _MAX_LENGTHS:
+            return None
+        values = np.empty(sums.shape, object)
+        for at, each in np.ndenumerate(sums):
+            values[at] = self._extent_of(each)
+        if operation.type in RESHAPES:
+            self._settle([values], values.tolist(), declared)
+            self._complete(values, self._flat.shape(call.index("input")))
+        elif operation.type is OperationType.TFLITE_BROADCAST_TO:
+            before = self._flat.shape(call.index("input"))
+            kept = tuple(0 if isinstance(each, Extent) or each == 1 else each for each in before)
+            self._settle([values], values.tolist(), (0,) * (values.size - len(kept)) + kept)
+        return values
 
     def _shapes(self, operation: Operation, lengths: Mapping[int, Array]) -> Sequence[Shape]:
         """Returns the shapes of the results of an operation whose inputs at some positions are lengths."""

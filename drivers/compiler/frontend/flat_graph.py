@@ -126,7 +126,7 @@ class FlatGraph:
         parts: slices with lengths that depend on data, which are only computed where they are read.
         levels, symbol_levels: the number of the region, from the outermost, that computes an
             operand, or sets a symbol.
-        element_symbols: the symbols for elements of operands, with the region that sets them.
+        element_symbols: the symbols for sums of elements of operands, with the region that sets them.
         constants: the operands of constants of inlined graphs.
         regions: the current region and those around it, from the outermost.
     """
@@ -157,7 +157,7 @@ class FlatGraph:
         #: The elements of operands that are lengths.
         self.extents: dict[int, Array] = {}
         #: The symbols for elements of operands, with the region that sets them.
-        self.element_symbols: dict[tuple[int, int], tuple[Region, Any]] = {}
+        self.element_symbols: dict[Sum, tuple[Region, Any]] = {}
         self.constants: dict[tuple[int, int], int] = {}
         self.regions = [Region([])]
         for operand in model.main.operands:

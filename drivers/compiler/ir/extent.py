@@ -267,6 +267,17 @@ def is_zero(number: int) -> bool:
     return not isinstance(number, Extent) and number == 0
 
 
+def is_rising(factor: int) -> bool:
+    """Returns True if a multiple by a factor grows with the number; either for 0.
+
+    Guards only what the range of the factor leaves open.
+    """
+    if not isinstance(factor, Extent):
+        return factor > 0
+    low, high = factor.range()
+    return low >= 0 or (high > 0 and factor > 0)
+
+
 def is_multiple(number: int, divisor: int) -> bool:
     """Returns True if a number is known to be a multiple. Code for others must be right for it too.
 

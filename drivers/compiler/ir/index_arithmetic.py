@@ -25,6 +25,7 @@ from neurald.drivers.compiler.ir.extent import (
     estimate,
     has_extents,
     is_one,
+    is_rising,
     is_zero,
     same_length,
 )
@@ -43,9 +44,9 @@ def _linear_form(terms: Mapping[Expression, int], offset: int) -> Expression:
     # An offset that may be 0 stays one.
     if len(pairs) == 1 and pairs[0][1] == 1 and is_zero(offset):
         return pairs[0][0]
-    # Comparing factors with 0 needs no guard, unlike comparing the ends of ranges.
-    low = offset + sum(c * (t.low if c > 0 else t.high) for t, c in pairs)
-    high = offset + sum(c * (t.high if c > 0 else t.low) for t, c in pairs)
+    # The signs of factors are mostly known, unlike the order of the ends of ranges.
+    low = offset + sum(c * (t.low if is_rising(c) else t.high) for t, c in pairs)
+    high = offset + sum(c * (t.high if is_rising(c) else t.low) for t, c in pairs)
     return interned(
         ("linear", pairs, offset),
         lambda: Linear(type=Scalar.INDEX, terms=pairs, constant=offset, low=low, high=high),

@@ -250,7 +250,7 @@ class Call:
         Raises:
             BadData: it is out of range.
         """
-        value = int(self.scalar(name))
+        value: int = self.scalar(name)
         if value < low or (high is not None and value > high):
             limit = f"at least {low}" if high is None else f"from {low} to {high}"
             raise BadData(f"{self.name(name)} is {value}; it must be {limit}")

@@ -56,7 +56,7 @@ def paddings(call: Call, dimensions: int) -> tuple[PaddingPair, ...]:
     Raises:
         BadData: it has another shape, or a number is negative.
     """
-    pairs = tuple((int(before), int(after)) for before, after in integers(call, "paddings", (dimensions, 2)))
+    pairs = tuple((before, after) for before, after in integers(call, "paddings", (dimensions, 2)).tolist())
     if any(each < 0 for pair in pairs for each in pair):
         raise BadData(f"{call.name('paddings')} is {[*map(list, pairs)]}; no number may be negative")
     return pairs

@@ -53,7 +53,7 @@ def _length(call: Call, along: str, length: int) -> int:
     """
     least = int(call.binding.type not in _NEAREST)
     if "size" in call.binding.inputs:
-        size = int(integers(call, "size", (2,))[("height", "width").index(along)])
+        size: int = integers(call, "size", (2,)).tolist()[("height", "width").index(along)]
         if size < least:
             raise BadData(f"{call.name('size')} has {along} {size}; it must be at least {least}")
         return size

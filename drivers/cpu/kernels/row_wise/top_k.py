@@ -12,6 +12,7 @@ wanted ones. In the second pass few elements reach the bound, whatever their ord
 
 import math
 
+from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate, is_zero
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.support.kernel_file import kernel_text
@@ -51,12 +52,14 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     writer.write()
     rows, (length, count) = writer.rows, writer.lengths
     # Expected number of heap insertions for elements in random order.
-    looked_at = min(length, count * (1 + math.log(length / count)))
-    steps = (looked_at + count) * _LEVEL_CYCLES * math.log2(count + 1) + length * _ELEMENT_CYCLES
+    few, many = max(1, estimate(count)), estimate(length)
+    looked_at = min(many, few * (1 + math.log(many / few)))
+    steps = (looked_at + few) * _LEVEL_CYCLES * math.log2(few + 1) + many * _ELEMENT_CYCLES
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        work_items=rows,
+        # There is no heap of no elements.
+        work_items=rows * at_least(count, 1),
         cost_ns=cost_ns(rows * steps, arguments),
         declarations=frozenset(code.declarations),
         scratch_bytes=writer.scratch_bytes,
@@ -99,7 +102,8 @@ class _TopKWriter:
     @property
     def _counts(self) -> bool:
         """True if results are ordered by counting; 128-bit marks do not fit in vectors."""
-        return self.mark_bits == 64 and self.lengths[1] <= _MAX_COUNTED
+        count = self.lengths[1]
+        return self.mark_bits == 64 and not isinstance(count, Extent) and count <= _MAX_COUNTED
 
     @property
     def _maxima_begin(self) -> int:
@@ -122,6 +126,8 @@ class _TopKWriter:
     def _groups(self) -> int:
         """Number of block groups with a block per lane; 0 if blocks are not worthwhile."""
         length, count = self.lengths
+        if isinstance(count, Extent):
+            return 0
         groups = length // (self._block * self._key_lanes) if self._block >= _MIN_BLOCK_ELEMENTS else 0
         return groups if groups * self._key_lanes >= count else 0
 
@@ -239,11 +245,13 @@ class _TopKWriter:
         code, (length, count) = self._code, self.lengths
         v = Vector(code, self._target, _REGISTERS * self._target.lanes(4))
         whole = (length - count) // v.lanes * v.lanes
-        if whole:
+        if not is_zero(whole):
             mask = f"i{v.lanes}"
             code.declarations.add(f"declare {mask} @llvm.ctpop.{mask}({mask})")
             code.declarations.add(f"declare {mask} @llvm.cttz.{mask}({mask}, i1)")
-            with code.loop(str(count), str(count + whole), step=v.lanes) as loop:
+            with code.loop(
+                str(count), str(count + whole), step=v.lanes, may_be_empty=isinstance(whole, Extent)
+            ) as loop:
                 keys = keys_at(v, self._kind, source, loop.index)
                 least = v.splat(self._key, self._least_key(bound))
                 # An equal element with a higher index precedes the root unless lower indices are

@@ -65,7 +65,7 @@ def _unsorted_shape(call: Call) -> tuple[Shape, ...]:
             raise BadData(
                 f"{call.name('segments')} has {segments.max()}; less than {counts.flat[0]} is expected"
             )
-    return ((int(counts.flat[0]), *shape[rank:]),)
+    return ((counts.item(), *shape[rank:]),)
 
 
 def _segment_reduction(

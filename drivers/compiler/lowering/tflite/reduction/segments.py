@@ -14,6 +14,7 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
+from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -56,7 +57,7 @@ def _reduction(how: ReductionOp) -> Lowering:
         )
         elements = builder.reshape(source, (segments.count, *shape[1:]))
         numbers = None if segments.constant is None else segments.constant.reshape(-1).astype(np.int64)
-        rows = None if numbers is None else _rows(numbers, shape[0])
+        rows = None if numbers is None or isinstance(shape[0], Extent) else _rows(numbers, shape[0])
         if rows is None:
             return (_scattered(call, builder, how, elements),)
         table = builder.constant(rows)

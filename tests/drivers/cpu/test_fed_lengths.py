@@ -1,0 +1,118 @@
+"""Models whose lengths are inputs, or follow from them, have one code for all lengths, 0 and 1 included."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.sweeps import sweep
+from support.tflite.builder import TfliteGraph, TfliteModel
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.reference.device import ReferenceDevice
+
+Array = np.ndarray[Any, Any]
+
+#: Operator, shape of its data (None if it has none), a constant input, options, and sets of lengths.
+_Case = tuple[str, Sequence[int] | None, Array | None, dict[str, Any], Sequence[Any]]
+_PADS = ([[0, 0], [0, 0]], [[1, 0], [0, 2]], [[40, 7], [0, 0]], [[3, 1], [130, 1]])
+_CASES: dict[str, _Case] = {
+    "pad": ("PAD", (6, 5), None, {}, _PADS),
+    "mirror": ("MIRROR_PAD", (6, 5), None, {"Mode": 1}, ([[0, 0], [0, 0]], [[6, 1], [0, 5]])),
+    "top": ("TOPK_V2", (4, 50), None, {}, (9, 0, 1, 2, 50, 3)),
+    "one hot": ("ONE_HOT", None, np.array([0, 1, -1, 50]), {"Axis": -1}, (5, 0, 1, 2, 200)),
+    "one hot first": ("ONE_HOT", None, np.array([0, 3]), {"Axis": 0}, (5, 0, 1, 2)),
+    "segments": ("UNSORTED_SEGMENT_SUM", (5, 4), np.array([0, 1, 8, -1, 1]), {}, (9, 10, 300)),
+    "tile": ("TILE", (3, 5), None, {}, ([2, 3], [0, 1], [1, 1], [70, 2])),
+    "fill": ("FILL", (), None, {}, ([2, 3], [0, 1], [1, 1], [150, 2])),
+    "broadcast": ("BROADCAST_TO", (1, 5), None, {}, ([2, 3, 5], [1, 1, 5], [0, 2, 5], [150, 2, 5])),
+}
+
+
+def _model(case: _Case, example: Array, *, is_computed: bool) -> bytes:
+    """Returns a model of an operator whose lengths are fed, or the sum of two inputs."""
+    operator, shape, constant, values, _ = case
+    file = TfliteModel()
+    graph = file.subgraph()
+    inputs = [graph.tensor(example.shape, "INT32", name="lengths")]
+    lengths = inputs[0]
+    if is_computed:
+        inputs.append(graph.tensor((), "INT32", name="more"))
+        lengths = graph.tensor(example.shape, "INT32", name="all")
+        graph.operator("ADD", tuple(inputs), (lengths,), "AddOptions")
+    data = []
+    if shape is not None:
+        inputs.append(graph.tensor(shape, name="given"))
+        # Computed data are on the compiled side of a model in parts.
+        data = [graph.tensor(shape, name="data")]
+        graph.operator("ABS", (inputs[-1],), tuple(data))
+    results = _results(graph, operator, example)
+    constants = [] if constant is None else [graph.tensor(constant.shape, "INT32", name="c", data=constant)]
+    operands = {
+        "FILL": (lengths, *data),
+        "UNSORTED_SEGMENT_SUM": (*data, *constants, lengths),
+        "ONE_HOT": (
+            *constants,
+            lengths,
+            *(graph.tensor((), data=np.float32(n), name=f"{n}") for n in (1, 0)),
+        ),
+    }.get(operator, (*data, lengths))
+    graph.operator(operator, operands, tuple(results), f"{_OPTIONS[operator]}Options", **values)
+    outputs = _results(graph, operator, example)
+    for result, output in zip(results, outputs, strict=True):
+        graph.operator("NEG", (result,), (output,))
+    graph.inputs, graph.outputs = tuple(inputs), tuple(outputs)
+    return file.build()
+
+
+_OPTIONS = {
+    "PAD": "Pad",
+    "MIRROR_PAD": "MirrorPad",
+    "TOPK_V2": "TopKV2",
+    "ONE_HOT": "OneHot",
+    "UNSORTED_SEGMENT_SUM": "UnsortedSegmentSum",
+    "TILE": "Tile",
+    "FILL": "Fill",
+    "BROADCAST_TO": "BroadcastTo",
+}
+
+
+def _results(graph: TfliteGraph, operator: str, example: Array) -> list[int]:
+    """Adds the results of an operator, whose lengths are not known."""
+    rank = 3 if example.shape == (3,) else 2
+    kinds = ("FLOAT32", "INT32") if operator == "TOPK_V2" else ("FLOAT32",)
+    return [graph.tensor((1,) * rank, kind, name="r", shape_signature=(-1,) * rank) for kind in kinds]
+
+
+@sweep("name", list(_CASES))
+@sweep("is_computed", [False, True])
+def test_code_is_right_for_all_lengths(
+    name: str,
+    *,
+    is_computed: bool,
+    tmp_path: Path,
+    compiles_here: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Shape rules and kernels made numbers of such lengths, after which all ran on references."""
+    case = _CASES[name]
+    sets = [np.array(each, np.int32) for each in case[-1]]
+    path = tmp_path / f"{name}{is_computed}.tflite"
+    path.write_bytes(_model(case, sets[0], is_computed=is_computed))
+    model = nd.load_tflite(path)
+    builder = nd.CompilationBuilder(model, [CpuDevice()])
+    builder.set_startup(nd.Startup.OPTIMIZED)
+    rng = np.random.default_rng(1)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "neurald"):
+        compiled, reference = builder.finish(), nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+        for lengths in sets:
+            given = [lengths, np.int32(0)] if is_computed else [lengths]
+            if case[1] is not None:
+                given.append(rng.standard_normal(case[1]).astype(np.float32))
+            for found, wanted in zip(compiled.run(*given), reference.run(*given), strict=True):
+                np.testing.assert_array_equal(found, wanted, str(lengths))
+    assert "on references" not in caplog.text
