@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
 from neurald.hal.process.activation import OTHER_SOCKETS, is_served
+from neurald.hal.process.files.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.process.memory.gc_pause import paused_gc
-from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -30,8 +30,8 @@ from neurald.drivers.cpu.first_tier.built_library import (
     text_digest,
 )
 from neurald.drivers.cpu.first_tier.kernels.units import library_units
-from neurald.drivers.cpu.native.elf_linker import link
-from neurald.drivers.cpu.native.llvm import TargetMachine
+from neurald.drivers.cpu.native.objects.elf_linker import link
+from neurald.drivers.cpu.native.objects.llvm import TargetMachine
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target import target as targets
 from neurald.hal.cache.sources import sources_digest
@@ -42,10 +42,10 @@ FOLDER = Path(built_library.__file__).resolve().parent
 #: What may generate texts. (What it uses of `hal` has no effect on them.)
 GENERATORS = ("neurald.drivers.compiler.", "neurald.drivers.cpu.")
 #: What only reads the result, whose format has a version.
-READERS = frozenset(("neurald.drivers.cpu.native.image",))
+READERS = frozenset(("neurald.drivers.cpu.native.objects.image",))
 #: What compiles them.
 COMPILERS = frozenset(
-    f"neurald.drivers.cpu.native.{name}" for name in ("elf_architecture", "elf_linker", "llvm")
+    f"neurald.drivers.cpu.native.objects.{name}" for name in ("elf_architecture", "elf_linker", "llvm")
 )
 
 

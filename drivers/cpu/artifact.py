@@ -49,7 +49,7 @@ class ArtifactContents(Struct, frozen=True, kw_only=True):
     """Contents of an artifact.
 
     Attributes:
-        codes: object code of the kernels, for `neurald.drivers.cpu.native.llvm.LoadedCode`.
+        codes: object code of the kernels, for `neurald.drivers.cpu.native.objects.llvm.LoadedCode`.
         step_program: the step program, see
             `neurald.drivers.cpu.native.thread_pool.StepProgram.stored`.
         opened: describes the step if lengths change while it runs; else None.

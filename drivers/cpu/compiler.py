@@ -34,10 +34,10 @@ from neurald.drivers.cpu.codegen.run_time_extents import reads_extents
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import has_attention, stores_runs
-from neurald.drivers.cpu.native.compile_helper import CompileHelper
-from neurald.drivers.cpu.native.kernel_store import KernelStore
-from neurald.drivers.cpu.native.llvm import CompilationFailed
-from neurald.drivers.cpu.native.object_code import (
+from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper
+from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
+from neurald.drivers.cpu.native.objects.llvm import CompilationFailed
+from neurald.drivers.cpu.native.objects.object_code import (
     GENERATION_SHARE,
     ObjectCompilation,
     callers_unit,

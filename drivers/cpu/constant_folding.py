@@ -24,8 +24,8 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
-from neurald.drivers.cpu.native.llvm import LoadedCode
-from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
+from neurald.drivers.cpu.native.objects.llvm import LoadedCode
+from neurald.drivers.cpu.native.objects.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine
 from neurald.drivers.cpu.target.target import Target, runs_here

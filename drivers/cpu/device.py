@@ -453,7 +453,7 @@ class CpuDevice(OpenDevice):
     def _preparation(
         self, model: Model, threads: int, shared: Variants | None, *, keeps_artifact: bool
     ) -> "Iterator[Preparation]":
-        from neurald.drivers.cpu.native.compile_helper import start_ahead
+        from neurald.drivers.cpu.native.objects.compile_helper import start_ahead
         from neurald.hal.process.memory.gc_pause import paused_gc
 
         helper = start_ahead(self._target, len(model.main.operations))
@@ -461,7 +461,7 @@ class CpuDevice(OpenDevice):
             with paused_gc():
                 # The compiler is slow to import and not needed for a warm start. The helper starts
                 # meanwhile.
-                from neurald.drivers.cpu.native.kernel_store import KernelStore
+                from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
                 from neurald.drivers.cpu.preparation import Preparation
 
                 yield Preparation(
@@ -485,10 +485,10 @@ class CpuDevice(OpenDevice):
         """
         if self.compiles:
             import neurald.drivers.cpu.isolated
-            import neurald.drivers.cpu.native.elf_linker
-            import neurald.drivers.cpu.native.kernel_store
+            import neurald.drivers.cpu.native.objects.elf_linker
+            import neurald.drivers.cpu.native.objects.kernel_store
             import neurald.drivers.cpu.preparation  # noqa: F401
-            from neurald.drivers.cpu.native.llvm import TargetMachine, leave_out_passes
+            from neurald.drivers.cpu.native.objects.llvm import TargetMachine, leave_out_passes
 
             leave_out_passes()
             if lasts:
@@ -545,8 +545,8 @@ class CpuDevice(OpenDevice):
         Raises:
             BadData: it is for another target, or cannot be loaded.
         """
-        from neurald.drivers.cpu.native.llvm import CompilationFailed
         from neurald.drivers.cpu.native.native_model import NativeModel
+        from neurald.drivers.cpu.native.objects.llvm import CompilationFailed
 
         if read.executable.target != self._target.name:
             raise BadData(

@@ -23,10 +23,10 @@ from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
 from neurald.drivers.cpu.constant_folding import ConstantFolding
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.kernels.select import generate
-from neurald.drivers.cpu.native.compile_helper import CompileHelper, process_count
-from neurald.drivers.cpu.native.kernel_store import KernelStore
-from neurald.drivers.cpu.native.llvm import link_image
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper, process_count
+from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
+from neurald.drivers.cpu.native.objects.llvm import link_image
 from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.native_segment import NativeSegment, whole_steps

@@ -12,7 +12,7 @@ from pathlib import Path
 from neurald.hal.cache.entry import HEAD
 from neurald.hal.cache.file import open_directory
 from neurald.hal.errors import BadState, Error
-from neurald.hal.process.private_directory import make_directory
+from neurald.hal.process.files.private_directory import make_directory
 
 # Compiled when they are used, which a start from the cache does not.
 _ENTRY = r"[0-9a-f]{64}"

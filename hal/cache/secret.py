@@ -12,8 +12,8 @@ from pathlib import Path
 
 from neurald.hal.digests import mac_of
 from neurald.hal.errors import BadState
-from neurald.hal.process.secret_file import secret_bytes
-from neurald.hal.process.user_directories import state_directory
+from neurald.hal.process.files.secret_file import secret_bytes
+from neurald.hal.process.files.user_directories import state_directory
 
 #: Environment variable with an alternative file for the secret.
 SECRET_VARIABLE = "NEURALD_SECRET_FILE"  # noqa: S105 - the name of a variable

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neurald.hal.digests import hex_digest_of, new_digest
+from neurald.hal.process.files.private_directory import make_directory
+from neurald.hal.process.files.user_directories import cache_directory
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.process.private_directory import make_directory
-from neurald.hal.process.user_directories import cache_directory
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

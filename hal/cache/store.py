@@ -39,8 +39,8 @@ from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import derived_secret, installation_secret, secret_owner
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
-from neurald.hal.process.file_lock import ProcessLock
-from neurald.hal.process.user_directories import cache_directory
+from neurald.hal.process.files.file_lock import ProcessLock
+from neurald.hal.process.files.user_directories import cache_directory
 from neurald.hal.sync.cancellation import Cancellation
 
 #: Environment variable with the maximum size of a cache, in bytes.

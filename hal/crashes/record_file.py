@@ -16,8 +16,8 @@ import msgspec
 
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.file_lock import ProcessLock
-from neurald.hal.process.private_directory import make_directory
+from neurald.hal.process.files.file_lock import ProcessLock
+from neurald.hal.process.files.private_directory import make_directory
 from neurald.hal.records import DECODE_ERRORS
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from neurald.hal.crashes.breadcrumbs import CrashPhase, recorded_version
 from neurald.hal.crashes.pattern import CrashPattern
 from neurald.hal.crashes.record_file import MAX_TEXT, RecordFile
 from neurald.hal.errors import BadData
-from neurald.hal.process.user_directories import state_directory
+from neurald.hal.process.files.user_directories import state_directory
 
 #: So many deaths of a driver by a pattern, and it is refused.
 REFUSED_AFTER: Final = 2

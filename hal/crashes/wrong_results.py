@@ -16,7 +16,7 @@ from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
 from neurald.hal.crashes.record_file import MAX_TEXT, RecordFile
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Model
-from neurald.hal.process.user_directories import state_directory
+from neurald.hal.process.files.user_directories import state_directory
 
 
 class WrongResult(msgspec.Struct, frozen=True, kw_only=True):

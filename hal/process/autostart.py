@@ -18,10 +18,14 @@ from msgspec import Struct
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
-from neurald.hal.process.configuration_file import configuration_path, listed_drivers, read_configuration
-from neurald.hal.process.file_lock import ProcessLock
+from neurald.hal.process.files.configuration_file import (
+    configuration_path,
+    listed_drivers,
+    read_configuration,
+)
+from neurald.hal.process.files.file_lock import ProcessLock
+from neurald.hal.process.files.runtime_directory import prepare_directory, runtime_directory
 from neurald.hal.process.own_program import own_program
-from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
 
 #: Whether applications start a service manager: 0 or 1. It precedes the configuration file.
 AUTOSTART_VARIABLE = "NEURALD_AUTOSTART"

@@ -22,8 +22,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.process.activation import is_served
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import autostart_settings
+from neurald.hal.process.files.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
-from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.registry import default_drivers
 from neurald.runtime.devices import kept_file

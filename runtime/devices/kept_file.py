@@ -14,8 +14,8 @@ from typing import Final
 from neurald.hal.cache.file import open_directory, read_bytes
 from neurald.hal.cache.store import default_directory
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.private_directory import make_directory
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.files.private_directory import make_directory
+from neurald.hal.process.files.runtime_directory import runtime_directory
 
 _FOLDER: Final = "devices"
 _MAX_FILE_BYTES: Final = 1 << 18

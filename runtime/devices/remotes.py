@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.address import Address
-from neurald.hal.process.configuration_file import configuration_path, read_configuration
+from neurald.hal.process.files.configuration_file import configuration_path, read_configuration
 
 if TYPE_CHECKING:
     from neurald.hal.rpc.transport.tls_files import TlsFiles

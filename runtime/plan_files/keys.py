@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
-from neurald.hal.process.secret_file import secret_bytes
-from neurald.hal.process.user_directories import configuration_directory, state_directory
+from neurald.hal.process.files.secret_file import secret_bytes
+from neurald.hal.process.files.user_directories import configuration_directory, state_directory
 
 KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64

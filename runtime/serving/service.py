@@ -16,7 +16,7 @@ from neurald.hal.lanes.packets import BYTES, Receipt, type_named
 from neurald.hal.model.strings import as_strings
 from neurald.hal.model.types import counted
 from neurald.hal.process.activation import SERVICE_SOCKET
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.files.runtime_directory import runtime_directory
 from neurald.runtime.function.conversion import as_array
 from neurald.runtime.function.tensor_info import TensorInfo
 from neurald.runtime.serving.balancer import Balancer

@@ -22,9 +22,9 @@ import msgspec
 
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.file_lock import ProcessLock
-from neurald.hal.process.private_directory import make_directory
-from neurald.hal.process.user_directories import configuration_directory
+from neurald.hal.process.files.file_lock import ProcessLock
+from neurald.hal.process.files.private_directory import make_directory
+from neurald.hal.process.files.user_directories import configuration_directory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.certificate import read_file, require_cryptography
 from neurald.hal.rpc.transport.tls_files import (

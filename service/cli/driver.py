@@ -191,7 +191,7 @@ def driver(
     from neurald.hal.accounting.limits import parse_limits
     from neurald.hal.cache.secret import keep_derived_secret
     from neurald.hal.process.address import Address
-    from neurald.hal.process.runtime_directory import address_of
+    from neurald.hal.process.files.runtime_directory import address_of
     from neurald.service.daemon.admitted_users import sharing_of
     from neurald.service.daemon.notifications import Notifier, supervisor_address
     from neurald.service.sandbox.sandbox import enter

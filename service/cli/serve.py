@@ -229,8 +229,8 @@ def serve(
     import signal
     from functools import partial
 
+    from neurald.hal.process.files.runtime_directory import serve_machine
     from neurald.hal.process.parent import stop_with
-    from neurald.hal.process.runtime_directory import serve_machine
     from neurald.service.logs.setup import notice, start_log
     from neurald.service.manager.configuration import Flags, load_for_this_machine
     from neurald.service.manager.manager import Manager

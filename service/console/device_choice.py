@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 import neurald as nd
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import OperandType
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.files.runtime_directory import runtime_directory
 from neurald.hal.registry import driver_names
 from neurald.runtime.devices.local import cpu_device
 

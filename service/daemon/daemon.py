@@ -34,11 +34,11 @@ from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.files.runtime_directory import address_of, prepare_directory
 from neurald.hal.process.memory import machine
 from neurald.hal.process.memory.garbage import GarbageCollector
 from neurald.hal.process.memory.heap import HeapTrimmer, use_one_arena
 from neurald.hal.process.parent import stop_with
-from neurald.hal.process.runtime_directory import address_of, prepare_directory
 from neurald.hal.process.time_slices import short_time_slices
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE

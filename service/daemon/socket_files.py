@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.activation import is_served
-from neurald.hal.process.private_directory import open_private
+from neurald.hal.process.files.private_directory import open_private
 
 
 def prepare_shared_directory(directory: Path, group: int) -> None:

@@ -9,9 +9,9 @@ from typing import Final
 from neurald.hal.cache.secret import secret_path
 from neurald.hal.cache.store import Cache, default_directory, max_bytes_from_environment
 from neurald.hal.errors import BadState
-from neurald.hal.process.private_directory import open_private
-from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
-from neurald.hal.process.user_directories import cache_directory
+from neurald.hal.process.files.private_directory import open_private
+from neurald.hal.process.files.runtime_directory import machine_directory, machine_user, runtime_directory
+from neurald.hal.process.files.user_directories import cache_directory
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.sandbox.writable_paths import require_protected
 

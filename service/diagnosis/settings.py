@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.configuration_file import configuration_path
+from neurald.hal.process.files.configuration_file import configuration_path
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.manager.configuration import load_configuration
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.files.runtime_directory import MACHINE_DIRECTORY, runtime_directory
 from neurald.hal.process.own_program import own_program
-from neurald.hal.process.runtime_directory import MACHINE_DIRECTORY, runtime_directory
 from neurald.service.installation.precondition import end_other_manager, require_public
 from neurald.service.installation.units import USER, Units
 from neurald.service.manager.configuration import Configuration

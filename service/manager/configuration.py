@@ -19,7 +19,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.process.activation import OTHER_SOCKETS
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE, autostart_from_environment
-from neurald.hal.process.configuration_file import (
+from neurald.hal.process.files.configuration_file import (
     DRIVERS_VARIABLE,
     configuration_path,
     listed_drivers,

@@ -18,8 +18,8 @@ import msgspec
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
+from neurald.hal.process.files.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.process.peer import peer_of
-from neurald.hal.process.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.client.reach import require_running, require_trusted
 from neurald.service.manager.state import ManagerStatus

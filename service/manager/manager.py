@@ -20,10 +20,10 @@ from neurald.hal.model.types import counted
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
+from neurald.hal.process.files.own_file import OwnFile
+from neurald.hal.process.files.runtime_directory import prepare_directory, runtime_directory
 from neurald.hal.process.orphans import ORPHANS
-from neurald.hal.process.own_file import OwnFile
 from neurald.hal.process.peer import CREDENTIALS, described_user
-from neurald.hal.process.runtime_directory import prepare_directory, runtime_directory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon.admitted_users import group_number

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.process.activation import GREETING, STATE, is_served
-from neurald.hal.process.own_file import OwnFile
+from neurald.hal.process.files.own_file import OwnFile
 from neurald.hal.process.peer import Peer, peer_of
 from neurald.service.manager.conversations import ConversationLimit
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from neurald.hal.errors import BadState
-from neurald.hal.process.runtime_directory import keep_runtime_directory
+from neurald.hal.process.files.runtime_directory import keep_runtime_directory
 
 _PREFIX = "neurald-driver-"
 #: How many directories are made before it is given up: others may remove a few of them at once.

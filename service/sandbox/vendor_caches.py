@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from neurald.hal.process.private_directory import make_directory
-from neurald.hal.process.user_directories import cache_directory
+from neurald.hal.process.files.private_directory import make_directory
+from neurald.hal.process.files.user_directories import cache_directory
 
 #: Beside neurald's cache, which all drivers can write.
 _FOLDER: Final = "neurald-drivers"

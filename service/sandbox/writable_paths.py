@@ -13,9 +13,13 @@ from neurald.hal.cache.secret import installation_secret
 from neurald.hal.crashes.records import crash_directory
 from neurald.hal.errors import BadState, Error
 from neurald.hal.process.address import Address
-from neurald.hal.process.private_directory import make_directory
-from neurald.hal.process.runtime_directory import runtime_directory
-from neurald.hal.process.user_directories import cache_directory, configuration_directory, state_directory
+from neurald.hal.process.files.private_directory import make_directory
+from neurald.hal.process.files.runtime_directory import runtime_directory
+from neurald.hal.process.files.user_directories import (
+    cache_directory,
+    configuration_directory,
+    state_directory,
+)
 
 #: Compute devices, and devices that hold no data.
 _DEVICES = (

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from neurald.drivers.cpu.first_tier.built_library import built_library
-from neurald.drivers.cpu.native.image import is_image
-from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode
+from neurald.drivers.cpu.native.objects.image import is_image
+from neurald.drivers.cpu.native.objects.llvm import CompilationFailed, LoadedCode
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.cache.store import CacheLocation
@@ -173,9 +173,9 @@ def _loaded(codes: tuple[bytes, ...]) -> Code:
 def compile_library(target: Target) -> Artifact:
     """Compiles the library and returns its artifact. Imports the compiler."""
     from neurald.drivers.cpu.first_tier.kernels.units import library_units
-    from neurald.drivers.cpu.native.compile_helper import process_count
-    from neurald.drivers.cpu.native.llvm import link_image
-    from neurald.drivers.cpu.native.object_code import ObjectCompilation
+    from neurald.drivers.cpu.native.objects.compile_helper import process_count
+    from neurald.drivers.cpu.native.objects.llvm import link_image
+    from neurald.drivers.cpu.native.objects.object_code import ObjectCompilation
 
     step_program = step_program_unit()
     with ObjectCompilation(target, processes=process_count()) as compilation:

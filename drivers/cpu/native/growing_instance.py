@@ -15,7 +15,7 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.cpu.native.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instance import Instance, LengthsRefused
-from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array
 from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
 from neurald.drivers.cpu.native.strings import first_reference

@@ -8,7 +8,7 @@ from typing import Final
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
-from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
 from neurald.drivers.cpu.native.room import Room
 from neurald.drivers.cpu.native.step_memory import StepMemory

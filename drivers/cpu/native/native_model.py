@@ -12,7 +12,7 @@ from neurald.drivers.compiler.ir.string_references import is_string, stored_dtyp
 from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.call_division import division
 from neurald.drivers.cpu.native.instance import Instance, LengthsRefused
-from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.served_instances import ServedInstances
 from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from neurald.drivers.cpu.native.band_records import chosen, described_words, description
 from neurald.drivers.cpu.native.call_division import division, piece_items
-from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.native.python_call import Array, Words
 from neurald.drivers.cpu.native.step_program import BANDS_CALLER, MIN_SHARED_NS, PIECE_NS, caller_name
 from neurald.drivers.cpu.native.thread_pool import Team

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
+from neurald.drivers.cpu.native.objects.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.python_call import PYTHON_FUNCTIONS
 from neurald.drivers.cpu.native.sizing_program import SIZING_FUNCTIONS
 from neurald.drivers.cpu.native.step_program import (
@@ -104,7 +104,7 @@ def _built() -> "StepProgram | None":
 
 
 def _compiled(target: Target) -> "StepProgram":
-    from neurald.drivers.cpu.native.object_code import object_codes
+    from neurald.drivers.cpu.native.objects.object_code import object_codes
 
     (code,) = object_codes([step_program_unit()], target)
     return StepProgram(code)

@@ -36,9 +36,9 @@ from neurald.hal.model.types import (
     Request,
     Subgraph,
 )
+from neurald.hal.process.files.private_directory import make_directory
+from neurald.hal.process.files.user_directories import cache_directory
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.process.private_directory import make_directory
-from neurald.hal.process.user_directories import cache_directory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.registry import create_device
 

@@ -15,8 +15,8 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import Error
 from neurald.hal.memory.pool import SharedMemory, align
 from neurald.hal.model.types import Argument, Dimensions, Operand, OperandType, Request, value_size
-from neurald.hal.rpc.client.ring import RemoteModel
-from neurald.hal.rpc.client.ring_pool import RingPool
+from neurald.hal.rpc.client.rings.ring import RemoteModel
+from neurald.hal.rpc.client.rings.ring_pool import RingPool
 
 _Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from neurald._proto import device_pb2
 from neurald.hal.rpc.client.connection_life import ConnectionLife
-from neurald.hal.rpc.client.ring_pool import IDLE_S, RingPool
+from neurald.hal.rpc.client.rings.ring_pool import IDLE_S, RingPool
 
 #: How long background calls may take.
 BACKGROUND_TIMEOUT_S = 3.0

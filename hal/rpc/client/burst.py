@@ -5,7 +5,7 @@ from neurald.hal.errors import BadState
 from neurald.hal.model.types import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.client.ring import RemoteModel, Ring, is_for_rings
+from neurald.hal.rpc.client.rings.ring import RemoteModel, Ring, is_for_rings
 
 
 class RemoteBurst:

@@ -29,8 +29,8 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.process.activation import activate
 from neurald.hal.process.address import Address
+from neurald.hal.process.files.runtime_directory import in_machine_directory
 from neurald.hal.process.fork import keep_in_children, require_grpc
-from neurald.hal.process.runtime_directory import in_machine_directory
 from neurald.hal.rpc.client.background_calls import (
     BACKGROUND_TIMEOUT_S,
     NO_CALL,
@@ -42,7 +42,7 @@ from neurald.hal.rpc.client.carried_answer import CarriedAnswer
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.kept_stream import KeptStream
-from neurald.hal.rpc.client.ring_pool import RingPool
+from neurald.hal.rpc.client.rings.ring_pool import RingPool
 from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.data_chunks import Packer, part_bytes

@@ -37,8 +37,8 @@ from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.fenced_execution import RemoteFencedExecution
 from neurald.hal.rpc.client.improvement import call_when_improved
 from neurald.hal.rpc.client.open_calls import RemoteOpenFunction, create_open_function
-from neurald.hal.rpc.client.ring import RemoteModel
-from neurald.hal.rpc.client.ring_pool import RingPool
+from neurald.hal.rpc.client.rings.ring import RemoteModel
+from neurald.hal.rpc.client.rings.ring_pool import RingPool
 from neurald.hal.rpc.wire.device import execute_options_to_wire
 from neurald.hal.rpc.wire.model import request_to_wire, result_from_wire
 from neurald.hal.rpc.wire.profile import profile_from_wire

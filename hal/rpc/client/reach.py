@@ -14,8 +14,8 @@ from pathlib import Path
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.files.runtime_directory import machine_directory, machine_user
 from neurald.hal.process.peer import described_user, peer_of
-from neurald.hal.process.runtime_directory import machine_directory, machine_user
 
 _NO_LISTENER = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTSOCK, errno.ENOTDIR)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)

@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.address import Address
-from neurald.hal.process.private_directory import make_directory, open_private
-from neurald.hal.process.runtime_directory import runtime_directory
+from neurald.hal.process.files.private_directory import make_directory, open_private
+from neurald.hal.process.files.runtime_directory import runtime_directory
 
 logger = logging.getLogger(__name__)
 

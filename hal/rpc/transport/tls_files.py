@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from neurald.hal.errors import BadState, UnavailableDevice
-from neurald.hal.process.user_directories import configuration_directory
+from neurald.hal.process.files.user_directories import configuration_directory
 from neurald.hal.rpc.transport.certificate import (
     Certificate,
     read_certificate,

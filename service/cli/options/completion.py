@@ -4,7 +4,7 @@
 def device_names(incomplete: str) -> list[str]:
     """Returns the drivers that are installed, and the devices whose daemons have sockets here."""
     from neurald.hal.process.activation import OTHER_SOCKETS
-    from neurald.hal.process.runtime_directory import runtime_directory
+    from neurald.hal.process.files.runtime_directory import runtime_directory
 
     try:
         found = runtime_directory().glob("*.sock")

@@ -11,7 +11,7 @@ from pathlib import Path
 from neurald.hal.cache.secret import secret_path
 from neurald.hal.crashes.wrong_results import wrong_results_path
 from neurald.hal.errors import Error
-from neurald.hal.process.configuration_file import configuration_path
+from neurald.hal.process.files.configuration_file import configuration_path
 
 
 def read_files() -> list[Path]:

@@ -20,7 +20,7 @@ from neurald.hal.process.autostart import (
     ensure_manager,
     starting_manager,
 )
-from neurald.hal.process.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
+from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
 
 
 @pytest.fixture

@@ -31,10 +31,10 @@ from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client import ring
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
+from neurald.hal.rpc.client.rings import ring
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport import ring_end
 from neurald.hal.rpc.transport.ring_packet import MAX_REQUESTS, MAX_SLOTS

@@ -16,8 +16,9 @@ from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import DeadObject, MissedDeadlineTransient
-from neurald.hal.rpc.client import connection_life, ring_peer
+from neurald.hal.rpc.client import connection_life
 from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.client.rings import ring_peer
 
 NOW = PrepareOptions()
 RUN = ExecuteOptions()

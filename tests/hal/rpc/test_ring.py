@@ -31,11 +31,11 @@ from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.types import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.process.processors import Processors
-from neurald.hal.rpc.client import ring_pool
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
-from neurald.hal.rpc.client.ring import Ring
+from neurald.hal.rpc.client.rings import ring_pool
+from neurald.hal.rpc.client.rings.ring import Ring
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport import ring_end
@@ -541,7 +541,7 @@ def test_memory_of_earlier_requests_gives_way(tmp_path: Path, device: AddingDevi
 def test_large_memory_goes_by_grpc(
     remote: RemoteDevice, prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("neurald.hal.rpc.client.ring._MAX_BYTES", 20)
+    monkeypatch.setattr("neurald.hal.rpc.client.rings.ring._MAX_BYTES", 20)
     messages = remote.traffic.messages_sent
     Caller().run(prepared, 1)
     assert remote.traffic.messages_sent > messages

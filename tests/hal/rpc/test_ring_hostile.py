@@ -28,7 +28,7 @@ from neurald.hal.records import replace
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
-from neurald.hal.rpc.client.ring_peer import RingPeer
+from neurald.hal.rpc.client.rings.ring_peer import RingPeer
 from neurald.hal.rpc.server import ring_server
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer

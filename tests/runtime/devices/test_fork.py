@@ -24,7 +24,7 @@ from support.models.small import add_model
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu.native import llvm
+from neurald.drivers.cpu.native.objects import llvm
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process import fork
 from neurald.hal.process.fork import forkable_lock
@@ -297,7 +297,7 @@ def test_children_compute_on_the_cpu_at_the_same_time(threads: int) -> None:
 
 def test_no_module_keeps_a_lock_that_a_child_could_find_taken() -> None:
     held_over = {
-        ("neurald.drivers.cpu.native.llvm", "_lock"),
+        ("neurald.drivers.cpu.native.objects.llvm", "_lock"),
         ("neurald.drivers.opencl.runtime.native_loop", "_lock"),
     }
     daemons = {("neurald.hal.rpc.server.server", "_parsing_large")}
@@ -318,7 +318,7 @@ def test_no_module_keeps_a_lock_that_a_child_could_find_taken() -> None:
                 and weakref.ref(member) not in fork._locks
             }
     assert found - daemons <= held_over
-    assert ("neurald.drivers.cpu.native.llvm", "_lock") in found
+    assert ("neurald.drivers.cpu.native.objects.llvm", "_lock") in found
 
 
 def test_a_fork_waits_while_llvm_is_in_use() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
-from neurald.hal.process.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
+from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
 from neurald.runtime.devices import installed, kept_file
 from neurald.runtime.devices.installed import drivers_on_demand
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.configuration_file import CONFIG_VARIABLE
+from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE
 from neurald.service.cli.install_service import install_service, uninstall_service
 from neurald.service.installation import installer
 from neurald.service.installation.installer import install, uninstall, unit_files, unit_paths

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.sweeps import sweep
 
-from neurald.hal.process.configuration_file import CONFIG_VARIABLE
+from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE
 from neurald.service.installation.installer import unit_files
 from neurald.service.installation.units import Units, quoted
 from neurald.service.manager.configuration import Flags, load_configuration

@@ -22,7 +22,7 @@ from support.daemon.managed import Managed
 from support.waiting import wait_until
 
 from neurald.hal.errors import BadState, UnavailableDevice
-from neurald.hal.process.runtime_directory import MACHINE_VARIABLE, machine_directory, machine_user
+from neurald.hal.process.files.runtime_directory import MACHINE_VARIABLE, machine_directory, machine_user
 from neurald.hal.registry import running_daemons
 from neurald.hal.rpc.client.device import connect
 from neurald.service.daemon.socket_files import prepare_shared_directory

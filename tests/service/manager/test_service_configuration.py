@@ -9,7 +9,7 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.process.configuration_file import CONFIG_VARIABLE
+from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE
 from neurald.service.cli.config import config
 from neurald.service.cli.options.service import service_settings
 from neurald.service.manager.configuration import Flags, load_configuration

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from neurald.hal.errors import BadState
-from neurald.hal.process import runtime_directory
+from neurald.hal.process.files import runtime_directory
 from neurald.service.sandbox.temporary_directory import TemporaryDirectory, remove_abandoned
 
 

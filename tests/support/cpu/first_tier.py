@@ -6,8 +6,8 @@ import numpy as np
 
 from neurald.drivers.cpu.first_tier.kernels.units import library_units
 from neurald.drivers.cpu.first_tier.preparation import prepare
-from neurald.drivers.cpu.native.llvm import LoadedCode, link_image
-from neurald.drivers.cpu.native.object_code import object_codes
+from neurald.drivers.cpu.native.objects.llvm import LoadedCode, link_image
+from neurald.drivers.cpu.native.objects.object_code import object_codes
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import TARGETS, runs_here

@@ -38,7 +38,7 @@ from neurald.drivers.compiler.passes.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.fusion import fuse
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import generate
-from neurald.drivers.cpu.native.object_code import routine_unit
+from neurald.drivers.cpu.native.objects.object_code import routine_unit
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.target import TARGETS, Target
 

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native.object_code import object_codes, routine_unit
+from neurald.drivers.cpu.native.objects.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.kernel_calls import KernelCall, KernelCalls

@@ -17,7 +17,7 @@ from neurald.drivers.cpu.first_tier.built_library import (
     text_digest,
 )
 from neurald.drivers.cpu.first_tier.kernels.units import library_units
-from neurald.drivers.cpu.native.image import decoded
+from neurald.drivers.cpu.native.objects.image import decoded
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.cache.sources import sources_digest
 

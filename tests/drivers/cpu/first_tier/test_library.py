@@ -14,8 +14,8 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.first_tier import built_library
 from neurald.drivers.cpu.first_tier import library as subject
 from neurald.drivers.cpu.first_tier.library import FirstTierLibrary, read_library, write_library
-from neurald.drivers.cpu.native.image import decoded
-from neurald.drivers.cpu.native.llvm import LoadedCode
+from neurald.drivers.cpu.native.objects.image import decoded
+from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.drivers.cpu.target.target import TARGETS

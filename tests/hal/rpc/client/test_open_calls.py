@@ -15,8 +15,8 @@ from neurald.hal.rpc.client import open_calls
 from neurald.hal.rpc.client.device import RemoteDevice
 from neurald.hal.rpc.client.open_calls import RemoteOpenFunction, create_open_function
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
-from neurald.hal.rpc.client.ring import RemoteModel
-from neurald.hal.rpc.client.ring_peer import RingPeer
+from neurald.hal.rpc.client.rings.ring import RemoteModel
+from neurald.hal.rpc.client.rings.ring_peer import RingPeer
 from neurald.hal.rpc.transport.ring_packet import ONGOING_REQUEST, REQUEST
 
 _OPEN = Operand(type=FLOAT, dimensions=(0, 2), lifetime=Lifetime.SUBGRAPH_INPUT)

@@ -13,7 +13,7 @@ import pytest
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
-from neurald.hal.process.runtime_directory import MACHINE_VARIABLE
+from neurald.hal.process.files.runtime_directory import MACHINE_VARIABLE
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.reach import require_listener
 

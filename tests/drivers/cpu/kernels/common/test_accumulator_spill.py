@@ -11,8 +11,8 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_position, spill
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
-from neurald.drivers.cpu.native.llvm import LoadedCode
-from neurald.drivers.cpu.native.object_code import object_codes
+from neurald.drivers.cpu.native.objects.llvm import LoadedCode
+from neurald.drivers.cpu.native.objects.object_code import object_codes
 from neurald.drivers.cpu.native.unit_queue import Unit
 
 LANES = 4

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.user_directories import configuration_directory
+from neurald.hal.process.files.user_directories import configuration_directory
 
 #: Environment variables: the configuration file, and the drivers, separated by commas.
 CONFIG_VARIABLE = "NEURALD_CONFIG"

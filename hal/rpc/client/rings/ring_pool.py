@@ -24,9 +24,9 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
 )
 from neurald.hal.model.types import Request
-from neurald.hal.rpc.client.ring import RemoteModel, Ring, RingRequest, is_for_rings
-from neurald.hal.rpc.client.ring_execution import RingExecution, SubmittedRun
-from neurald.hal.rpc.client.ring_peer import RingConnection
+from neurald.hal.rpc.client.rings.ring import RemoteModel, Ring, RingRequest, is_for_rings
+from neurald.hal.rpc.client.rings.ring_execution import RingExecution, SubmittedRun
+from neurald.hal.rpc.client.rings.ring_peer import RingConnection
 
 #: How many rings calls may share. Each takes a thread and three descriptors of the daemon.
 MAX_RINGS: Final = 16

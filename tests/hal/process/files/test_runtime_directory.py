@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from neurald.hal.process import runtime_directory as module
-from neurald.hal.process.runtime_directory import (
+from neurald.hal.process.files import runtime_directory as module
+from neurald.hal.process.files.runtime_directory import (
     MACHINE_VARIABLE,
     address_of,
     in_machine_directory,

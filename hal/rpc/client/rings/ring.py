@@ -21,8 +21,8 @@ from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersist
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.types import OperandType, Request
 from neurald.hal.records import replace
-from neurald.hal.rpc.client.ring_peer import RingConnection, RingPeer
-from neurald.hal.rpc.client.ring_slots import RingSlots
+from neurald.hal.rpc.client.rings.ring_peer import RingConnection, RingPeer
+from neurald.hal.rpc.client.rings.ring_slots import RingSlots
 from neurald.hal.rpc.transport.ring_packet import (
     MAX_ARGUMENTS,
     MAX_REQUESTS,

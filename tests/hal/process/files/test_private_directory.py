@@ -9,8 +9,8 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadState
-from neurald.hal.process import private_directory
-from neurald.hal.process.private_directory import make_directory, open_private
+from neurald.hal.process.files import private_directory
+from neurald.hal.process.files.private_directory import make_directory, open_private
 
 STRANGER = 54321
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.configuration_file import (
+from neurald.hal.process.files.configuration_file import (
     CONFIG_VARIABLE,
     DRIVERS_VARIABLE,
     configuration_path,

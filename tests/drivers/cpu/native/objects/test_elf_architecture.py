@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from neurald.drivers.cpu.native.elf_architecture import ARCHITECTURES, Architecture, NotLinkable
+from neurald.drivers.cpu.native.objects.elf_architecture import ARCHITECTURES, Architecture, NotLinkable
 
 X86_64, AARCH64 = (
     next(each for each in ARCHITECTURES.values() if each.name == name) for name in ("x86_64", "aarch64")

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from neurald.drivers.cpu.native.elf_architecture import ARCHITECTURES, Architecture, NotLinkable
-from neurald.drivers.cpu.native.image import Image
+from neurald.drivers.cpu.native.objects.elf_architecture import ARCHITECTURES, Architecture, NotLinkable
+from neurald.drivers.cpu.native.objects.image import Image
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")

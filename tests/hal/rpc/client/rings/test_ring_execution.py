@@ -32,8 +32,8 @@ from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
-from neurald.hal.rpc.client.ring_execution import RingExecution
-from neurald.hal.rpc.client.ring_pool import MAX_RINGS
+from neurald.hal.rpc.client.rings.ring_execution import RingExecution
+from neurald.hal.rpc.client.rings.ring_pool import MAX_RINGS
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -17,10 +17,15 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.function import function_text, subroutine_of
-from neurald.drivers.cpu.native import compile_helper, object_code
-from neurald.drivers.cpu.native.compile_helper import CompileHelper
-from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode
-from neurald.drivers.cpu.native.object_code import ObjectCompilation, callers_unit, object_codes, routine_unit
+from neurald.drivers.cpu.native.objects import compile_helper, object_code
+from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper
+from neurald.drivers.cpu.native.objects.llvm import CompilationFailed, LoadedCode
+from neurald.drivers.cpu.native.objects.object_code import (
+    ObjectCompilation,
+    callers_unit,
+    object_codes,
+    routine_unit,
+)
 from neurald.drivers.cpu.native.step_program import caller_name
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.routine import Routine
@@ -54,7 +59,7 @@ def test_a_unit_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _COMPILE_TWICE = """
 import sys
-from neurald.drivers.cpu.native.llvm import TargetMachine, leave_out_passes
+from neurald.drivers.cpu.native.objects.llvm import TargetMachine, leave_out_passes
 from neurald.drivers.cpu.target.target import TARGETS
 
 machine, text = TargetMachine.of(TARGETS[sys.argv[1]]), sys.stdin.read()
@@ -242,10 +247,10 @@ def test_helpers_can_compile_everything(monkeypatch: pytest.MonkeyPatch) -> None
 
 _FORKED = """
 import time
-from neurald.drivers.cpu.native import object_code
-from neurald.drivers.cpu.native.compile_helper import CompileHelper, start_ahead
-from neurald.drivers.cpu.native.llvm import CompilationFailed
-from neurald.drivers.cpu.native.object_code import ObjectCompilation
+from neurald.drivers.cpu.native.objects import object_code
+from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper, start_ahead
+from neurald.drivers.cpu.native.objects.llvm import CompilationFailed
+from neurald.drivers.cpu.native.objects.object_code import ObjectCompilation
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.process.fork import permit_forks

@@ -14,7 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from neurald.drivers.cpu.native.image import LoadedImage, decoded, is_image
+from neurald.drivers.cpu.native.objects.image import LoadedImage, decoded, is_image
 from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.errors import BadData
@@ -221,8 +221,8 @@ def link_image(codes: Iterable[bytes]) -> tuple[bytes, ...]:
     objects = tuple(codes)
     if len(objects) == 1 and is_image(objects[0]):
         return objects
-    from neurald.drivers.cpu.native.elf_architecture import NotLinkable
-    from neurald.drivers.cpu.native.elf_linker import is_linkable_here, link
+    from neurald.drivers.cpu.native.objects.elf_architecture import NotLinkable
+    from neurald.drivers.cpu.native.objects.elf_linker import is_linkable_here, link
 
     if not is_linkable_here():
         return objects

@@ -9,7 +9,7 @@ from typing import Final
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
-from neurald.hal.process.private_directory import make_directory, open_private
+from neurald.hal.process.files.private_directory import make_directory, open_private
 
 #: Names another directory of the machine's service than the usual one.
 MACHINE_VARIABLE = "NEURALD_MACHINE_DIRECTORY"

@@ -11,11 +11,11 @@ import pytest
 from support.cpu.routines import TARGET
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.native import elf_linker
-from neurald.drivers.cpu.native.elf_architecture import NotLinkable
-from neurald.drivers.cpu.native.elf_linker import link
-from neurald.drivers.cpu.native.image import Image, LoadedImage, decoded, is_image
-from neurald.drivers.cpu.native.llvm import CompilationFailed, LoadedCode, TargetMachine, link_image
+from neurald.drivers.cpu.native.objects import elf_linker
+from neurald.drivers.cpu.native.objects.elf_architecture import NotLinkable
+from neurald.drivers.cpu.native.objects.elf_linker import link
+from neurald.drivers.cpu.native.objects.image import Image, LoadedImage, decoded, is_image
+from neurald.drivers.cpu.native.objects.llvm import CompilationFailed, LoadedCode, TargetMachine, link_image
 from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.hal.errors import BadData
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from neurald.hal.process.own_file import OwnFile
+from neurald.hal.process.files.own_file import OwnFile
 
 
 def test_only_the_own_file_is_removed(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Sequence, Set
 from types import TracebackType
 from typing import Any
 
-from neurald.drivers.cpu.native.compile_helper import CompileHelper
-from neurald.drivers.cpu.native.kernel_store import KernelStore
-from neurald.drivers.cpu.native.llvm import CompilationFailed, TargetMachine
+from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper
+from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
+from neurald.drivers.cpu.native.objects.llvm import CompilationFailed, TargetMachine
 from neurald.drivers.cpu.native.step_program import caller_text
 from neurald.drivers.cpu.native.unit_queue import Unit, UnitQueue
 from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine

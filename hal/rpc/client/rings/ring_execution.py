@@ -8,7 +8,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import DeadObject, Error, OpFailed, without_frames
 from neurald.hal.process.background import BACKGROUND
 from neurald.hal.process.turn import Turn
-from neurald.hal.rpc.client.ring import Ring, RingRequest
+from neurald.hal.rpc.client.rings.ring import Ring, RingRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ import pytest
 from support.models.small import add_model
 
 import neurald as nd
-from neurald.drivers.cpu.native import kernel_store
-from neurald.drivers.cpu.native.kernel_store import KernelStore
-from neurald.drivers.cpu.native.object_code import ObjectCompilation
+from neurald.drivers.cpu.native.objects import kernel_store
+from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
+from neurald.drivers.cpu.native.objects.object_code import ObjectCompilation
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.cache.store import Cache
@@ -79,8 +79,8 @@ def test_kept_kernels_are_not_compiled_again(monkeypatch: pytest.MonkeyPatch) ->
     with ObjectCompilation(TARGET, store=KernelStore(kept, TARGET)) as compilation:
         compilation.add(unit)
         (code,) = compilation.finish().values()
-    monkeypatch.setattr("neurald.drivers.cpu.native.object_code._code_cache.get", lambda key: None)
-    monkeypatch.setattr("neurald.drivers.cpu.native.object_code._code", lambda unit, target: 1 / 0)
+    monkeypatch.setattr("neurald.drivers.cpu.native.objects.object_code._code_cache.get", lambda key: None)
+    monkeypatch.setattr("neurald.drivers.cpu.native.objects.object_code._code", lambda unit, target: 1 / 0)
     with ObjectCompilation(TARGET, store=KernelStore(kept, TARGET)) as compilation:
         compilation.add(unit)
         assert compilation.finish() == {unit.name: code}

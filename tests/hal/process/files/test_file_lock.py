@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from support.daemon.processes import python_path
 
-from neurald.hal.process.file_lock import ProcessLock
+from neurald.hal.process.files.file_lock import ProcessLock
 from neurald.hal.sync.cancellation import Cancellation
 
 _HOLDS = """
 import sys
 from pathlib import Path
-from neurald.hal.process.file_lock import ProcessLock
+from neurald.hal.process.files.file_lock import ProcessLock
 lock = ProcessLock(Path(sys.argv[1]))
 assert lock.acquire(30)
 print("held", flush=True)

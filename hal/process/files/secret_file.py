@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.errors import BadState
-from neurald.hal.process.private_directory import make_directory
+from neurald.hal.process.files.private_directory import make_directory
 
 SECRET_BYTES: Final = 32
 #: How long a file must be unchanged to be recognised by its state, in seconds. Times of files are

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from neurald.hal.process.user_directories import cache_directory, configuration_directory, state_directory
+from neurald.hal.process.files.user_directories import (
+    cache_directory,
+    configuration_directory,
+    state_directory,
+)
 
 pytestmark = pytest.mark.quick
 

@@ -1,0 +1,1 @@
+"""Compiles, stores, links and loads object code."""

@@ -1,0 +1,1 @@
+"""Files and directories of a process: locks, owners, secrets and configuration."""
