@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any
 
-from neurald.hal.rpc.transport.call_times import CallTimes, times_from, trace_header
+from neurald.hal.rpc.transport.call_times import CallTimes, decode_times, times_from, trace_header
 from neurald.hal.rpc.transport.ring_end import read_stamps
+from neurald.runtime.tracing.recorded import failure
 from neurald.runtime.tracing.span import Recorder, Span
 
 
@@ -155,15 +156,57 @@ def _add_exchange(
     times = stub.times()
     times = None if times is None else times.shifted(start, end)
     if times is not None:
+        host, thread = "" if connection.is_local else connection.host, recorder.thread
+        for span in _served_spans(recorder, method, exchange, times, host, thread.number, thread.call):
+            recorder.add_span(span)
+
+
+def kept(recorder: Recorder, exchanged: Callable[..., bool]) -> Callable[..., bool]:
+    """Asks the daemon for the times of each request of a call that stays open."""
+    threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
+    kind = recorder.kind(partial(_kept_spans, recorder))
+
+    @wraps(exchanged)
+    def call(connection: Any, first: Any, messages: Any, answer: Any, *others: Any) -> bool:
+        # Of a daemon of an earlier version, the request goes by a call of its own, which has times.
+        if not connection.description.sends_times:
+            return False
+        first.wants_times = True
+        start = now()
+        try:
+            if not exchanged(connection, first, messages, answer, *others):
+                return False
+        except BaseException as error:
+            recorder.add("call ExecuteEach", "device", start, failure(error))
+            raise
+        end, thread = now(), threads.state
         host = "" if connection.is_local else connection.host
-        process = recorder.process_on(host, times.process) if host else times.process
-        _add_served(recorder, method, exchange, process, times, host)
+        append((kind, start, end, thread.number, thread.call, host, answer.times))
+        count()
+        return True
+
+    return call
 
 
-def unused(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces a method by one that returns None, so that its caller takes a way that is recorded."""
-    del recorder, method
-    return lambda *_: None
+def _kept_spans(
+    recorder: Recorder, start: int, end: int, thread: int, call: int, host: str, sent: bytes
+) -> Iterator[Span]:
+    """Makes the spans of a request of a call that stays open.
+
+    Args:
+        recorder: knows the process.
+        start, end: of the request.
+        thread, call: that made it.
+        host: where the daemon is; empty for this host.
+        sent: what the daemon sent as its times.
+    """
+    exchange = recorder.next_exchange()
+    details: dict[str, Any] = {"exchange": exchange}
+    yield Span("call ExecuteEach", "device", start, end, recorder.process, thread, call, details)
+    times = decode_times(sent)
+    times = None if times is None else times.shifted(start, end)
+    if times is not None:
+        yield from _served_spans(recorder, "ExecuteEach", exchange, times, host, thread, call)
 
 
 def invoked(recorder: Recorder, invoke: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,20 +248,22 @@ def streamed(recorder: Recorder, replies: Callable[..., Any]) -> Callable[..., A
     return call
 
 
-def _add_served(
-    recorder: Recorder, method: str, exchange: int, process: int, times: CallTimes, host: str
-) -> None:
-    """Adds what a daemon did for a call of gRPC.
+def _served_spans(
+    recorder: Recorder, method: str, exchange: int, times: CallTimes, host: str, thread: int, call: int
+) -> Iterator[Span]:
+    """Makes the spans of what a daemon did for a call of gRPC.
 
     Args:
         recorder: of the trace.
         method: name of the call.
         exchange: its number.
-        process: of the daemon.
         times: on the clock of this process.
         host: where the daemon is; empty for this host.
+        thread, call: that made the call.
     """
+    process = recorder.process_on(host, times.process) if host else times.process
+    daemon = partial(Span, category="daemon", process=process, thread=thread, call=call)
     details: dict[str, Any] = {"exchange": exchange, **({"host": host} if host else {})}
-    recorder.add_of(process, f"serve {method}", times.arrived_ns, times.replied_ns, details)
+    yield daemon(f"serve {method}", start_ns=times.arrived_ns, end_ns=times.replied_ns, details=details)
     for each in times.phases:
-        recorder.add_of(process, each.name, each.start_ns, each.end_ns)
+        yield daemon(each.name, start_ns=each.start_ns, end_ns=each.end_ns)

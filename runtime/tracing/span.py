@@ -26,8 +26,9 @@ MAX_RECORDS: Final = 400_000
 #: A number that tells what makes spans of a record, and its arguments. The garbage collector looks
 #: at what holds objects again and again, but only once at what holds numbers and texts.
 Record: TypeAlias = tuple[Any, ...]
-#: The number of records that are one span.
+#: The number of records that are the values of one span of this process, and of those that are one.
 SPAN: Final = 0
+_WHOLE: Final = 1
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -101,7 +102,7 @@ class Recorder:
         self.events: weakref.WeakKeyDictionary[Any, tuple[int, int, int]] = weakref.WeakKeyDictionary()
         self._hosts: dict[str, int] = {}
         self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
-        self._kinds: list[Callable[..., Iterable[Span]]] = [self._span]
+        self._kinds: list[Callable[..., Iterable[Span]]] = [self._span, lambda span: (span,)]
         self._added = itertools.count()
         #: How often the number of records was asked.
         self._asked = 0
@@ -151,13 +152,9 @@ class Recorder:
         self.append((SPAN, name, category, start_ns, end, thread.number, thread.call, details))
         self.count()
 
-    def add_of(
-        self, process: int, name: str, start_ns: int, end_ns: int, details: Mapping[str, Any] = _NOTHING
-    ) -> None:
-        """Adds what the process of a daemon did for the call of this thread."""
-        thread = self.threads.state
-        values = name, "daemon", start_ns, end_ns, thread.number, thread.call, details
-        self.append((SPAN, *values, process))
+    def add_span(self, span: Span) -> None:
+        """Adds a span."""
+        self.append((_WHOLE, span))
         self.count()
 
     def _span(
@@ -169,10 +166,9 @@ class Recorder:
         thread: int,
         call: int,
         details: Mapping[str, Any] = _NOTHING,
-        process: int = 0,
     ) -> tuple[Span, ...]:
-        """Makes the span of a record; it is one of this process unless stated otherwise."""
-        return (Span(name, category, start_ns, end_ns, process or self.process, thread, call, details),)
+        """Makes the span of a record of this process."""
+        return (Span(name, category, start_ns, end_ns, self.process, thread, call, details),)
 
     def spans(self) -> list[Span]:
         """Returns the spans so far, in the order in which they ended."""

@@ -267,7 +267,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ("neurald.hal.rpc.client.rings.ring", "Ring", "bind", recorded("device", "bind to the ring")),
         ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "submit", daemon_calls.submitted),
         ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "_completed", daemon_calls.completed),
-        ("neurald.hal.rpc.client.connection", "Connection", "_through_kept_call", daemon_calls.unused),
+        ("neurald.hal.rpc.client.connection", "Connection", "_through_kept_call", daemon_calls.kept),
         ("neurald.hal.rpc.client.connection", "Connection", "_invoke", daemon_calls.invoked),
         ("neurald.hal.rpc.client.connection", "Connection", "_replies", daemon_calls.streamed),
     )

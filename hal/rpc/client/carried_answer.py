@@ -24,6 +24,8 @@ class CarriedAnswer:
         self._traffic = traffic
         self._place = place
         self._reply: device_pb2.ExecuteReply | None = None
+        #: What the daemon sent as its times, see `call_times`; empty if it was not asked for them.
+        self.times = b""
 
     def take(self, data: bytes) -> bool:
         """Takes a message; returns whether it was the last one.
@@ -39,7 +41,7 @@ class CarriedAnswer:
         except (BadData, ResourceExhaustedPersistent) as error:
             raise OpFailed(f"invalid reply from the daemon at {self._place}: {error}") from None
         if self._reply is None:
-            self._reply = message.head.reply
+            self._reply, self.times = message.head.reply, message.head.times
         return self._is_complete(self._reply)
 
     def _is_complete(self, reply: device_pb2.ExecuteReply) -> bool:

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -41,7 +41,7 @@ from neurald.hal.rpc.client.background_calls import (
 from neurald.hal.rpc.client.carried_answer import CarriedAnswer
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.connection_life import ConnectionLife
-from neurald.hal.rpc.client.kept_stream import KeptStream
+from neurald.hal.rpc.client.kept_stream import CANCELLED_UNDER_WAY, KeptStream
 from neurald.hal.rpc.client.rings.ring_pool import RingPool
 from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
@@ -331,10 +331,12 @@ class Connection:
                 if (
                     may_repeat
                     and (is_short or takes_parts)
-                    and cancellation is None
                     and timeout_s is None
                     and self._through_kept_call(
-                        messages(), (answer := CarriedAnswer(results, self._traffic, self.host)).take
+                        first,
+                        messages(),
+                        answer := CarriedAnswer(results, self._traffic, self.host),
+                        cancellation,
                     )
                 ):
                     return answer.reply
@@ -344,7 +346,7 @@ class Connection:
                 ):
                     answer.take(data)
         except grpc.FutureCancelledError:
-            raise Cancelled("the execution was cancelled while it was under way") from None
+            raise Cancelled(CANCELLED_UNDER_WAY) from None
         return answer.reply
 
     def _through_own_call(
@@ -368,12 +370,19 @@ class Connection:
         if reply is not None:  # otherwise the daemon ended the call without a message
             yield reply
 
-    def _through_kept_call(self, messages: Iterator[bytes], take: Callable[[bytes], bool]) -> bool:
+    def _through_kept_call(
+        self,
+        first: device_pb2.ExecuteWithDataRequest,
+        messages: Iterator[bytes],
+        answer: CarriedAnswer,
+        cancellation: Cancellation | None,
+    ) -> bool:
         """Executes a request through the call that stays open; see `KeptStream.exchange`.
 
-        Traces replace this method, since such a request has no times of its own.
+        Traces replace this method, to ask for the times of the request before its messages are made.
         """
-        return self._kept.exchange(messages, take)
+        del first
+        return self._kept.exchange(messages, answer.take, cancellation)
 
     def _invoke(
         self,

@@ -14,8 +14,11 @@ from typing import Any, Final
 
 import grpc
 
+from neurald.hal.errors import Cancelled
 from neurald.hal.process.fork import at_fork, forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
 
+CANCELLED_UNDER_WAY: Final = "the execution was cancelled while it was under way"
 #: How long no call is opened after the daemon has cut one off, because it has too many.
 _REFUSED_S: Final = 5.0
 #: The daemon cut it off, or takes no more of them. What else they may mean, another call will tell.
@@ -43,24 +46,40 @@ class KeptStream:
         """Leaves the call to the parent; in a child, anything done with it would wait for ever."""
         self._was_inherited = True
 
-    def exchange(self, request: Iterable[bytes], take: Callable[[bytes], bool]) -> bool:
+    def exchange(
+        self,
+        request: Iterable[bytes],
+        take: Callable[[bytes], bool],
+        cancellation: Cancellation | None = None,
+    ) -> bool:
         """Sends a request, and takes the reply.
 
         Args:
             request: the messages of one that the daemon may begin more than once.
             take: takes a message of the reply; returns whether it was the last one.
+            cancellation: ends the call, and so the execution in the daemon. The next request opens
+                another call.
 
         Returns:
             False if the request must go by a call of its own.
 
         Raises:
+            Cancelled: `cancellation` was cancelled before the reply arrived.
             RpcError: the daemon's error, or the connection was lost.
         """
         if self._was_inherited or not self._lock.acquire(blocking=False):
             return False
         try:
             call = self._opened()
-            return call is not None and self._is_answered(call, request, take)
+            if call is None:
+                return False
+            if cancellation is None:
+                return self._is_answered(call, request, take)
+            cancellation.call_on_cancel(call.cancel)
+            try:
+                return self._is_answered(call, request, take, cancellation)
+            finally:
+                cancellation.forget(call.cancel)
         finally:
             self._lock.release()
             if self._is_closed:
@@ -76,7 +95,13 @@ class KeptStream:
             self._call = self._start(_messages(self._requests))
         return self._call
 
-    def _is_answered(self, call: Any, request: Iterable[bytes], take: Callable[[bytes], bool]) -> bool:
+    def _is_answered(
+        self,
+        call: Any,
+        request: Iterable[bytes],
+        take: Callable[[bytes], bool],
+        cancellation: Cancellation | None = None,
+    ) -> bool:
         is_complete = False
         try:
             self._requests.put(request)
@@ -86,6 +111,8 @@ class KeptStream:
                     return False
                 is_complete = take(reply)
         except grpc.RpcError as error:
+            if cancellation is not None and cancellation.is_cancelled:
+                raise Cancelled(CANCELLED_UNDER_WAY) from None
             status = call.code()
             if status is grpc.StatusCode.UNIMPLEMENTED:  # a daemon of an older version
                 self._refused_until = math.inf

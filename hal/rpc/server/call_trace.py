@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import grpc
 
-from neurald.hal.rpc.transport.call_times import TRACE_KEY, CallPhase, CallTimes, times_header
+from neurald.hal.rpc.transport.call_times import TRACE_KEY, CallPhase, CallTimes, encode_times, times_header
 
 _R = TypeVar("_R")
 
@@ -19,9 +19,12 @@ class _Thread(threading.local):
 
     Attributes:
         phases: of the call under way; None if its client takes no trace.
+        arrived_ns: when the request of a call that stays open arrived, if its times are wanted;
+            None otherwise.
     """
 
     phases: list[CallPhase] | None = None
+    arrived_ns: int | None = None
 
 
 _thread: Final = _Thread()
@@ -93,3 +96,28 @@ def _noted(context: grpc.ServicerContext) -> Iterator[None]:
         _thread.phases = None
     times = CallTimes(os.getpid(), arrived_ns, time.monotonic_ns(), tuple(phases))
     context.set_trailing_metadata((times_header(times),))
+
+
+@contextlib.contextmanager
+def timed_request(arrived_ns: int | None) -> Iterator[None]:
+    """Notes the phases of a request of a call that stays open; see `times_of_request`.
+
+    Args:
+        arrived_ns: when it arrived; None if its client does not ask for its times.
+    """
+    if arrived_ns is None:
+        yield
+        return
+    _thread.phases, _thread.arrived_ns = [], arrived_ns
+    try:
+        yield
+    finally:
+        _thread.phases = _thread.arrived_ns = None
+
+
+def times_of_request() -> bytes:
+    """Returns the times so far of the request that this thread serves; empty if nobody asks for them."""
+    if _thread.arrived_ns is None:
+        return b""
+    phases = tuple(_thread.phases or ())
+    return encode_times(CallTimes(os.getpid(), _thread.arrived_ns, time.monotonic_ns(), phases))

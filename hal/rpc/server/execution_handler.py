@@ -21,7 +21,7 @@ from neurald.hal.memory.untouched_pages import UntouchedPages
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import Request
 from neurald.hal.records import replace
-from neurald.hal.rpc.server.call_trace import phase
+from neurald.hal.rpc.server.call_trace import phase, times_of_request
 from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, clamped_part_bytes
 from neurald.hal.rpc.transport.data_message import DataMessage, encode_in_parts
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
@@ -110,7 +110,9 @@ class ExecutionHandler:
             is_whole: whether one message has all that fits into the largest one.
         """
         with received.run.admitted(self._admission, session) as result:
-            message = device_pb2.ExecuteWithDataReply(reply=result_to_wire(result, ()))
+            message = device_pb2.ExecuteWithDataReply(
+                reply=result_to_wire(result, ()), times=times_of_request()
+            )
         results = received.results if result.is_sufficient else ()
         part_bytes = CHUNK_BYTES
         if received.part_bytes and not is_whole:

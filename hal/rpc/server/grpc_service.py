@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -38,7 +39,7 @@ from neurald.hal.errors import (
     UnavailableDevice,
     error_for,
 )
-from neurald.hal.rpc.server.call_trace import timed_call, timed_stream
+from neurald.hal.rpc.server.call_trace import timed_call, timed_request, timed_stream
 from neurald.hal.rpc.server.execution_handler import RunWithData
 from neurald.hal.rpc.server.failure_log import note_failure
 from neurald.hal.rpc.server.handler import DeviceHandler
@@ -273,6 +274,7 @@ class GrpcService:
     ) -> Generator[bytes, None, bytes]:
         """Executes a request, which may have more parts; yields all replies but the last, which it returns."""
         _require_size(first)
+        arrived_ns = time.monotonic_ns()
         with session.call(), self._admission.serving(session) as place:
             step(is_interpreted=True, beside_s=len(first) * _BYTE_S)
             message = _with_data(first)
@@ -281,12 +283,15 @@ class GrpcService:
                 raise BadData("a call that is kept open takes no device buffers")
             takes_parts = bool(message.head.part_bytes)
             others = self._other_parts(session, parts if takes_parts else iter(()), context, place)
-            with contextlib.closing(others):
-                received = self._handler.executions.receive_with_data(session, message, others, cancellation)
-            if not takes_parts:
-                return self._only_reply(session, received)
-            replies = self._handler.executions.run_with_data(session, received)
-            first_replies = tuple(itertools.islice(replies, 2))
+            with timed_request(arrived_ns if message.head.wants_times else None):
+                with contextlib.closing(others):
+                    received = self._handler.executions.receive_with_data(
+                        session, message, others, cancellation
+                    )
+                if not takes_parts:
+                    return self._only_reply(session, received)
+                replies = self._handler.executions.run_with_data(session, received)
+                first_replies = tuple(itertools.islice(replies, 2))
             if len(first_replies) == 1:
                 step(is_interpreted=True, beside_s=len(first_replies[0]) * _BYTE_S)
                 return first_replies[0]

@@ -80,6 +80,7 @@ class DeviceHandler:
         description.carries_data = True
         description.takes_parts = True
         description.takes_ongoing_requests = True
+        description.sends_times = True
         return description
 
     def get_capabilities(self) -> device_pb2.GetCapabilitiesReply:

@@ -1,7 +1,8 @@
 """Times of what a daemon did for a call of gRPC, for clients that take a trace.
 
 A client that takes a trace sends the header of W3C's trace context with its calls. A daemon answers
-with these times in the trailing metadata; daemons of earlier versions ignore the header.
+with these times in the trailing metadata; daemons of earlier versions ignore the header. In a call
+that stays open each request asks for its times, which are in the reply.
 """
 
 from collections.abc import Iterable
@@ -67,21 +68,33 @@ class CallTimes(Struct, frozen=True, array_like=True):
         )
 
 
+def encode_times(times: CallTimes) -> bytes:
+    """Returns the times as they are sent."""
+    return msgspec.msgpack.encode(times)
+
+
 def times_header(times: CallTimes) -> tuple[str, bytes]:
     """Returns the entry of the trailing metadata."""
-    return TIMES_KEY, msgspec.msgpack.encode(times)
+    return TIMES_KEY, encode_times(times)
 
 
 def times_from(metadata: Iterable[tuple[str, str | bytes]] | None) -> CallTimes | None:
     """Returns the times that a daemon sent; None if it sent none, or such that cannot be."""
     for key, value in metadata or ():
-        if key == TIMES_KEY and isinstance(value, bytes) and len(value) <= _MAX_BYTES:
-            try:
-                times = from_msgpack(value, CallTimes)
-            except DECODE_ERRORS:
-                return None
-            return times if _is_possible(times) else None
+        if key == TIMES_KEY and isinstance(value, bytes):
+            return decode_times(value)
     return None
+
+
+def decode_times(content: bytes) -> CallTimes | None:
+    """Returns times that were sent; None if they are none, or such that cannot be."""
+    if len(content) > _MAX_BYTES:
+        return None
+    try:
+        times = from_msgpack(content, CallTimes)
+    except DECODE_ERRORS:
+        return None
+    return times if _is_possible(times) else None
 
 
 def _is_possible(times: CallTimes) -> bool:

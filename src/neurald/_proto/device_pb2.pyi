@@ -39,7 +39,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files", "declared_extensions", "carries_data", "takes_parts", "takes_ongoing_requests")
+    __slots__ = ("name", "type", "version", "feature_level", "extensions", "model_cache_files", "data_cache_files", "declared_extensions", "carries_data", "takes_parts", "takes_ongoing_requests", "sends_times")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,7 @@ class DescribeReply(_message.Message):
     CARRIES_DATA_FIELD_NUMBER: _ClassVar[int]
     TAKES_PARTS_FIELD_NUMBER: _ClassVar[int]
     TAKES_ONGOING_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    SENDS_TIMES_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: _types_pb2.DeviceType
     version: str
@@ -62,7 +63,8 @@ class DescribeReply(_message.Message):
     carries_data: bool
     takes_parts: bool
     takes_ongoing_requests: bool
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ..., declared_extensions: _Optional[_Iterable[_Union[_types_pb2.Extension, _Mapping]]] = ..., carries_data: bool = ..., takes_parts: bool = ..., takes_ongoing_requests: bool = ...) -> None: ...
+    sends_times: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[_types_pb2.DeviceType, str]] = ..., version: _Optional[str] = ..., feature_level: _Optional[_Union[_types_pb2.FeatureLevel, str]] = ..., extensions: _Optional[_Iterable[str]] = ..., model_cache_files: _Optional[int] = ..., data_cache_files: _Optional[int] = ..., declared_extensions: _Optional[_Iterable[_Union[_types_pb2.Extension, _Mapping]]] = ..., carries_data: bool = ..., takes_parts: bool = ..., takes_ongoing_requests: bool = ..., sends_times: bool = ...) -> None: ...
 
 class GetCapabilitiesRequest(_message.Message):
     __slots__ = ()
@@ -327,24 +329,28 @@ class ExecuteReply(_message.Message):
     def __init__(self, output_shapes: _Optional[_Iterable[_Union[_types_pb2.OutputShape, _Mapping]]] = ..., timing: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ..., results: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ExecuteWithDataRequest(_message.Message):
-    __slots__ = ("request", "chunks", "bytes_per_s", "part_bytes")
+    __slots__ = ("request", "chunks", "bytes_per_s", "part_bytes", "wants_times")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
     BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
     PART_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WANTS_TIMES_FIELD_NUMBER: _ClassVar[int]
     request: ExecuteRequest
     chunks: _containers.RepeatedCompositeFieldContainer[DataChunk]
     bytes_per_s: float
     part_bytes: int
-    def __init__(self, request: _Optional[_Union[ExecuteRequest, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ..., bytes_per_s: _Optional[float] = ..., part_bytes: _Optional[int] = ...) -> None: ...
+    wants_times: bool
+    def __init__(self, request: _Optional[_Union[ExecuteRequest, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ..., bytes_per_s: _Optional[float] = ..., part_bytes: _Optional[int] = ..., wants_times: bool = ...) -> None: ...
 
 class ExecuteWithDataReply(_message.Message):
-    __slots__ = ("reply", "chunks")
+    __slots__ = ("reply", "chunks", "times")
     REPLY_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
     reply: ExecuteReply
     chunks: _containers.RepeatedCompositeFieldContainer[DataChunk]
-    def __init__(self, reply: _Optional[_Union[ExecuteReply, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ...) -> None: ...
+    times: bytes
+    def __init__(self, reply: _Optional[_Union[ExecuteReply, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ..., times: _Optional[bytes] = ...) -> None: ...
 
 class ExecuteFencedRequest(_message.Message):
     __slots__ = ("prepared_model", "request", "options", "wait_for", "fence", "after_fences_s")

@@ -338,13 +338,41 @@ def test_one_call_stays_open(server: DeviceServer, remote: RemoteDevice) -> None
     run(prepared(remote, 2 * MIB), 2 * MIB)
     # Requests with limits go by calls of their own, and so do large ones to older daemons.
     run(models[0], 4, ExecuteOptions(deadline_s=time.monotonic() + 60))
-    run(models[0], 4, ExecuteOptions(cancellation=Cancellation()))
     models[0].connection.description.takes_parts = False
     run(prepared(remote, 2 * MIB), 2 * MIB)
     run(models[0], 4)
     assert list(kept_calls(server).values()) == [kept]
     remote.close()
     wait_until(lambda: not kept_calls(server))
+
+
+def test_executions_that_can_be_cancelled_go_through_the_call(
+    server: DeviceServer, remote: RemoteDevice, device: AddingDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = prepared(remote, 4)
+    monkeypatch.setattr(model.connection, "_through_own_call", None)  # a call of its own would fail
+    run(model, 4, ExecuteOptions(cancellation=Cancellation()))
+    (kept,) = kept_calls(server).values()
+    cancellation, cancelled = Cancellation(), threading.Event()
+
+    def wait(_: Any, options: ExecuteOptions) -> None:
+        cancellation.cancel()
+        assert options.cancellation is not None
+        wait_until(lambda: options.cancellation is None or options.cancellation.is_cancelled)
+        cancelled.set()
+
+    device.on_execute = wait
+    with pytest.raises(Cancelled):
+        run(model, 4, ExecuteOptions(cancellation=cancellation))
+    assert cancelled.wait(10)
+    device.on_execute = lambda *_: None
+    run(model, 4, ExecuteOptions(cancellation=Cancellation()))
+    (another,) = kept_calls(server).values()
+    assert another is not kept
+    # What is cancelled after its end does no harm to the next one.
+    cancellation.cancel()
+    run(model, 4)
+    assert list(kept_calls(server).values()) == [another]
 
 
 def test_a_call_that_was_cut_off_is_no_error(server: DeviceServer, remote: RemoteDevice) -> None:

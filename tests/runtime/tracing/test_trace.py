@@ -443,7 +443,7 @@ def test_a_daemon_on_another_host(tmp_path: Path) -> None:
         run_calls = {span.call for span in trace._recorder.spans() if span.name == "run"}
     daemon = [span for span in trace.spans if span.category == "daemon"]
     found = names(daemon, "daemon")
-    assert found["serve ExecuteWithData"] == found["receive"] == 4
+    assert found["serve ExecuteEach"] == found["receive"] == 4
     assert found["serve PrepareModel"] == 1
     assert found["read the model"] >= 2
     assert found["driver"] >= 4 + 1
@@ -451,7 +451,7 @@ def test_a_daemon_on_another_host(tmp_path: Path) -> None:
     assert {span.process >> 32 for span in daemon} == {1}
     for number in run_calls:
         spans = [span for span in trace.spans if span.call == number]
-        (call,) = [span for span in spans if span.name == "call ExecuteWithData"]
+        (call,) = [span for span in spans if span.name == "call ExecuteEach"]
         for span in spans:
             if span.category == "daemon":
                 assert call.start_ns <= span.start_ns <= span.end_ns <= call.end_ns
@@ -474,15 +474,22 @@ def test_large_data_for_a_daemon_on_another_host() -> None:
         compilation = nd.CompilationBuilder(graph.finish(), [nd.connect(address)]).finish()
         with nd.trace() as trace:
             compilation.run(np.zeros(size, np.float32))
-    assert names(trace.spans, "daemon")["serve ExecuteWithData"] == 1
-    assert names(trace.spans, "device")["call ExecuteWithData"] == 1
+    assert names(trace.spans, "daemon")["serve ExecuteEach"] == 1
+    assert names(trace.spans, "device")["call ExecuteEach"] == 1
 
 
-def test_an_older_daemon_sends_no_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neurald.runtime.tracing.daemon_calls.times_from", lambda metadata: None)
+@pytest.mark.parametrize("sends_times", [False, True])
+def test_an_older_daemon_sends_no_times_of_requests(
+    sends_times: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a request goes by a call of its own. A daemon that is older still sends none for these."""
+    if not sends_times:
+        monkeypatch.setattr("neurald.runtime.tracing.daemon_calls.times_from", lambda metadata: None)
     with running_daemon(listen="127.0.0.1:0") as address:
         compilation = compiled(nd.connect(address))
+        prepared: Any = compilation.plan.steps[0].prepared_model
+        prepared.connection.description.sends_times = False
         with nd.trace() as trace:
             compilation.run(IMAGE)
-    assert not names(trace.spans, "daemon")
+    assert names(trace.spans, "daemon")["serve ExecuteWithData"] == sends_times
     assert names(trace.spans, "device")["call ExecuteWithData"] == 1

@@ -1,12 +1,19 @@
 """What a daemon notes for clients that take a trace."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from neurald.hal.rpc.server.call_trace import phase, timed_call, timed_stream
-from neurald.hal.rpc.transport.call_times import times_from, trace_header
+from neurald.hal.rpc.server.call_trace import (
+    phase,
+    timed_call,
+    timed_request,
+    timed_stream,
+    times_of_request,
+)
+from neurald.hal.rpc.transport.call_times import decode_times, times_from, trace_header
 
 
 class Context:
@@ -63,3 +70,17 @@ def test_a_failed_call_sends_no_times_and_ends_the_notes() -> None:
     untraced: Any = Context(is_traced=False)
     assert timed_call(work)(5, untraced) == 5
     assert untraced.sent is None
+
+
+def test_the_phases_of_a_request_of_a_call_that_stays_open() -> None:
+    arrived = time.monotonic_ns()
+    for _ in range(2):
+        with timed_request(arrived):
+            with phase("first"):
+                pass
+            times = decode_times(times_of_request())
+        assert times is not None
+        assert (times.arrived_ns, [each.name for each in times.phases]) == (arrived, ["first"])
+    with timed_request(None):
+        assert times_of_request() == b""
+    assert times_of_request() == b""
