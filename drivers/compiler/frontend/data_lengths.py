@@ -13,6 +13,7 @@ import numpy as np
 
 from neurald.drivers.compiler.frontend.flat_graph import (
     RESHAPES,
+    STRIDED_SLICES,
     FlatGraph,
     NotStructured,
     Part,
@@ -22,14 +23,16 @@ from neurald.drivers.compiler.frontend.flat_graph import (
 from neurald.drivers.compiler.frontend.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.structured_model import (
     Copy,
-    Element,
     LengthUpdate,
+    NewLength,
+    SliceIndex,
+    SliceSize,
 )
 from neurald.drivers.compiler.frontend.symbolic_integers import (
     Sum,
 )
-from neurald.drivers.compiler.ir.extent import Extent, has_extents, number_of, same_length
-from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, Guard
+from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents, number_of, same_length
+from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, MIN_LENGTH, Guard
 from neurald.drivers.compiler.ir.extent_terms import Relation
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
@@ -83,17 +86,21 @@ class DataLengths:
 
         What varies in it is one symbol: less is known about sums and differences of symbols.
         """
-        varying = Sum(0, value.terms)
-        known = self._known_symbol(varying)
-        if known is not None:
-            return known + value.constant
-        total: Any = 0
-        for (operand, number), factor in value.terms:
-            total = total + factor * self._element_symbol(operand, number)
-        if len(value.terms) > 1 and total.hint >= MIN_LENGTH:
-            total = self._own_symbol(total)
-            self._flat.element_symbols[varying] = self._flat.regions[-1], total
-        return total + value.constant
+        if len(value.terms) != 1:
+            return self._sum_symbol(Sum(0, value.terms)) + value.constant if value.terms else value.constant
+        ((element, factor),) = value.terms
+        return factor * self._sum_symbol(Sum(0, ((element, 1),))) + value.constant
+
+    def _sum_symbol(self, value: Sum) -> Any:
+        """Returns the symbol for a sum, which the program computes here or has computed before."""
+        known = self._known_symbol(value)
+        if known is None:
+            self._require_tensors(value)
+            known = self.symbol(is_data=True)
+            region = self._flat.regions[-1]
+            region.items.append(LengthUpdate(lengths=((number_of(known), value),)))
+            self._flat.element_symbols[value] = region, known
+        return known
 
     def _known_symbol(self, value: Sum) -> Any:
         """Returns the symbol for a sum that the program has computed; None if there is none."""
@@ -102,20 +109,10 @@ class DataLengths:
             known[1] if known is not None and any(known[0] is each for each in self._flat.regions) else None
         )
 
-    def _element_symbol(self, operand: int, number: int) -> Any:
-        """Returns the symbol for an integer, which the program reads here or has read before."""
-        element = Sum(0, (((operand, number), 1),))
-        known = self._known_symbol(element)
-        if known is not None:
-            return known
-        if not self._flat.operands[operand].type.is_tensor:
+    def _require_tensors(self, value: Sum) -> None:
+        """Checks that the elements of a sum have memory."""
+        if not all(self._flat.operands[operand].type.is_tensor for (operand, _), _ in value.terms):
             raise NotStructured("a length is a scalar operand")
-        symbol = self.symbol(is_data=True)
-        region = self._flat.regions[-1]
-        update = LengthUpdate(lengths=((number_of(symbol), Element(operand=operand, number=number)),))
-        region.items.append(update)
-        self._flat.element_symbols[element] = region, symbol
-        return symbol
 
     def computes_lengths(self, call: Call) -> bool:
         """Keeps the results of an operation on lengths, if it is one."""
@@ -133,7 +130,10 @@ class DataLengths:
 
     def add(self, operation: Operation, graph: int, origin: int) -> None:
         """Adds an operation whose shape follows from integers that are data."""
-        self._with_hints([lambda: self._with_symbols(operation, graph, origin)])
+        ways = [lambda: self._with_symbols(operation, graph, origin)]
+        if operation.type in STRIDED_SLICES:
+            ways.insert(0, lambda: self._add_consecutive(operation, graph, origin))
+        self._with_hints(ways)
 
     def _with_hints(self, ways: Sequence[Callable[[], None]]) -> None:
         """Adds operations with lengths from data, for which several hints are tried in several ways."""
@@ -310,26 +310,105 @@ class DataLengths:
             opens: True to slice a copy with lengths that are not known. Else no hints may exist for
                 which the slice is valid: those of two lengths that are at most 3 together.
         """
-        begins, lengths = ([self._extent_of(each) for each in sums] for sums in (part.begins, part.lengths))
-        source = part.source
+        source, before = part.source, self._flat.shape(part.source)
+        begins = [self._extent_of(each) for each in part.begins]
         if opens:
-            source = self._opened(source, [has_extents(each) for each in zip(begins, lengths, strict=True)])
-            before, after = self._flat.shape(part.source), self._flat.shape(source)
-            for d, (known, length) in enumerate(zip(before, after, strict=True)):
-                rest = Sum(known) - part.begins[d]
-                if part.lengths[d].terms == rest.terms and same_length(
-                    part.lengths[d].constant, rest.constant
-                ):
-                    lengths[d] = length - begins[d]
+            vary = [
+                bool(begin.terms or size.terms) for begin, size in zip(part.begins, part.lengths, strict=True)
+            ]
+            source = self._opened(source, vary)
+        lengths = [
+            self._slice_size(size, Sum(known) - first, whole - begin, whole)
+            for size, first, begin, known, whole in zip(
+                part.lengths, part.begins, begins, before, self._flat.shape(source), strict=True
+            )
+        ]
         lengths = [self._own_symbol(each) for each in lengths]
-        operation = Operation(
+        self._add_slice(source, begins, lengths, part.operation, output, part.place)
+
+    def _add_slice(
+        self,
+        source: int,
+        begins: Sequence[Any],
+        lengths: Sequence[Any],
+        operation: Operation,
+        output: int,
+        place: tuple[int, int],
+    ) -> None:
+        """Adds a slice that stands for an operation or a part of it."""
+        added = Operation(
             type=OperationType.TFLITE_SLICE,
             inputs=(source, self._flat.integers(begins), self._flat.integers(lengths)),
             outputs=(output,),
-            number=part.operation.number,
+            number=operation.number,
         )
-        shapes = DEFINITIONS[operation.type].output_shapes(self._flat.call(operation))
-        self.append(operation, shapes, *part.place)
+        shapes = DEFINITIONS[added.type].output_shapes(self._flat.call(added))
+        self.append(added, shapes, *place)
+
+    def _add_consecutive(self, operation: Operation, graph: int, origin: int) -> None:
+        """Adds a strided slice of consecutive elements whose begin and end are data.
+
+        Raises:
+            BadData: it is another one.
+        """
+        call = self._flat.call(operation)
+        source, output = self.realized(call.index("input")), operation.outputs[0]
+        shape = self._flat.shape(source)
+        begins, ends, strides = (self._flat.sums_of(call.index(name)) for name in ("begin", "end", "strides"))
+        others = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
+        if any(name in call.binding.inputs and call.scalar(name) for name in others) or any(
+            sums is None or sums.shape != (len(shape),) for sums in (begins, ends, strides)
+        ):
+            raise BadData("a strided slice also changes the rank")
+        assert begins is not None and ends is not None and strides is not None  # noqa: S101, PT018 - see above
+        open_begin, open_end = (int(call.scalar(name)) for name in ("begin_mask", "end_mask"))
+        firsts, lengths = [], []
+        for axis, whole in enumerate(shape):
+            if strides[axis] != Sum(1):
+                raise BadData("a slice has steps")
+            first = 0 if open_begin >> axis & 1 else self._slice_index(begins[axis], whole, 0)
+            end = whole if open_end >> axis & 1 else self._slice_index(ends[axis], whole, first)
+            firsts.append(first)
+            lengths.append(self._own_symbol(end - first))
+        self._add_slice(source, firsts, lengths, operation, output, (graph, origin))
+
+    def _slice_index(self, given: Sum, whole: Any, low: Any) -> Any:
+        """Returns an index of a slice, which is at least `low`, and at most the length `whole`."""
+        if not given.terms and not has_extents((whole, low)):
+            number = given.constant + (whole if given.constant < 0 else 0)
+            return max(low, min(number, whole))
+        self._require_tensors(given)
+        hint = estimate(low) + (estimate(whole) - estimate(low)) // 2
+        return self._limited_symbol(SliceIndex(number=given, whole=whole, low=low), hint, whole)
+
+    def _slice_size(self, given: Sum, all_left: Sum, rest: Any, whole: Any) -> Any:
+        """Returns the number of elements of a slice along a dimension.
+
+        Args:
+            given: the number, or -1.
+            all_left: the number of elements from the begin of the slice on, as a sum.
+            rest: the same, as a length.
+            whole: the length of the dimension.
+        """
+        if given.terms == all_left.terms and same_length(given.constant, all_left.constant):
+            return rest
+        if not given.terms or self._known_symbol(given) is not None:
+            return self._extent_of(given)
+        self._require_tensors(given)
+        return self._limited_symbol(SliceSize(number=given, rest=rest), estimate(rest) // 2, whole)
+
+    def _limited_symbol(self, length: NewLength, hint: int, most: Any) -> Any:
+        """Returns a symbol that is set to a length here.
+
+        Raises:
+            BadData: there are no hints for which dimensions as short as this one are open.
+        """
+        if hint < MIN_LENGTH:
+            raise BadData(f"a length has the hint {hint}; at least {MIN_LENGTH} is expected")
+        symbol = self._flat.scope.add_symbol(hint, 0, MAX_LENGTH if isinstance(most, Extent) else most)
+        self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions) - 1
+        self._flat.regions[-1].items.append(LengthUpdate(lengths=((number_of(symbol), length),)))
+        return symbol
 
     def _own_symbol(self, length: Any) -> Any:
         """Returns a length as a symbol, which is set here if it is none: code for symbols is valid for 0.
@@ -339,12 +418,7 @@ class DataLengths:
         """
         if not isinstance(length, Extent) or any(length is each for each in self._flat.scope.symbols):
             return length
-        if length.hint < MIN_LENGTH:
-            raise BadData(f"a length has the hint {length.hint}; at least {MIN_LENGTH} is expected")
-        symbol = self._flat.scope.add_symbol(length.hint, 0)
-        self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions) - 1
-        self._flat.regions[-1].items.append(LengthUpdate(lengths=((number_of(symbol), length),)))
-        return symbol
+        return self._limited_symbol(length, length.hint, MAX_LENGTH)
 
     def _opened(self, index: int, opens: Sequence[bool]) -> int:
         """Returns a copy of an operand; some of its lengths are symbols, which are set here."""

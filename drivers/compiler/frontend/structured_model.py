@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from neurald.drivers.compiler.frontend.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.extent import Extent, has_extents
 from neurald.drivers.compiler.ir.extent_scope import ExtentScope, Guard
 from neurald.hal.model.operation_type import OperationType
@@ -67,11 +68,34 @@ class Update(Struct, frozen=True, kw_only=True):
     operation: int
 
 
-class Element(Struct, frozen=True, kw_only=True):
-    """An integer that is an element of an operand."""
+class SliceIndex(Struct, frozen=True, kw_only=True):
+    """An index where a slice begins or ends; negative ones count from the end.
 
-    operand: int
-    number: int
+    Attributes:
+        number: the index that is given.
+        whole: the length of the dimension.
+        low: the least index; smaller ones become it.
+    """
+
+    number: Sum
+    whole: "int | Extent"
+    low: "int | Extent" = 0
+
+
+class SliceSize(Struct, frozen=True, kw_only=True):
+    """The number of elements of a slice; -1 takes all that are left.
+
+    Attributes:
+        number: what is given.
+        rest: the number of elements from the first one of the slice on.
+    """
+
+    number: Sum
+    rest: "int | Extent"
+
+
+#: What a length can be set to.
+NewLength: TypeAlias = "int | Extent | Sum | SliceIndex | SliceSize"
 
 
 class LengthUpdate(Struct, frozen=True, kw_only=True):
@@ -84,9 +108,24 @@ class LengthUpdate(Struct, frozen=True, kw_only=True):
         guards: conditions that must hold for the lengths before it; else the model cannot run so.
     """
 
-    lengths: tuple[tuple[int, "int | Extent | Element"], ...] = ()
+    lengths: tuple[tuple[int, NewLength], ...] = ()
     stores: tuple[tuple[int, tuple["int | Extent", ...]], ...] = ()
     guards: tuple[Guard, ...] = ()
+
+
+def numbers_of(length: NewLength) -> "tuple[int | Extent | Sum, ...]":
+    """Returns the numbers from which a new length is computed."""
+    if isinstance(length, SliceIndex):
+        return length.number, length.whole, length.low
+    return (length.number, length.rest) if isinstance(length, SliceSize) else (length,)
+
+
+def elements_of(update: LengthUpdate) -> Iterator[tuple[int, int]]:
+    """Yields the elements that an update reads: operands, and numbers of their elements."""
+    for _, length in update.lengths:
+        for number in numbers_of(length):
+            if isinstance(number, Sum):
+                yield from (element for element, _ in number.terms)
 
 
 class WhileLoop(Struct, frozen=True, kw_only=True):

@@ -80,19 +80,20 @@ class ExtentScope:
         for hint in given:
             self.add_symbol(hint)
 
-    def add_symbol(self, hint: int, least: int = MIN_LENGTH) -> Any:
+    def add_symbol(self, hint: int, least: int = MIN_LENGTH, most: int = MAX_LENGTH) -> Any:
         """Adds an open dimension, and returns it.
 
         Args:
             hint: its length for which the model is compiled.
             least: its smallest length. If it is 0, the length changes while the model runs, and
                 what holds for it in one place, such as the body of a loop, need not hold in others.
+            most: its largest length.
         """
         if not MIN_LENGTH <= hint <= MAX_LENGTH:
             raise ValueError(f"the length {hint} cannot be open")
         number = len(self.hints)
         self.hints += (hint,)
-        self._bounds.append((least, MAX_LENGTH))
+        self._bounds.append((least, most))
         self._changing.append(least == 0)
         atom = self.atom(f"n{number}", lambda: Atom(f"n{number}", AtomKind.SYMBOL, hint, number))
         extent = self.extent({(atom,): 1})

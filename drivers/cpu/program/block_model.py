@@ -9,12 +9,12 @@ from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
     Branch,
     Copy,
-    Element,
     LengthUpdate,
     StructuredModel,
     Update,
     WhileLoop,
     each_item,
+    elements_of,
 )
 from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.value import Shape
@@ -147,7 +147,7 @@ def _controlling(item: Copy | Append | Update | LengthUpdate | WhileLoop | Branc
     elif isinstance(item, Update):
         yield from (item.source, item.part, item.start)
     elif isinstance(item, LengthUpdate):
-        yield from (each.operand for _, each in item.lengths if isinstance(each, Element))
+        yield from (operand for operand, _ in elements_of(item))
     elif isinstance(item, WhileLoop):
         yield item.test
     else:

@@ -19,6 +19,13 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from neurald.drivers.compiler.frontend.structured_model import (
+    NewLength,
+    SliceIndex,
+    SliceSize,
+    numbers_of,
+)
+from neurald.drivers.compiler.frontend.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extent import Extent, symbols_of
 from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, ExtentScope, Guard
@@ -86,13 +93,15 @@ class Sizing(Struct, kw_only=True, eq=False):
 
     Attributes:
         lengths: the new values of symbols.
+        elements: where the elements of operands are that they are computed from.
         stores: lengths that are stored in values.
         guards: must hold for the lengths before.
         calls: numbers of the calls whose sizes it sets.
         owners: values of which arguments of these calls are parts.
     """
 
-    lengths: tuple[tuple[int, "int | Extent | ElementOf"], ...] = ()
+    lengths: tuple[tuple[int, NewLength], ...] = ()
+    elements: Mapping[tuple[int, int], ElementOf] = field(default_factory=dict)
     stores: tuple[tuple[Value, tuple["int | Extent", ...]], ...] = ()
     guards: tuple[Guard, ...] = ()
     calls: list[int] = field(default_factory=list)
@@ -101,7 +110,7 @@ class Sizing(Struct, kw_only=True, eq=False):
     @property
     def read(self) -> tuple[Value, ...]:
         """The values with elements that become lengths."""
-        return tuple(dict.fromkeys(each.value for _, each in self.lengths if isinstance(each, ElementOf)))
+        return tuple(dict.fromkeys(each.value for each in self.elements.values()))
 
     @property
     def written(self) -> tuple[Value, ...]:
@@ -135,8 +144,9 @@ class Sizing(Struct, kw_only=True, eq=False):
             copies: those whose sizes it sets.
         """
         placeholder = self.placeholder()
-        code = _Code(scope, words, {value: n for n, value in enumerate(placeholder.arguments)})
-        used: list[Any] = [each for _, each in self.lengths]
+        arguments = {value: n for n, value in enumerate(placeholder.arguments)}
+        code = _Code(scope, words, arguments, self.elements)
+        used: list[Any] = [each for _, length in self.lengths for each in numbers_of(length)]
         used += [each for _, values in self.stores for each in values]
         used += [guard.extent for guard in self.guards]
         used += [each for copy in copies for each in (copy.size_bytes, copy.start)]
@@ -175,10 +185,17 @@ class _Code:
     Args:
         scope, words: see `Sizing.routine`.
         arguments: the numbers of its arguments.
+        elements: see `Sizing`.
     """
 
-    def __init__(self, scope: ExtentScope, words: LengthWords, arguments: Mapping[Value, int]) -> None:
-        self._scope, self._words, self._arguments = scope, words, arguments
+    def __init__(
+        self,
+        scope: ExtentScope,
+        words: LengthWords,
+        arguments: Mapping[Value, int],
+        elements: Mapping[tuple[int, int], ElementOf],
+    ) -> None:
+        self._scope, self._words, self._arguments, self._elements = scope, words, arguments, elements
         self.reasons: dict[str, int] = {}
         self._lines: list[str] = []
         self._stores: list[str] = []
@@ -246,19 +263,47 @@ class _Code:
             self._numbers[atom.key] = found
         return self._numbers[atom.key]
 
-    def length(self, value: "int | Extent | ElementOf") -> str:
+    def length(self, length: NewLength) -> str:
         """Returns a new length, which is neither negative nor too large."""
-        if isinstance(value, ElementOf):
-            bits = 8 * value.value.type.size_bytes
-            offset = value.number * value.value.type.size_bytes
-            pointer = self._new(f"getelementptr i8, ptr %a{self._arguments[value.value]}, i64 {offset}")
-            found = self._new(f"load i{bits}, ptr {pointer}, align 1")
-            if bits < 64:
-                found = self._new(f"sext i{bits} {found} to i64")
+        if isinstance(length, SliceIndex):
+            found = self._slice_index(length)
+        elif isinstance(length, SliceSize):
+            given, rest = self._given(length.number), self.number(length.rest)
+            takes_rest = self._new(f"icmp eq i64 {given}, -1")
+            found = self._new(f"select i1 {takes_rest}, i64 {rest}, i64 {given}")
         else:
-            found = self.number(value)
+            found = self._given(length)
         self._check(self._new(f"icmp ule i64 {found}, {MAX_LENGTH}"), "a length is negative or too large")
         return found
+
+    def _slice_index(self, index: SliceIndex) -> str:
+        """Returns an index between its limits, the lower one if they are in no order."""
+        given, whole, low = self._given(index.number), self.number(index.whole), self.number(index.low)
+        from_end = self._new(f"add i64 {given}, {whole}")
+        is_negative = self._new(f"icmp slt i64 {given}, 0")
+        found = self._new(f"select i1 {is_negative}, i64 {from_end}, i64 {given}")
+        is_above = self._new(f"icmp sgt i64 {found}, {whole}")
+        found = self._new(f"select i1 {is_above}, i64 {whole}, i64 {found}")
+        is_below = self._new(f"icmp slt i64 {found}, {low}")
+        return self._new(f"select i1 {is_below}, i64 {low}, i64 {found}")
+
+    def _given(self, number: "int | Extent | Sum") -> str:
+        """Returns the value of an extent, or of a sum of elements."""
+        if not isinstance(number, Sum):
+            return self.number(number)
+        total = str(number.constant)
+        for element, factor in number.terms:
+            found = self._element(self._elements[element])
+            scaled = found if factor == 1 else self._new(f"mul i64 {found}, {factor}")
+            total = self._new(f"add i64 {total}, {scaled}")
+        return total
+
+    def _element(self, place: ElementOf) -> str:
+        bits = 8 * place.value.type.size_bytes
+        offset = place.number * place.value.type.size_bytes
+        pointer = self._new(f"getelementptr i8, ptr %a{self._arguments[place.value]}, i64 {offset}")
+        found = self._new(f"load i{bits}, ptr {pointer}, align 1")
+        return found if bits == 64 else self._new(f"sext i{bits} {found} to i64")
 
     def require_bounds(self, symbol: int) -> None:
         """Refuses unless a length is in the range for which the code is valid."""

@@ -9,10 +9,10 @@ from msgspec import Struct, field
 from neurald.drivers.compiler.frontend.graph_builder import scalar_of, stored_elements
 from neurald.drivers.compiler.frontend.structured_model import (
     BasicBlock,
-    Element,
     LengthUpdate,
     StructuredModel,
     Update,
+    elements_of,
 )
 from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import value_shape
@@ -323,15 +323,11 @@ class StepBuilder:
         """Returns the call that sets lengths."""
         return self._called_sizing(
             Sizing(
-                lengths=tuple(
-                    (
-                        symbol,
-                        ElementOf(self._variable(each.operand), each.number)
-                        if isinstance(each, Element)
-                        else each,
-                    )
-                    for symbol, each in update.lengths
-                ),
+                lengths=update.lengths,
+                elements={
+                    (operand, number): ElementOf(self._variable(operand), number)
+                    for operand, number in elements_of(update)
+                },
                 stores=tuple((self._variable(operand), values) for operand, values in update.stores),
                 guards=update.guards,
             )

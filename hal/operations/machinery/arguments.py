@@ -42,7 +42,7 @@ def slice_range(part: slice, length: int) -> tuple[int, int, int]:
         clamped(part.stop, high if step > 0 else low),
     )
     count = -((start - stop) // step)
-    return start, count if count > 0 else 0, step
+    return start, count if count >= 0 else 0, step
 
 
 def one_scale(many: str, one: str) -> Check:

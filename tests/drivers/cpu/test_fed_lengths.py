@@ -1,4 +1,7 @@
-"""Models whose lengths are inputs, or follow from them, have one code for all lengths, 0 and 1 included."""
+"""Models whose lengths are inputs, or follow from them, have one code for all lengths, 0 and 1 included.
+
+So have slices at such indices, which may also count from the end.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -28,6 +31,22 @@ _CASES: dict[str, _Case] = {
     "segments": ("UNSORTED_SEGMENT_SUM", (5, 4), np.array([0, 1, 8, -1, 1]), {}, (9, 10, 300)),
     "tile": ("TILE", (3, 5), None, {}, ([2, 3], [0, 1], [1, 1], [70, 2])),
     "fill": ("FILL", (), None, {}, ([2, 3], [0, 1], [1, 1], [150, 2])),
+    "slice": (
+        "SLICE",
+        (30, 40),
+        None,
+        {},
+        ([[5, 9], [2, 3]], [[0, 0], [-1, 0]], [[29, 1], [1, -1]], [[30, 0], [-1, 40]], [[3, 39], [20, 1]]),
+    ),
+    "strided": (
+        "STRIDED_SLICE",
+        (30, 40),
+        None,
+        {},
+        ([[5, 9], [20, 33]], [[0, -3], [99, -1]], [[-99, 4], [1, 4]], [[7, -2], [3, 40]], [[29, 0], [-1, 1]]),
+    ),
+    "begin": ("STRIDED_SLICE", (30, 40), None, {"EndMask": 3}, ([[5, 9], [0, 0]], [[0, -1], [0, 0]])),
+    "end": ("STRIDED_SLICE", (30, 40), None, {"BeginMask": 3}, ([[0, 0], [5, 9]], [[0, 0], [0, -1]])),
     "broadcast": ("BROADCAST_TO", (1, 5), None, {}, ([2, 3, 5], [1, 1, 5], [0, 2, 5], [150, 2, 5])),
 }
 
@@ -50,6 +69,11 @@ def _model(case: _Case, example: Array, *, is_computed: bool) -> bytes:
         data = [graph.tensor(shape, name="data")]
         graph.operator("ABS", (inputs[-1],), tuple(data))
     results = _results(graph, operator, example)
+    if operator.endswith("SLICE"):
+        parts = [graph.tensor(example.shape[1:], "INT32", name=f"part {n}") for n in range(2)]
+        graph.operator("UNPACK", (lengths,), tuple(parts), "UnpackOptions", Num=2)
+        constant = np.array([1, 1]) if operator == "STRIDED_SLICE" else None
+        data += parts
     constants = [] if constant is None else [graph.tensor(constant.shape, "INT32", name="c", data=constant)]
     operands = {
         "FILL": (lengths, *data),
@@ -59,6 +83,8 @@ def _model(case: _Case, example: Array, *, is_computed: bool) -> bytes:
             lengths,
             *(graph.tensor((), data=np.float32(n), name=f"{n}") for n in (1, 0)),
         ),
+        "SLICE": tuple(data),
+        "STRIDED_SLICE": (*data, *constants),
     }.get(operator, (*data, lengths))
     graph.operator(operator, operands, tuple(results), f"{_OPTIONS[operator]}Options", **values)
     outputs = _results(graph, operator, example)
@@ -69,6 +95,8 @@ def _model(case: _Case, example: Array, *, is_computed: bool) -> bytes:
 
 
 _OPTIONS = {
+    "SLICE": "Slice",
+    "STRIDED_SLICE": "StridedSlice",
     "PAD": "Pad",
     "MIRROR_PAD": "MirrorPad",
     "TOPK_V2": "TopKV2",
