@@ -61,7 +61,8 @@ def submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., A
 def completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[..., Any]:
     """Records the wait for a daemon, and what the daemon did meanwhile."""
     threads, now, exchanges = recorder.threads, time.monotonic_ns, recorder.exchanges
-    append, count, kind = recorder.append, recorder.count, recorder.kind(partial(_ring_spans, recorder))
+    extend, values, most = recorder.extend, recorder.values, recorder.most_values
+    expand = partial(_ring_spans, recorder)
 
     @wraps(complete)
     def call(peer: Any, *arguments: Any) -> Any:
@@ -72,37 +73,38 @@ def completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[...,
             return result
         finally:
             end, thread, exchange = now(), threads.state, exchanges.get(id(peer))
-            if exchange is None or exchange.peer() is not peer or not exchange.start_ns:
-                append((kind, 0, 0, start, end, thread.number, thread.call))
-            elif result is None:
-                append((kind, exchange.start_ns, exchange.end_ns, start, end, thread.number, thread.call))
-            else:
-                times = exchange.start_ns, exchange.end_ns, start, end
-                append((kind, *times, thread.number, thread.call, exchange.number, peer.stamps()))
-                exchange.start_ns = 0
-            count()
+            submitted = waiting = number = 0
+            stamps = b""
+            if exchange is not None and exchange.peer() is peer and exchange.start_ns:
+                submitted, waiting = exchange.start_ns, exchange.end_ns
+                if result is not None:
+                    number, stamps, exchange.start_ns = exchange.number, peer.stamps(), 0
+            times = start, end, thread.number, thread.call
+            extend((expand, *times, submitted, waiting, number, stamps))
+            if len(values) > most:
+                recorder.trim()
 
     return call
 
 
 def _ring_spans(
     recorder: Recorder,
-    submitted: int,
-    waiting: int,
     start: int,
     end: int,
     thread: int,
     call: int,
-    number: int = 0,
-    stamps: bytes = b"",
+    submitted: int,
+    waiting: int,
+    number: int,
+    stamps: bytes,
 ) -> Iterator[Span]:
     """Makes the spans of a submission to a ring.
 
     Args:
         recorder: knows the process.
-        submitted, waiting: when it was put into the ring; 0 if that was before the trace.
         start, end: of the wait for its completion.
         thread, call: that waited.
+        submitted, waiting: when it was put into the ring; 0 if that was before the trace.
         number: that its stamps must have.
         stamps: what the daemon has left; empty if it has not completed the submission.
     """
@@ -163,8 +165,7 @@ def _add_exchange(
 
 def kept(recorder: Recorder, exchanged: Callable[..., bool]) -> Callable[..., bool]:
     """Asks the daemon for the times of each request of a call that stays open."""
-    threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
-    kind = recorder.kind(partial(_kept_spans, recorder))
+    threads, now, expand = recorder.threads, time.monotonic_ns, partial(_kept_spans, recorder)
 
     @wraps(exchanged)
     def call(connection: Any, first: Any, messages: Any, answer: Any, *others: Any) -> bool:
@@ -181,15 +182,14 @@ def kept(recorder: Recorder, exchanged: Callable[..., bool]) -> Callable[..., bo
             raise
         end, thread = now(), threads.state
         host = "" if connection.is_local else connection.host
-        append((kind, start, end, thread.number, thread.call, host, answer.times))
-        count()
+        recorder.add_record(expand, start, end, thread.number, thread.call, host, answer.times)
         return True
 
     return call
 
 
 def _kept_spans(
-    recorder: Recorder, start: int, end: int, thread: int, call: int, host: str, sent: bytes
+    recorder: Recorder, start: int, end: int, thread: int, call: int, host: str, sent: bytes, *_: None
 ) -> Iterator[Span]:
     """Makes the spans of a request of a call that stays open.
 

@@ -5,17 +5,31 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Final, TypeAlias
 
+from msgspec import Struct
+
 from neurald.hal.cache.store import Miss
-from neurald.runtime.tracing.span import SPAN, Recorder
+from neurald.runtime.tracing.span import Recorder, Span
 
 #: The name of a span; or a function that returns its name and details, from the arguments of the
-#: call and its result.
-Describe: TypeAlias = str | Callable[[tuple[Any, ...], Any], tuple[str, Mapping[str, Any]]]
+#: call and its result; or what does so later.
+Describe: TypeAlias = "str | Callable[[tuple[Any, ...], Any], tuple[str, Mapping[str, Any]]] | Later"
 #: Makes the replacement of a method.
 Replace: TypeAlias = Callable[[Recorder, Callable[..., Any]], Callable[..., Any]]
 
 NO_DETAILS: Final[Mapping[str, Any]] = {}
 _HIT: Final[Mapping[str, Any]] = {"hit": True}
+
+
+class Later(Struct, frozen=True):
+    """Describes a span when the trace has ended.
+
+    Attributes:
+        subject: returns from the arguments of the call what is kept until then.
+        describe: returns the name and details from that.
+    """
+
+    subject: Callable[[tuple[Any, ...]], Any]
+    describe: Callable[[Any], tuple[str, Mapping[str, Any]]]
 
 
 def failure(error: BaseException) -> Mapping[str, Any]:
@@ -32,17 +46,26 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Rep
         is_call: whether applications call the method.
     """
     name = describe if isinstance(describe, str) else ""
-    found: Any = (lambda *_: (name, NO_DETAILS)) if name else describe
+    later = describe if isinstance(describe, Later) else None
+    described: Any = describe
+
+    def found(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
+        if name:
+            return name, NO_DETAILS
+        found_now: tuple[str, Mapping[str, Any]] = (
+            described(arguments, result) if later is None else later.describe(later.subject(arguments))
+        )
+        return found_now
 
     def replace(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
-        threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
+        threads, now, extend, values = recorder.threads, time.monotonic_ns, recorder.extend, recorder.values
+        most, span = recorder.most_values, recorder.span
 
-        def ended(
-            start: int, arguments: tuple[Any, ...], result: Any, more: Mapping[str, Any] = NO_DETAILS
-        ) -> None:
-            end, thread = now(), threads.state
-            found_name, details = found(arguments, result)
-            append((SPAN, found_name, category, start, end, thread.number, thread.call, {**details, **more}))
+        def span_later(
+            start: int, end: int, thread: int, call: int, kept: Any, described: Later, *_: None
+        ) -> tuple[Span, ...]:
+            found_name, details = described.describe(kept)
+            return span(start, end, thread, call, found_name, category, details, None)
 
         @wraps(method)
         def part(*arguments: Any, **named: Any) -> Any:
@@ -50,18 +73,22 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Rep
             try:
                 result = method(*arguments, **named)
             except BaseException as error:
-                ended(start, arguments, None, failure(error))
+                found_name, details = found(arguments, None)
+                recorder.add(found_name, category, start, {**details, **failure(error)})
                 raise
+            # As little as possible, since a call has a dozen parts.
+            end, thread = now(), threads.state
+            if name:
+                extend((span, start, end, thread.number, thread.call, name, category, None, None))
+            elif later is not None:
+                kept = later.subject(arguments)
+                extend((span_later, start, end, thread.number, thread.call, kept, later, None, None))
             else:
-                if name:
-                    # As little as possible, since a call has a dozen parts.
-                    end, thread = now(), threads.state
-                    append((SPAN, name, category, start, end, thread.number, thread.call))
-                else:
-                    ended(start, arguments, result)
-                return result
-            finally:
-                count()
+                found_name, details = described(arguments, result)
+                extend((span, start, end, thread.number, thread.call, found_name, category, details, None))
+            if len(values) > most:
+                recorder.trim()
+            return result
 
         if not is_call:
             return part
@@ -116,24 +143,22 @@ def handed_over(name: str, position: int = 0) -> Replace:
 
 def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
     """Remembers the call that began an execution, for those who wait for its event."""
-    threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
-    next_call, events = recorder.next_call, recorder.events
+    threads, next_call, events = recorder.threads, recorder.next_call, recorder.events
 
     @wraps(start)
     def call(*arguments: Any, **named: Any) -> Any:
         thread = threads.state
         outer = thread.call
         thread.call = number = outer or next_call()
-        submitted, details = now(), NO_DETAILS
+        submitted, details = time.monotonic_ns(), NO_DETAILS
         try:
             event = start(*arguments, **named)
         except BaseException as error:
             details = failure(error)
             raise
         finally:
-            started = now()
-            append((SPAN, "start to compute", "call", submitted, started, thread.number, number, details))
-            count()
+            started = time.monotonic_ns()
+            recorder.add("start to compute", "call", submitted, details, started)
             thread.call = outer
         if event.is_finished_by_waiting:
             events[event] = number, submitted, started
@@ -214,7 +239,5 @@ def step_call(step: Any) -> tuple[str, Mapping[str, Any]]:
     return f"step on {step.device.name}", {"operations": len(step.operations), "_step": step}
 
 
-def step(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
-    """Describes a call of a `RecoveringStep`."""
-    del result
-    return step_call(arguments[0]._step)
+#: Describes a call of a `RecoveringStep`.
+STEP: Final = Later(lambda arguments: arguments[0]._step, step_call)

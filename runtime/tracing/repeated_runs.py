@@ -12,31 +12,40 @@ from typing import Any
 
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.program.executor import SimpleExecutor
-from neurald.runtime.tracing.recorded import NO_DETAILS, Replace, failure, recorded, step, step_call
-from neurald.runtime.tracing.span import SPAN, Recorder, Span
+from neurald.runtime.tracing.recorded import NO_DETAILS, Later, Replace, failure, recorded, step_call
+from neurald.runtime.tracing.span import Recorder, Span
 
 
-def called(name: str, details: Callable[[Any], Mapping[str, Any]]) -> Replace:
-    """Returns a replacement for a method that applications call.
+def called(name: str, category: str, compilation: Callable[[Any], Any], *, is_call: bool = True) -> Replace:
+    """Returns a replacement for a method that runs a compilation, whose kernels belong to the call.
 
     Args:
         name: of the span.
-        details: returns those of the object whose method is called.
+        category: of the span.
+        compilation: returns the compilation of the object whose method is called.
+        is_call: whether applications call it.
     """
-    return recorded("call", lambda arguments, _: (name, details(arguments[0])), is_call=True)
+    describe = Later(
+        lambda arguments: compilation(arguments[0]), lambda found: (name, {"_compilation": found})
+    )
+    return recorded(category, describe, is_call=is_call)
 
 
-#: Records `Execution._run`, with the compilation whose kernels it runs.
-executed: Replace = recorded(
-    "step", lambda arguments, _: ("execute", {"_compilation": arguments[0]._compilation})
-)
+def compilation_of(execution: Any) -> Any:
+    """Returns the compilation of an execution."""
+    return execution._compilation
+
+
+def itself(compilation: Any) -> Any:
+    """Returns the compilation."""
+    return compilation
 
 
 def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
     """Records `Compilation.run`."""
-    threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
-    next_call, kind = recorder.next_call, recorder.kind(_RepeatedCall(recorder, "run"))
-    full = called("run", lambda compilation: {"_compilation": compilation})(recorder, method)
+    threads, now, extend, values = recorder.threads, time.monotonic_ns, recorder.extend, recorder.values
+    next_call, most, expand = recorder.next_call, recorder.most_values, _RepeatedCall(recorder, "run")
+    full = called("run", "call", itself)(recorder, method)
 
     @wraps(method)
     def call(compilation: Any, *arrays: Any) -> Any:
@@ -57,8 +66,10 @@ def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
             thread.call = outer
         if outputs is None:
             return full(compilation, *arrays)
-        append((kind, start, start, end, thread.number, number, compilation, compilation.executor))
-        count()
+        executor = compilation.executor
+        extend((expand, start, end, thread.number, number, start, compilation, executor, None))
+        if len(values) > most:
+            recorder.trim()
         return outputs
 
     return call
@@ -66,10 +77,10 @@ def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
 
 def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
     """Records `Execution.compute`."""
-    threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
-    next_call, kind = recorder.next_call, recorder.kind(_RepeatedCall(recorder, "compute"))
+    threads, now, extend, values = recorder.threads, time.monotonic_ns, recorder.extend, recorder.values
+    next_call, most, expand = recorder.next_call, recorder.most_values, _RepeatedCall(recorder, "compute")
     callers = recorder.callers
-    full = called("compute", lambda execution: {"_compilation": execution._compilation})(recorder, method)
+    full = called("compute", "call", compilation_of)(recorder, method)
 
     def in_full(execution: Any, burst: Any) -> None:
         if execution._reusable and callers.get(id(execution)) is not execution:
@@ -108,8 +119,10 @@ def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any
             in_full(execution, burst)
             return
         compilation = execution._compilation
-        append((kind, start, begun, end, thread.number, number, compilation, compilation.executor))
-        count()
+        executor = compilation.executor
+        extend((expand, start, end, thread.number, number, begun, compilation, executor, None))
+        if len(values) > most:
+            recorder.trim()
 
     return call
 
@@ -118,7 +131,7 @@ def done(name: str) -> Replace:
     """Returns a replacement for a method that returns whether it did anything, recorded if it did."""
 
     def replace(recorder: Recorder, method: Callable[..., bool]) -> Callable[..., bool]:
-        threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
+        threads, now, extend, span = recorder.threads, time.monotonic_ns, recorder.extend, recorder.span
 
         @wraps(method)
         def call(*arguments: Any) -> bool:
@@ -126,8 +139,8 @@ def done(name: str) -> Replace:
             has_run = method(*arguments)
             if has_run:
                 end, thread = now(), threads.state
-                append((SPAN, name, "step", start, end, thread.number, thread.call))
-                count()
+                # Others that are recorded with it trim the records.
+                extend((span, start, end, thread.number, thread.call, name, "step", None, None))
             return has_run
 
         return call
@@ -175,8 +188,9 @@ def native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]
         recorder.add("bind", "step", begun)
         if function is None:
             return None
-        name, details = step(arguments, None)
-        threads, now, append, count = recorder.threads, time.monotonic_ns, recorder.append, recorder.count
+        name, details = step_call(arguments[0]._step)
+        threads, now, extend, values = recorder.threads, time.monotonic_ns, recorder.extend, recorder.values
+        most, span = recorder.most_values, recorder.span
 
         def call(*inner: Any) -> Any:
             start = now()
@@ -185,8 +199,9 @@ def native(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]
             finally:
                 # As fast as `Recorder.add` can be, since this is a part of each run.
                 end, thread = now(), threads.state
-                append((SPAN, name, "device", start, end, thread.number, thread.call, details))
-                count()
+                extend((span, start, end, thread.number, thread.call, name, "device", details, None))
+                if len(values) > most:
+                    recorder.trim()
 
         return call
 
@@ -212,12 +227,13 @@ class _RepeatedCall:
     def __call__(
         self,
         start: int,
-        begun: int,
         end: int,
         thread: int,
         call: int,
+        begun: int,
         compilation: Any,
         executor: Any,
+        _: None,
     ) -> tuple[Span, ...]:
         name, details = _step_of(executor)
         process = self._process

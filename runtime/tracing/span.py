@@ -1,20 +1,21 @@
 """Spans: what a thread did from when to when.
 
-While a trace is taken, what threads do is recorded as tuples of readings of the clock, with as little
-work as possible. They become spans when somebody looks at them.
+While a trace is taken, what threads do is recorded as readings of the clock and the like, with as
+little work as possible. They become spans when somebody looks at them.
 """
 
 import itertools
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
+
+from neurald.hal.process.fork import forkable_lock
 
 #: Added to the numbers of processes of other hosts.
 OTHER_HOST: Final = 1 << 32
@@ -23,12 +24,10 @@ MAX_SPANS: Final = 400_000
 #: Most records of a trace, each of which is a few spans; the oldest are dropped.
 MAX_RECORDS: Final = 400_000
 
-#: A number that tells what makes spans of a record, and its arguments. The garbage collector looks
-#: at what holds objects again and again, but only once at what holds numbers and texts.
-Record: TypeAlias = tuple[Any, ...]
-#: The number of records that are the values of one span of this process, and of those that are one.
-SPAN: Final = 0
-_WHOLE: Final = 1
+#: What makes spans of a record: takes its start, end, thread and call, and four other values.
+Expand: TypeAlias = Callable[[int, int, int, int, Any, Any, Any, Any], "Iterable[Span]"]
+#: How many values a record has: its `Expand`, and the eight values that this takes.
+_RECORD_SIZE: Final = 9
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -101,23 +100,31 @@ class Recorder:
         #: The call that began the execution of an event, when, and when it returned.
         self.events: weakref.WeakKeyDictionary[Any, tuple[int, int, int]] = weakref.WeakKeyDictionary()
         self._hosts: dict[str, int] = {}
-        self._records: deque[Record] = deque(maxlen=MAX_RECORDS)
-        self._kinds: list[Callable[..., Iterable[Span]]] = [self._span, lambda span: (span,)]
-        self._added = itertools.count()
-        #: How often the number of records was asked.
-        self._asked = 0
-        #: Adds a `Record`; `count` is called after it.
-        self.append: Final[Callable[[Record], None]] = self._records.append
-        self.count: Final = self._added.__next__
+        #: The values of all records, one after the other. Were records objects of their own, the
+        #: garbage collector would look at them again and again, which takes longer than what it
+        #: takes to make them.
+        self.values: Final[list[Any]] = []
+        #: How many values make it worth while to drop some.
+        self.most_values: Final = _RECORD_SIZE * (MAX_RECORDS + MAX_RECORDS // 8)
+        self._lock = forkable_lock()
+        #: How many records were dropped because there were too many.
+        self.dropped = 0
+        #: Adds the values of a record. Afterwards `trim` is called if there are too many values.
+        self.extend: Final[Callable[[tuple[Any, ...]], None]] = self.values.extend
         #: Returns a number for a call of the application.
         self.next_call: Final = itertools.count(1).__next__
         #: Returns a number for a request to a daemon and what the daemon does for it.
         self.next_exchange: Final = itertools.count(1).__next__
 
-    def kind(self, expand: Callable[..., Iterable[Span]]) -> int:
-        """Returns the number of records whose spans a function makes."""
-        self._kinds.append(expand)
-        return len(self._kinds) - 1
+    def trim(self) -> None:
+        """Drops the oldest records if there are more than there may be."""
+        with self._lock:
+            excess = max(0, len(self.values) // _RECORD_SIZE - MAX_RECORDS)
+            # Kept until the lock is free: their ends may run any code.
+            dropped = self.values[: excess * _RECORD_SIZE]
+            del self.values[: excess * _RECORD_SIZE]
+            self.dropped += excess
+        del dropped
 
     @property
     def thread(self) -> ThreadState:
@@ -149,35 +156,50 @@ class Recorder:
         """Adds a span of this thread, which ends now unless stated otherwise."""
         end = time.monotonic_ns() if end_ns is None else end_ns
         thread = self.threads.state
-        self.append((SPAN, name, category, start_ns, end, thread.number, thread.call, details))
-        self.count()
+        self.add_record(self.span, start_ns, end, thread.number, thread.call, name, category, details)
 
     def add_span(self, span: Span) -> None:
         """Adds a span."""
-        self.append((_WHOLE, span))
-        self.count()
+        self.add_record(_unchanged, 0, 0, 0, 0, span)
 
-    def _span(
+    def add_record(
         self,
-        name: str,
-        category: str,
+        expand: Expand,
         start_ns: int,
         end_ns: int,
         thread: int,
         call: int,
-        details: Mapping[str, Any] = _NOTHING,
+        first: Any,
+        second: Any = None,
+        third: Any = None,
+    ) -> None:
+        """Adds a record; what is recorded often does so itself."""
+        self.extend((expand, start_ns, end_ns, thread, call, first, second, third, None))
+        if len(self.values) > self.most_values:
+            self.trim()
+
+    def span(
+        self,
+        start_ns: int,
+        end_ns: int,
+        thread: int,
+        call: int,
+        name: str,
+        category: str,
+        details: Mapping[str, Any] | None,
+        _: None,
     ) -> tuple[Span, ...]:
         """Makes the span of a record of this process."""
-        return (Span(name, category, start_ns, end_ns, self.process, thread, call, details),)
+        return (Span(name, category, start_ns, end_ns, self.process, thread, call, details or _NOTHING),)
 
     def spans(self) -> list[Span]:
         """Returns the spans so far, in the order in which they ended."""
-        kinds = self._kinds
-        return [span for kind, *values in tuple(self._records) for span in kinds[kind](*values)]
+        values = iter(self.values.copy())
+        # The same iterator as often as a record has values.
+        return [
+            span for expand, *given in zip(*[values] * _RECORD_SIZE, strict=True) for span in expand(*given)
+        ]
 
-    @property
-    def dropped(self) -> int:
-        """How many records were dropped because there were too many."""
-        added = next(self._added) - self._asked
-        self._asked += 1
-        return max(0, added - MAX_RECORDS)
+
+def _unchanged(*values: Any) -> tuple[Span, ...]:
+    return (values[4],)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from neurald.runtime.tracing import daemon_calls, repeated_runs
 from neurald.runtime.tracing.recorded import (
+    STEP,
     Replace,
     awaited,
     begun,
@@ -21,7 +22,6 @@ from neurald.runtime.tracing.recorded import (
     looked_up,
     prepared,
     recorded,
-    step,
 )
 from neurald.runtime.tracing.span import Recorder
 
@@ -137,7 +137,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "neurald.runtime.compilation",
             "Compilation",
             "run_with_receipt",
-            repeated_runs.called("run", lambda compilation: {"_compilation": compilation}),
+            repeated_runs.called("run", "call", repeated_runs.itself),
         ),
         (
             _EXECUTION,
@@ -148,7 +148,12 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_EXECUTION, "Execution", "_ran_short", repeated_runs.short_run),
         ("neurald.runtime.execution.array_runs", "", "run_on", repeated_runs.on_arrays),
         (_EXECUTION, "Execution", "_start", recorded("step", "bind")),
-        (_EXECUTION, "Execution", "_run", repeated_runs.executed),
+        (
+            _EXECUTION,
+            "Execution",
+            "_run",
+            repeated_runs.called("execute", "step", repeated_runs.compilation_of, is_call=False),
+        ),
         (_EXECUTION, "Execution", "_cache_fast_path", recorded("step", "get ready to repeat it")),
         (_EXECUTION, "Execution", "_ran_fast_path", repeated_runs.done("repeat it")),
         (_EXECUTION, "Execution", "_ran_burst_fast_path", repeated_runs.done("repeat it in the burst")),
@@ -227,7 +232,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             recorded("compile", "compile in another process"),
         ),
         ("neurald.runtime.execution.background.optimization", "Optimization", "_enqueue", enqueued),
-        (_STEP, "RecoveringStep", "execute", recorded("step", step)),
+        (_STEP, "RecoveringStep", "execute", recorded("step", STEP)),
         (_STEP, "RecoveringStep", "create_reusable_execution", repeated_runs.native),
         (
             "neurald.runtime.execution.recovery.cpu_runs",

@@ -24,6 +24,7 @@ from neurald.hal.errors import BadData, BadState
 from neurald.hal.rpc.transport.ring_end import Stamps
 from neurald.runtime.execution.program.overlapping_steps import OverlappingSteps
 from neurald.runtime.tracing.own_time import with_ends
+from neurald.runtime.tracing.perfetto import trace_document
 from neurald.runtime.tracing.recorded import recorded
 from neurald.runtime.tracing.span import Recorder, Span
 from neurald.runtime.tracing.trace_points import TRACE_POINTS, install, owner_of
@@ -316,7 +317,7 @@ def test_a_repeated_run_is_one_record_and_two_spans() -> None:
     assert [span.name for span in latest] == ["run", "step on cpu"]
     assert latest[0].start_ns <= latest[1].start_ns <= latest[1].end_ns <= latest[0].end_ns
     # Nothing else is recorded but one tuple.
-    assert len(trace._recorder._records) < 60 + 40
+    assert len(trace._recorder.values) < 9 * (60 + 40)
 
 
 def in_other_threads(trace: nd.Trace, call: str, count: int) -> None:
@@ -389,13 +390,41 @@ def test_steps_in_other_threads_belong_to_the_call() -> None:
 
 
 def test_spans_that_were_dropped_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neurald.runtime.tracing.span.MAX_RECORDS", 3)
+    monkeypatch.setattr("neurald.runtime.tracing.span.MAX_RECORDS", 8)
     recorder = Recorder(1)
-    for number in range(5):
-        assert recorder.dropped == max(0, number - 3)
+    for number in range(9):
         recorder.add(str(number), "step", 0)
-    assert [span.name for span in recorder.spans()] == ["2", "3", "4"]
+    assert recorder.dropped == 0  # a few more are kept, so that dropping some pays
+    recorder.add("9", "step", 0)
+    assert [span.name for span in recorder.spans()] == list("23456789")
     assert recorder.dropped == 2
+
+
+def test_memory_is_bounded_whoever_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neurald.runtime.tracing.span.MAX_RECORDS", 80)
+    compilation = compiled(nd.open_device("cpu"))
+    with nd.trace() as trace:
+        execution = execution_of(compilation)
+
+        def work() -> None:
+            for _ in range(300):
+                compilation.run(IMAGE)
+                execution_of(compilation, reusable=False).compute()
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for _ in range(300):
+            execution.compute()
+            execution.start_compute().wait()
+        assert len(trace._recorder.values) <= trace._recorder.most_values + 9
+    assert trace._recorder.dropped > 4 * 300
+    assert {"run", "compute"} & names(trace.spans, "call").keys()
+    assert json.loads(trace_document(trace.spans, trace.trace_id, trace._recorder.dropped))["otherData"][
+        "dropped_spans"
+    ]
 
 
 def test_all_sizes_of_an_open_model_have_all_layers() -> None:
