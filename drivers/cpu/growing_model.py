@@ -235,7 +235,7 @@ class GrowingModel(CpuPreparedModel):
                 on_references = None
                 # A longer length than before needs a call with more memory.
                 if not is_timed or (call is not None and not is_used):
-                    call, is_timed = self._short_call(arrays), True
+                    call, is_timed = self._short_call(arrays, call), True
             except LengthsRefused:
                 on_references = self.references().create_array_function(shapes, ())
                 return None if on_references is None else on_references(*arrays)
@@ -246,11 +246,11 @@ class GrowingModel(CpuPreparedModel):
 
         return run
 
-    def _short_call(self, arrays: Sequence[Array]) -> GrowingCall | None:
-        """Returns what repeats the last execution on arrays, if that is not long."""
+    def _short_call(self, arrays: Sequence[Array], earlier: GrowingCall | None) -> GrowingCall | None:
+        """Returns what repeats the last execution on arrays instead of `earlier`, if that is not long."""
         for releases_gil, factor in ((False, _LONGER), (True, _MUCH_LONGER)):
             # Each call has memory of its own.
-            call = self.native.growing_call(self._lengths)
+            call = self.native.growing_call(self._lengths, earlier)
             if call is None:
                 return None
             call.bind_arrays(releases_gil=releases_gil)

@@ -82,14 +82,17 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
 
         Quotients and remainders are 0 if the divisor is not positive.
         """
+        wanted = [(number, self.values[number]) for number in numbers]
         atoms = list(lengths)
-        for division in self.divisions:
+        # Shapes mostly need none of the divisions, which are in order.
+        last = max((atom for _, value in wanted for _, product in value for atom in product), default=0)
+        for division in self.divisions[: max(0, last + 1 - len(atoms))]:
             dividend, divisor = total(division.dividend, atoms), total(division.divisor, atoms)
             if divisor <= 0:
                 atoms.append(0)
             else:
                 atoms.append(dividend // divisor if division.kind == QUOTIENT else dividend % divisor)
-        return {number: total(self.values[number], atoms) for number in numbers}
+        return {number: total(value, atoms) for number, value in wanted}
 
     def check(self) -> None:
         """Raises BadData unless every sum refers to atoms before it, and is small."""

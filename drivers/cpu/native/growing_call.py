@@ -8,6 +8,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Final, TypeAlias
 
 from neurald.drivers.compiler.memory.buffer_location import Port
@@ -33,6 +34,9 @@ class GrowingCall:
         capacities: the lengths that fit.
         lengths: those of the inputs, see `OpenExecutable.input_lengths`.
         last: lengths after an execution, which the next one probably finds as well.
+
+    Attributes:
+        capacities: the lengths that fit.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class GrowingCall:
     ) -> None:
         self._opened = opened
         self._instance = instance
+        self.capacities = tuple(capacities)
         count = len(opened.program.bounds)
         extents = instance.extents
         extents[2 * count : 3 * count] = capacities
@@ -83,7 +88,7 @@ class GrowingCall:
             return replace(port, dimensions=shape, size_bytes=size_bytes)
 
         inputs = [
-            sized(port, shape, port.operand.type.dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
+            sized(port, shape, port.operand.type.dtype.itemsize * prod(shape))
             for port, shape in zip(executable.inputs, self._input_shapes, strict=True)
         ]
         outputs = [
@@ -107,7 +112,7 @@ class GrowingCall:
             shapes = self._opened.output_shapes(np.frombuffer(lengths, np.int64).tolist())
             ports = self._instance.executable.outputs
             found = self._known[lengths] = [
-                (shape, port.operand.type.dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
+                (shape, port.operand.type.dtype.itemsize * prod(shape))
                 for shape, port in zip(shapes, ports, strict=True)
             ]
         return found

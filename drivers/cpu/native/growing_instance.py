@@ -154,16 +154,19 @@ class GrowingInstance:
         binding.receive(self._output_shapes(), addresses)
         return None
 
-    def call(self, lengths: Sequence[int]) -> GrowingCall:
+    def call(self, lengths: Sequence[int], earlier: GrowingCall | None = None) -> GrowingCall:
         """Returns a call with memory of its own for executions like the last one.
 
         Args:
             lengths: of the inputs.
+            earlier: the call that it replaces, whose lengths fit as well: several lengths that vary
+                are seldom all long at once.
         """
         last = self._lengths()
+        before = [0] * self._symbols if earlier is None else earlier.capacities
         capacities = [
-            min(capacity, max(_SHORT_CAPACITY, 2 * length, given))
-            for capacity, length, given in zip(self._capacities, last, lengths, strict=True)
+            min(capacity, max(_SHORT_CAPACITY, 2 * length, *others))
+            for capacity, length, *others in zip(self._capacities, last, lengths, before, strict=True)
         ]
         instance = self._make(self._opened.grown(capacities))
         return GrowingCall(self._opened, instance, capacities, lengths, last)

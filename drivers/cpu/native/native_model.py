@@ -303,18 +303,21 @@ class NativeModel:
         instance = self._for_short_calls()
         return None if instance is None else instance.short_call(binding, (self, keep))
 
-    def growing_call(self, lengths: Sequence[int]) -> "GrowingCall | None":
+    def growing_call(
+        self, lengths: Sequence[int], earlier: "GrowingCall | None" = None
+    ) -> "GrowingCall | None":
         """Returns what repeats the last execution of a step whose lengths change, if it may be short.
 
         Args:
             lengths: of the inputs, see `OpenExecutable.input_lengths`.
+            earlier: the call that it replaces, if there is one.
         """
         # How long a loop runs depends on data.
         if not python_table() or self.executable.loops or self._has_strings():
             return None
         instance = self._instances.take()
         try:
-            return None if isinstance(instance, Instance) else instance.call(lengths)
+            return None if isinstance(instance, Instance) else instance.call(lengths, earlier)
         except (OutOfMemory, ResourceExhaustedTransient, ResourceExhaustedPersistent):
             return None
         finally:

@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,33 @@ def test_threads_share_a_step_that_is_repeated_without_the_gil(
     assert made[:2] == [False, True]
     # A thread that finds the step in use takes the regular way.
     assert len(made) < 10
+
+
+def test_lengths_that_vary_in_turn_fit_together(compiles_here: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of a repeated step was made anew for each length that was longer than the last one."""
+    graph = Graph()
+    lengths, data, result = graph.value(INT, (2,)), graph.value(FLOAT, ()), graph.value(FLOAT, (0, 0))
+    graph.builder.add_operation(Op.TFLITE_FILL, [lengths, data], [result])
+    builder = nd.CompilationBuilder(graph.finish([lengths, data], [result]), [CpuDevice()], threads=1)
+    builder.set_startup(nd.Startup.OPTIMIZED)
+    compilation = builder.finish()
+    made: list[NativeModel] = []
+    call = NativeModel.growing_call
+
+    def counted(
+        native: NativeModel, lengths: Sequence[int], earlier: GrowingCall | None = None
+    ) -> GrowingCall | None:
+        made.append(native)
+        return call(native, lengths, earlier)
+
+    monkeypatch.setattr(NativeModel, "growing_call", counted)
+    monkeypatch.setattr("neurald.drivers.cpu.growing_model._LONGER", 10**6)
+    for turn in range(20):
+        shape = (40, 1 + turn % 3) if turn % 2 else (1 + turn % 3, 40)
+        (found,) = compilation.run(np.array(shape, np.int32), np.float32(turn))
+        assert found.shape == shape
+        assert (found == turn).all()
+    assert 0 < len(made) < 6
 
 
 @sweep("combiner", [0, 1, 2])
