@@ -5,10 +5,12 @@ functions that compiling does not call. They take over a tenth of the time of a 
 compiles one small model.
 """
 
+import os
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -20,6 +22,8 @@ _ANNOTATIONS: Final = ("numpy._typing", "llvmlite.ir")
 _RESOURCES: Final = "importlib.resources"
 #: Imported by NumPy to document its functions, with what reads Python's bytecode.
 _INSPECT: Final = "inspect"
+#: Imported by `logging`, NumPy, `socket`, `uuid` and `pathlib` for what is seldom used.
+_SELDOM: Final = ("ast", "pickle", "platform", "selectors", "traceback", "urllib.parse")
 #: Needs signatures.
 _MASKED: Final = "numpy.ma"
 #: Replaced by the standard library where it is missing.
@@ -44,15 +48,18 @@ def spare_imports() -> None:
         vars(resources).update(files=_folder_of, as_file=nullcontext)
         sys.modules[_RESOURCES] = resources
     if _INSPECT not in sys.modules:
-        inspect = ModuleType(_INSPECT)
-        vars(inspect).update(cleandoc=str, signature=_signature, __getattr__=_inspected)
-        sys.modules[_INSPECT] = inspect
+        sys.modules[_INSPECT] = _postponed(_INSPECT, cleandoc=str, signature=_signature)
+    for name in _SELDOM:
+        if name not in sys.modules:
+            sys.modules[name] = _postponed(name, **_TAKEN.get(name, {}))
     # An import fails.
     sys.modules.setdefault(_OPTIONAL, None)  # type: ignore[arg-type]
 
 
 def _folder_of(package: str) -> Any:
     """Returns the folder of a package. Whatever imports `importlib.resources` later gets the real one."""
+    from pathlib import Path
+
     sys.modules.pop(_RESOURCES, None)
     folder = Path(import_module(package).__file__ or "").parent
     if folder.is_dir():
@@ -60,25 +67,44 @@ def _folder_of(package: str) -> Any:
     return import_module(_RESOURCES).files(package)
 
 
+def _postponed(name: str, **found: Callable[..., object]) -> ModuleType:
+    """Returns a module that is imported when something is asked for that is not in `found`."""
+    module = ModuleType(name)
+    vars(module).update(found, __getattr__=partial(_of, name))
+    return module
+
+
+def _of(module: str, name: str) -> Any:
+    """Returns what a postponed module has. Whatever imports the module later gets the real one.
+
+    Raises:
+        AttributeError: it has no such name, or it is asked for what Python's imports look for.
+    """
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if not hasattr(sys.modules.get(module), "__file__"):
+        sys.modules.pop(module, None)
+    return getattr(import_module(module), name)
+
+
 def _signature(function: Any) -> Any:
     """Stands for `inspect.signature`, whose results are only documentation.
 
     Except in `numpy.ma`, which functions such as `numpy.unique` import when they are called.
     """
-    return _inspected("signature")(function) if _MASKED in sys.modules else None
+    return _of(_INSPECT, "signature")(function) if _MASKED in sys.modules else None
 
 
-def _inspected(name: str) -> Any:
-    """Returns anything else of `inspect`. Whatever imports that later gets the real one.
+def _later(module: str, name: str) -> Callable[..., object]:
+    """Returns what calls a function of a postponed module."""
+    return lambda *arguments, **named: _of(module, name)(*arguments, **named)
 
-    Raises:
-        AttributeError: the module is asked for what Python's imports look for.
-    """
-    if name.startswith("__"):
-        raise AttributeError(name)
-    if not hasattr(sys.modules.get(_INSPECT), "__file__"):
-        sys.modules.pop(_INSPECT, None)
-    return getattr(import_module(_INSPECT), name)
+
+#: What is taken from a postponed module while another one is imported.
+_TAKEN: Final[dict[str, dict[str, Callable[..., object]]]] = {
+    "platform": {"system": lambda: os.uname().sysname, "machine": lambda: os.uname().machine},
+    "urllib.parse": {name: _later("urllib.parse", name) for name in ("quote", "quote_from_bytes")},
+}
 
 
 def _any_type(name: str) -> Any:

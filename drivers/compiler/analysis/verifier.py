@@ -25,7 +25,6 @@ from neurald.drivers.compiler.ir.expression import (
     Expression,
     Linear,
     Load,
-    Reduce,
 )
 from neurald.drivers.compiler.ir.extent import lowest
 from neurald.drivers.compiler.ir.graph import (
@@ -40,7 +39,7 @@ from neurald.drivers.compiler.ir.graph import (
 )
 from neurald.drivers.compiler.ir.op import COMPARISONS, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.traversal import add_free_axes, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 
@@ -130,11 +129,7 @@ def _compute_errors(node: Compute) -> Iterator[str]:
     roots = (node.body, *(condition for condition, _ in node.requirements))
     free: dict[Expression, frozenset[Axis]] = {}
     for each in walk(*roots):
-        free[each] = frozenset().union(*(free[operand] for operand in each.operands))
-        if isinstance(each, Axis):
-            free[each] |= {each}
-        elif isinstance(each, Reduce):
-            free[each] -= set(each.axes)
+        add_free_axes(each, free)
         yield from _expression_errors(each)
     if any(free[root] - set(node.axes) for root in roots):
         yield "it depends on an axis that is neither one of its axes nor reduced"

@@ -151,7 +151,7 @@ class Linear(Expression, frozen=True, kw_only=True, eq=False):
     @property
     def operands(self) -> tuple[Expression, ...]:
         """See `Expression.operands`."""
-        return tuple(term for term, _ in self.terms)
+        return tuple([term for term, _ in self.terms])
 
 
 class Load(Expression, frozen=True, kw_only=True, eq=False):
@@ -244,9 +244,9 @@ def constant(value: Number, type: Scalar) -> Constant:  # noqa: A002 - the field
         bool(value) if type is Scalar.BOOL else type.rounded(value) if type.is_float else integer(value)
     )
     bound = integer(stored) if type is Scalar.INDEX else 0
-    # The key uses repr because 0.0 == -0.0 and NaN != NaN.
+    # The key of a float uses repr because 0.0 == -0.0 and NaN != NaN.
     return interned(
-        ("constant", type, repr(stored)),
+        ("constant", type, stored if stored.__class__ is int else repr(stored)),
         lambda: Constant(type=type, value=stored, low=bound, high=bound),
     )
 

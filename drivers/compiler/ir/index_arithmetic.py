@@ -45,8 +45,12 @@ def _linear_form(terms: Mapping[Expression, int], offset: int) -> Expression:
     if len(pairs) == 1 and pairs[0][1] == 1 and is_zero(offset):
         return pairs[0][0]
     # The signs of factors are mostly known, unlike the order of the ends of ranges.
-    low = offset + sum(c * (t.low if is_rising(c) else t.high) for t, c in pairs)
-    high = offset + sum(c * (t.high if is_rising(c) else t.low) for t, c in pairs)
+    low = high = offset
+    for term, factor in pairs:
+        one, other = factor * term.low, factor * term.high
+        if not is_rising(factor):
+            one, other = other, one
+        low, high = low + one, high + other
     return interned(
         ("linear", pairs, offset),
         lambda: Linear(type=Scalar.INDEX, terms=pairs, constant=offset, low=low, high=high),
@@ -74,25 +78,20 @@ def sum_of(terms: Mapping[Expression, int], offset: int) -> Expression:
     """
     merged: dict[Expression, int] = {}
     for term, factor in terms.items():
-        inner, constant = _terms_and_offset(term)
-        offset += factor * constant
-        for each, inner_factor in inner.items():
-            merged[each] = merged.get(each, 0) + factor * inner_factor
+        if has_one_value(term):
+            offset += factor * term.low
+        elif isinstance(term, Linear):
+            offset += factor * term.constant
+            for each, inner_factor in term.terms:
+                merged[each] = merged.get(each, 0) + factor * inner_factor
+        else:
+            merged[term] = merged.get(term, 0) + factor
     return _linear_form(merged, offset)
 
 
 def has_one_value(value: Expression) -> bool:
     """Returns True for an INDEX with one possible value: a constant, or an axis of length 1."""
     return value.type is Scalar.INDEX and same_length(value.low, value.high)
-
-
-def _terms_and_offset(value: Expression) -> tuple[Mapping[Expression, int], int]:
-    """Splits an INDEX into its terms, with their factors, and its constant."""
-    if has_one_value(value):
-        return {}, value.low
-    if isinstance(value, Linear):
-        return dict(value.terms), value.constant
-    return {value: 1}, 0
 
 
 def _add(first: Expression, second: Expression) -> Expression:

@@ -79,13 +79,24 @@ def free_axes(root: Expression) -> frozenset[Axis]:
     """Returns the axes that an expression depends on, except those of its own reductions."""
     free: dict[Expression, frozenset[Axis]] = {}
     for each in walk(root):
-        axes = frozenset().union(*(free[operand] for operand in each.operands))
-        if isinstance(each, Axis):
-            axes = frozenset((each,))
-        elif isinstance(each, Reduce):
-            axes -= frozenset(each.axes)
-        free[each] = axes
+        add_free_axes(each, free)
     return free[root]
+
+
+def add_free_axes(expression: Expression, free: dict[Expression, frozenset[Axis]]) -> None:
+    """Adds the free axes of an expression to those of its operands; see `free_axes`."""
+    if isinstance(expression, Axis):
+        free[expression] = frozenset((expression,))
+        return
+    axes: frozenset[Axis] = frozenset()
+    for operand in expression.operands:
+        others = free[operand]
+        # Operands mostly depend on the same axes.
+        if others is not axes and not others <= axes:
+            axes = axes | others if axes else others
+    if isinstance(expression, Reduce):
+        axes = axes.difference(expression.axes)
+    free[expression] = axes
 
 
 def rewrite(root: Expression, replace: Replace, memory: dict[Expression, Expression]) -> Expression:
@@ -96,11 +107,23 @@ def rewrite(root: Expression, replace: Replace, memory: dict[Expression, Express
         replace: called with each subexpression after its operands were rewritten; None keeps it.
         memory: the results so far. Roots with the same `replace` may share it.
     """
-    for expression in walk(root):
-        if expression not in memory:
-            rebuilt = _rebuilt(expression, memory)
-            other = replace(rebuilt)
-            memory[expression] = rebuilt if other is None else other
+    # Like `walk`, but what has a result is not entered again.
+    stack = [root]
+    while stack:
+        expression = stack[-1]
+        if expression in memory:
+            stack.pop()
+            continue
+        operands = expression.operands
+        pending = [each for each in operands if each not in memory]
+        if pending:
+            pending.reverse()
+            stack += pending
+            continue
+        stack.pop()
+        rebuilt = _rebuilt(expression, operands, memory)
+        other = replace(rebuilt)
+        memory[expression] = rebuilt if other is None else other
     return memory[root]
 
 
@@ -109,9 +132,14 @@ def substitute(root: Expression, mapping: Mapping[Expression, Expression]) -> Ex
     return rewrite(root, mapping.get, {})
 
 
-def _rebuilt(expression: Expression, parts: Mapping[Expression, Expression]) -> Expression:
+def _rebuilt(
+    expression: Expression, operands: Iterable[Expression], parts: Mapping[Expression, Expression]
+) -> Expression:
     """Rebuilds an expression from its rewritten operands."""
-    if all(parts[operand] is operand for operand in expression.operands):
+    for operand in operands:
+        if parts[operand] is not operand:
+            break
+    else:
         return expression
     if isinstance(expression, Linear):
         changed: dict[Expression, int] = {}

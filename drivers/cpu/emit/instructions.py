@@ -117,6 +117,8 @@ class Instructions:
                 known = 0
             if known > depth:
                 depth = known
+                if known >= here:
+                    break
         return depth
 
     def value(self, text: str) -> str:

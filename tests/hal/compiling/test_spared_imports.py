@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
@@ -90,6 +91,38 @@ from importlib.resources import files
 print((files("llvmlite") / "binding" / "__init__.py").is_file(), llvm.llvm_version_info[0] > 9)
 """
     assert _run(program) == "True True\n"
+
+
+@pytest.mark.parametrize("name", spared_imports._SELDOM)
+def test_what_is_postponed_is_imported_when_it_is_used(name: str) -> None:
+    program = f"""
+from neurald.hal.compiling.spared_imports import spare_imports
+spare_imports()
+import sys
+import logging, pathlib, socket, uuid
+import numpy
+from neurald.hal.process import address
+from neurald.drivers.cpu.target import processor
+assert not hasattr(sys.modules[{name!r}], "__file__"), "nothing has needed it"
+import ast, pickle, platform, selectors, traceback, urllib.parse
+used = {{
+    "ast": lambda: ast.literal_eval("[1]"),
+    "pickle": lambda: pickle.loads(pickle.dumps([1])),
+    "platform": lambda: [1] * bool(platform.python_version()),
+    "selectors": lambda: [1] * hasattr(selectors, "PollSelector"),
+    "traceback": lambda: [1] * len(traceback.format_exception(ValueError("a"))),
+    "urllib.parse": lambda: [1] * (pathlib.Path("/a b").as_uri() == "file:///a%20b"),
+}}
+print(used[{name!r}](), hasattr(sys.modules[{name!r}], "__file__"))
+"""
+    assert _run(program) == "[1] True\n"
+
+
+def test_stand_ins_agree_with_what_they_stand_for() -> None:
+    for module, found in spared_imports._TAKEN.items():
+        for name, function in found.items():
+            arguments = ("a b",) if name == "quote" else (b"a b",) if name == "quote_from_bytes" else ()
+            assert function(*arguments) == getattr(import_module(module), name)(*arguments)
 
 
 def test_dunder_names_are_no_types() -> None:

@@ -144,3 +144,20 @@ def test_walk_yields_operands_before_their_users() -> None:
         assert all(found.index(operand) < position for operand in expression.operands)
     assert found[-1] is root
     assert {type(each) for each in found} == {Axis, Linear, Load, Constant, Apply}
+
+
+def test_parts_with_a_result_are_not_rewritten_again() -> None:
+    value = Value(shape=(4,), type=Scalar.FLOAT32)
+    element = load(value, (index(1),))
+    asked: list[Expression] = []
+
+    def replacement(expression: Expression) -> None:
+        asked.append(expression)
+
+    memory: dict[Expression, Expression] = {}
+    shared = element + element
+    assert rewrite(shared, replacement, memory) is shared
+    asked.clear()
+    larger = shared * shared
+    assert rewrite(larger, replacement, memory) is larger
+    assert asked == [larger]
