@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import llvmlite
 
 from neurald._version import __version__
-from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, Team, process, thread_count
-from neurald.drivers.cpu.target.target import TARGET_VARIABLE, Target, host_target
+from neurald.drivers.cpu.target.target import TARGET_VARIABLE, THREADS_VARIABLE, Target, host_target
 from neurald.drivers.settings import Settings
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.device import (
@@ -99,6 +98,12 @@ class CpuDevice(OpenDevice):
     @cached_property
     def _target(self) -> Target:
         return host_target(self._settings)
+
+    def _threads(self, options: PrepareOptions) -> int:
+        # A cold start imports this beside the process that it has started to compile.
+        from neurald.drivers.cpu.native.thread_pool import thread_count
+
+        return thread_count(options.threads, self._settings)
 
     @property
     def cache_files_needed(self) -> CacheFilesNeeded:
@@ -207,7 +212,7 @@ class CpuDevice(OpenDevice):
         options.require_time()
         if not self.compiles or not model.main.operations:
             return None
-        threads = thread_count(options.threads, self._settings)
+        threads = self._threads(options)
         if all(model.main.operands[index].is_fully_specified for index in model.main.inputs):
             return self._first_tier(model, threads, options.shared)
         from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
@@ -273,7 +278,7 @@ class CpuDevice(OpenDevice):
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
         from neurald.drivers.compiler.frontend.open_dimensions import is_specified
 
-        threads = thread_count(options.threads, self._settings)
+        threads = self._threads(options)
         if not is_specified(model):
             return self._open(model, options, threads)
         prepare, _, _ = self._functions(options, threads)
@@ -491,6 +496,8 @@ class CpuDevice(OpenDevice):
             from neurald.drivers.cpu.native.objects.llvm import TargetMachine, leave_out_passes
 
             leave_out_passes()
+            from neurald.drivers.cpu.native.thread_pool import process
+
             if lasts:
                 process.step_program(self._target)
             else:
@@ -517,7 +524,7 @@ class CpuDevice(OpenDevice):
         from neurald.drivers.cpu.bounded_model import whole_model
 
         return whole_model(
-            self._restored(artifact, thread_count(options.threads, self._settings)),
+            self._restored(artifact, self._threads(options)),
             keeps_artifact=bool(options.cache_key),
             artifact=artifact,
         )
@@ -547,6 +554,7 @@ class CpuDevice(OpenDevice):
         """
         from neurald.drivers.cpu.native.native_model import NativeModel
         from neurald.drivers.cpu.native.objects.llvm import CompilationFailed
+        from neurald.drivers.cpu.native.thread_pool import Team, process
 
         if read.executable.target != self._target.name:
             raise BadData(

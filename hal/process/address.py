@@ -1,6 +1,5 @@
 """The address of a daemon: the path of a UNIX socket, or a host and a port."""
 
-import ipaddress
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
@@ -101,6 +100,8 @@ class Address(Struct, frozen=True, kw_only=True):
         """True if only this host can reach the address."""
         if self.path is not None or self.host == "localhost":
             return True
+        import ipaddress  # Starts seldom ask this.
+
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:

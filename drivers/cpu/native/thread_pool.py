@@ -39,7 +39,7 @@ from neurald.drivers.cpu.native.step_program import (
     step_program_text,
     supports_sharing,
 )
-from neurald.drivers.cpu.target.target import Target
+from neurald.drivers.cpu.target.target import THREADS_VARIABLE, Target
 from neurald.drivers.settings import Settings
 from neurald.hal.digests import DIGEST_BYTES
 from neurald.hal.errors import BadData
@@ -48,9 +48,6 @@ from neurald.hal.memory.pool import anonymous
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.native.unit_queue import Unit
-
-#: Environment variable with the default number of threads of an execution.
-THREADS_VARIABLE = "NEURALD_THREADS"
 
 #: Number of threads that a model may request even if there are fewer cores.
 _MIN_THREAD_LIMIT = 16

@@ -10,6 +10,8 @@ from neurald.hal.errors import BadData
 
 #: Environment variable that selects a target by name.
 TARGET_VARIABLE = "NEURALD_CPU_TARGET"
+#: Environment variable with the default number of threads of an execution.
+THREADS_VARIABLE = "NEURALD_THREADS"
 _CACHE_LINE_BYTES = 64
 
 

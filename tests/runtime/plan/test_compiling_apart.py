@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.models.addition import addition
+from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.hal.compiling import background
@@ -54,6 +55,50 @@ def test_the_compiler_is_in_another_process_unless_none_can_start(
         check=False,
     )
     assert (done.returncode, done.stdout.strip()) == (0, expected), done.stderr
+
+
+#: Prints whether what runs compiled models was imported before the compiling process was started.
+_AHEAD = """
+import sys
+import time
+import neurald as nd
+from neurald.hal.compiling import background
+from neurald.hal.memory import mapped_file
+
+mapped_file._REST_NS = 20_000_000
+found = set()
+background.start_ahead = lambda *arguments, **named: found.update(sys.modules)
+time.sleep(0.05)
+builder = nd.CompilationBuilder(nd.load_tflite(sys.argv[1]))
+builder.set_startup(nd.Startup.OPTIMIZED)
+builder.finish()
+print(bool(found), "neurald.drivers.cpu.native.thread_pool" in found)
+"""
+
+
+def test_the_process_starts_before_what_runs_models_is_imported(tmp_path: Path) -> None:
+    model = TfliteModel()
+    graph = model.subgraph()
+    x, y = (graph.tensor((2, 3), name=name) for name in "xy")
+    weights = graph.tensor((2, 3), name="w", data=np.ones((2, 3), np.float32))
+    graph.operator("ADD", (x, weights), (y,), "AddOptions")
+    graph.inputs, graph.outputs = (x,), (y,)
+    path = model.write(tmp_path / "model.tflite")
+    done = subprocess.run(
+        [sys.executable, "-c", _AHEAD, str(path)],
+        capture_output=True,
+        text=True,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": ":".join(sys.path),
+            "XDG_CACHE_HOME": str(tmp_path),
+            "XDG_RUNTIME_DIR": str(tmp_path),
+            "XDG_STATE_HOME": str(tmp_path),
+            "NEURALD_AUTOSTART": "0",
+        },
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "True False"), done.stderr
 
 
 def test_compilations_that_are_waited_for_have_processes_of_their_own() -> None:

@@ -13,7 +13,8 @@ from support.cpu.routines import adding, bound, native, side_by_side
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native.thread_pool import THREADS_VARIABLE, process, thread_count
+from neurald.drivers.cpu.native.thread_pool import process, thread_count
+from neurald.drivers.cpu.target.target import THREADS_VARIABLE
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import aligned_zeros
