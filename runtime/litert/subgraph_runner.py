@@ -261,17 +261,24 @@ class SubgraphRunner:
 
         They are used only where results have no elements, or an unknown number of dimensions.
         """
-        entry = self._load(shapes, True)
+        wrong: BadData | None = None
+        entry: Entry | None = None
         try:
+            entry = self._load(shapes, True)
             self._inferred(entry)
+        except BadData as error:
+            wrong = error
+        else:
+            return entry
+        try:
+            found = self._load(shapes, False)
+            self._inferred(found)
         except BadData:
-            try:
-                found = self._load(shapes, False)
-                self._inferred(found)
-            except BadData:
-                return entry  # Its errors name the shapes that the file states.
-            return found
-        return entry
+            # The errors name the shapes that the file states.
+            if entry is None:
+                raise wrong from None
+            return entry
+        return found
 
     def _use(self, prepared: _Prepared) -> None:
         kept = [each for each in self._prepared if each is not prepared]

@@ -555,6 +555,25 @@ def test_numbers_of_wrong_types(interpreter: Interpreter) -> None:
                 call(number)
 
 
+@pytest.mark.parametrize("kind", [OpResolverType.AUTO, OpResolverType.BUILTIN_REF])
+def test_results_that_a_file_declares_with_a_wrong_rank(kind: OpResolverType) -> None:
+    """LiteRT reads no shapes of results."""
+    for code, options, result, expected in (
+        ("WHERE", "WhereOptions", "INT64", [[0, 0], [0, 2]]),
+        ("NEG", None, "FLOAT32", [[-1.0, 0.0, -2.0]]),
+    ):
+        file = TfliteModel()
+        graph = file.subgraph()
+        x, z = graph.tensor((1, 3), name="x"), graph.tensor((), result, name="z", has_rank=True)
+        graph.operator(code, (x,), (z,), options)
+        graph.inputs, graph.outputs = (x,), (z,)
+        interpreter = opened(file, experimental_op_resolver_type=kind)
+        interpreter.allocate_tensors()
+        interpreter.set_tensor(0, np.array([[1, 0, 2]], np.float32))
+        interpreter.invoke()
+        assert interpreter.get_tensor(1).tolist() == expected
+
+
 def test_a_resized_result_has_its_shape_until_the_next_allocation(interpreter: Interpreter) -> None:
     interpreter.allocate_tensors()
     interpreter.resize_tensor_input(3, [7])

@@ -61,11 +61,14 @@ def _bitcast_shape(call: Call) -> tuple[Shape, ...]:
 def _bitcast(call: Call) -> tuple[Array, ...]:
     (shape,) = _bitcast_shape(call)
     content = np.ascontiguousarray(call.array("input")).tobytes()
-    return (np.frombuffer(content, call.operand("output").type.dtype).reshape(shape).copy(),)
+    dtype = call.operand("output").type.dtype
+    if dtype == np.bool_:
+        # A bool is one of two bytes, of which every byte but 0 is true.
+        return ((np.frombuffer(content, np.uint8) != 0).reshape(shape),)
+    return (np.frombuffer(content, dtype).reshape(shape).copy(),)
 
 
-#: Without bools: a bool is one of two bytes, so arbitrary bytes must not become bools.
-_BITS = (*REALS, _COMPLEX)
+_BITS = (*_TYPES, OperandType.TENSOR_COMPLEX128)
 
 
 def _part(operation_type: OperationType, function: Callable[[Array], Array]) -> Definition:

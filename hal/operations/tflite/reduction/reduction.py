@@ -119,13 +119,19 @@ def _quantized_product(rows: Array, operand: Operand, output: Operand) -> Array:
     """Multiplies quantised values and rescales at each step, to avoid overflow."""
     count = len(rows)
     if not count:
-        return np.zeros(rows.shape[1], output.type.dtype)
+        return np.full(rows.shape[1], stored_one(output), output.type.dtype)
     multiplier, right = product_multiplier(count, operand, output)
     factors = rows.astype(np.int64) - operand.zero_point
     product = factors[0]
     for factor in [*factors[1:], 1]:
         product = _rescaled(product * factor, multiplier, right)
     return saturate(product + output.zero_point, output)
+
+
+def stored_one(output: Operand) -> int:
+    """Returns the stored value of the product of nothing, which is 1."""
+    one = round_away(np.array(1 / output.scale)) + output.zero_point
+    return int(saturate(one, output))
 
 
 def product_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import UNARY_INPUTS, pointwise
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
 
 _UNSIGNED = {kind.size_bytes: kind for kind in (Scalar.UINT8, Scalar.UINT16, Scalar.UINT32, Scalar.UINT64)}
@@ -95,18 +96,46 @@ def _reinterpreted(value: Expression, kind: Scalar) -> Expression:
 def _bitcast(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers BITCAST.
 
-    A smaller type adds an axis of parts, lowest first; a larger type removes it.
+    A smaller type adds an axis of parts, lowest first; a larger type removes it. The two parts of
+    complex numbers are such an axis, too.
     """
-    if is_complex(call.operand("input").type):
-        # Its last axis has the parts, lowest first, as a result of smaller elements.
-        pairs = builder.pairs(call, "input")
-        source = builder.compute(pairs.shape[:-1], lambda *at: _whole(pairs, at, Scalar.UINT64))
-    else:
-        source = builder.value(call, "input")
-    if is_complex(call.operand("output").type):
-        words = _bits_as(builder, source, Scalar.UINT64)
-        return (_bits_as(builder, words, Scalar.FLOAT32),)
-    return (_bits_as(builder, source, Scalar.of(call.operand("output").type.dtype)),)
+    given, wanted = (call.operand(name).type for name in ("input", "output"))
+    source = builder.pairs(call, "input") if is_complex(given) else builder.value(call, "input")
+    if source.type is Scalar.BOOL:
+        bools = source
+        source = builder.compute(bools.shape, lambda *at: load(bools, at).to(Scalar.UINT8))
+    if given is OperandType.TENSOR_COMPLEX64:
+        source = _bits_as(builder, source, Scalar.UINT64)
+    if wanted is OperandType.TENSOR_COMPLEX128:
+        return (_bits_as(builder, _halved(builder, source), Scalar.FLOAT64),)
+    if wanted is OperandType.TENSOR_COMPLEX64:
+        return (_bits_as(builder, _bits_as(builder, source, Scalar.UINT64), Scalar.FLOAT32),)
+    target = Scalar.of(wanted.dtype)
+    found = _bits_as(builder, source, Scalar.UINT8 if target is Scalar.BOOL else target)
+    if given is OperandType.TENSOR_COMPLEX128:
+        found = _joined(builder, found, len(source.shape) + 1)
+    if target is Scalar.BOOL:
+        return (builder.compute(found.shape, lambda *at: load(found, at) > 0),)
+    return (found,)
+
+
+def _halved(builder: Builder, source: Value) -> Value:
+    """Returns elements of less than 64 bits with two axes instead of the last, the first of two."""
+    if source.type.size_bytes == Scalar.FLOAT64.size_bytes:
+        return source
+    *lengths, parts = source.shape
+    half = parts // 2
+    return builder.compute((*lengths, 2, half), lambda *at: load(source, (*at[:-2], at[-2] * half + at[-1])))
+
+
+def _joined(builder: Builder, source: Value, rank: int) -> Value:
+    """Returns a value of that rank with one axis instead of the last two, and others unchanged."""
+    if len(source.shape) < rank:
+        return source
+    *lengths, halves, parts = source.shape
+    return builder.compute(
+        (*lengths, halves * parts), lambda *at: load(source, (*at[:-1], at[-1] // parts, at[-1] % parts))
+    )
 
 
 def _bits_as(builder: Builder, source: Value, target: Scalar) -> Value:

@@ -42,6 +42,7 @@ from neurald.hal.operations.tflite.reduction.reduction import (
     cumulative_axis,
     product_multiplier,
     reduced_axes,
+    stored_one,
     sum_scaling,
 )
 
@@ -148,7 +149,7 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
     lengths = tuple(source.shape[dimension] for dimension in axes)
     count = math.prod(lengths)
     if not count or not math.prod(shape):
-        return (filled(builder, shape, 0, source.type),)
+        return (filled(builder, shape, stored_one(output), source.type),)
     multiplier, right = product_multiplier(count, operand, output)
     if right <= 0:
         raise Unsupported(f"a product of quantised values with scale {operand.scale:g} is not supported")

@@ -78,6 +78,22 @@ def test_bits(source: OperandType, target: OperandType) -> None:
     assert result.shape == ((3, sizes[0] // sizes[1]) if sizes[0] > sizes[1] else (3,))
 
 
+def test_bits_of_bools_and_of_complex_numbers_of_16_bytes() -> None:
+    bools = given(BOOL, [[True, False, False, True], [False] * 4])
+    assert evaluate(BITCAST, [bools], wanted(INT32)).tolist() == [0x01000001, 0]
+    # Every byte but 0 is true.
+    numbers = given(INT32, [0x00030001, 256])
+    expected = [[True, False, True, False], [False, True, False, False]]
+    assert evaluate(BITCAST, [numbers], wanted(BOOL)).tolist() == expected
+    wide = given(OperandType.TENSOR_COMPLEX128, [1 + 2j, -3j])
+    parts = evaluate(BITCAST, [wide], wanted(OperandType.TENSOR_FLOAT64))
+    assert parts.tolist() == [[1, 2], [0, -3]]
+    again = evaluate(
+        BITCAST, [given(OperandType.TENSOR_FLOAT64, parts)], wanted(OperandType.TENSOR_COMPLEX128)
+    )
+    assert again.tolist() == [1 + 2j, -3j]
+
+
 @sweep("shape", [(), (3,), (2, 3)])
 def test_refuses_bitcasts(shape: tuple[int, ...]) -> None:
     with pytest.raises(BadData, match="a last length of 4 is expected"):

@@ -104,6 +104,11 @@ def test_reductions_of_no_elements() -> None:
     assert np.isnan(evaluate(MEAN, arguments(x, (1,), MEAN, keep=False), wanted(FLOAT32))).all()
     assert evaluate(SUM, arguments(x, (1,), SUM, keep=False), wanted(FLOAT32)).tolist() == [0, 0]
     assert evaluate(PROD, arguments(x, (1,), PROD, keep=False), wanted(FLOAT32)).tolist() == [1, 1]
+    for scale, zero_point, stored in ((1.0, 0, 1), (0.5, -3, -1), (0.001, 0, 127)):
+        empty = given(INT8, np.zeros((2, 0), np.int8), scale, zero_point)
+        one = wanted(INT8, scale, zero_point)
+        found = evaluate(PROD, arguments(empty, (1,), PROD, keep=False), one)
+        assert found.tolist() == [stored] * 2
     lowest = float(np.finfo(np.float32).min)
     assert evaluate(MAX, arguments(x, (1,), MAX, keep=False), wanted(FLOAT32)).tolist() == [lowest] * 2
     y = given(INT8, np.zeros((2, 0)), 0.5, 3)
