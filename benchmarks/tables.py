@@ -40,6 +40,7 @@ _ORDER = (
     "cpu_busy",
     "cpu_cycles",
     "opencl",
+    "opencl_litert",
     "opencl_batches",
     "split",
     "planning",

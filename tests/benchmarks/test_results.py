@@ -120,8 +120,8 @@ def test_other_files_are_refused(modules: Any, tmp_path: Path) -> None:
 
 def test_a_goal_needs_a_figure(modules: Any) -> None:
     tables = modules("tables")
-    results = {"opencl": modules("result_file").read(RESULTS / "opencl.json")}
-    reference = {"file": "opencl", "row": "ResNet-50 fp32", "column": "compute_us"}
+    results = {"opencl_litert": modules("result_file").read(RESULTS / "opencl_litert.json")}
+    reference = {"file": "opencl_litert", "row": "ResNet-50 fp32", "column": "compute_us"}
     assert tables.measured(results, reference) == 552
     assert tables.measured(results, {**reference, "column": "whole_us", "minus": "compute_us"}) == 98
     for wrong in ({"file": "none"}, {"row": "none"}, {"column": "none"}, {"column": "network"}):
@@ -131,8 +131,8 @@ def test_a_goal_needs_a_figure(modules: Any) -> None:
 
 def test_a_goal_that_is_not_met_says_so(modules: Any) -> None:
     tables = modules("tables")
-    results = {"opencl": modules("result_file").read(RESULTS / "opencl.json")}
-    reference = {"file": "opencl", "row": "ResNet-50 fp32", "column": "compute_us"}
+    results = {"opencl_litert": modules("result_file").read(RESULTS / "opencl_litert.json")}
+    reference = {"file": "opencl_litert", "row": "ResNet-50 fp32", "column": "compute_us"}
     goals = [
         {"goal": "slow", "at_most": 500, "format": ".0f", "unit": "µs", "results": [reference]},
         {"goal": "fast", "at_least": 500, "format": ".0f", "unit": "µs", "results": [reference]},
