@@ -13,7 +13,7 @@ from neurald.runtime.tracing.span import Span
 def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> bytes:
     """Returns the document of a trace.
 
-    An arrow leads from the call of a daemon to what the daemon did.
+    An arrow leads from the call of a daemon to what the daemon did. Times are in microseconds.
 
     Args:
         spans: in any order.
@@ -32,19 +32,25 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
         for process in sorted({span.process for span in spans})
     ]
     # A span that contains another one comes before it.
-    for span in sorted(spans, key=lambda each: (each.start_ns, -each.end_ns)):
-        events.append(
-            {
-                "ph": "X",
-                "name": span.name,
-                "cat": span.category,
-                "ts": span.start_ns / 1e3,
-                "dur": (span.end_ns - span.start_ns) / 1e3,
-                "pid": span.process,
-                "tid": span.thread,
-                "args": {"call": span.call, "trace": trace_id, **span.details},
-            }
-        )
+    ordered = sorted(spans, key=lambda each: (each.start_ns, -each.end_ns))
+    overlapping = _overlapping(ordered)
+    for number, span in enumerate(ordered):
+        event: dict[str, Any] = {
+            "ph": "X",
+            "name": span.name,
+            "cat": span.category,
+            "ts": span.start_ns / 1e3,
+            "dur": (span.end_ns - span.start_ns) / 1e3,
+            "pid": span.process,
+            "tid": span.thread,
+            "args": {"call": span.call, "trace": trace_id, **span.details},
+        }
+        if number in overlapping:
+            del event["dur"]
+            event |= {"ph": "b", "id": f"{trace_id}.{number}"}
+            events += (event, {**event, "ph": "e", "ts": span.end_ns / 1e3, "args": {}})
+        else:
+            events.append(event)
         if "exchange" in span.details:
             arrow = "f" if span.category == "daemon" else "s"
             events.append(
@@ -66,6 +72,28 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
             "otherData": {"trace_id": trace_id, "neurald": __version__, "dropped_spans": dropped},
         }
     )
+
+
+def _overlapping(spans: Sequence[Span]) -> set[int]:
+    """Returns the numbers of spans that begin inside of another one of their thread and end after it.
+
+    Such as waits for a thread that does something else meanwhile. Viewers show spans of a thread as
+    a stack, and those that are on none as asynchronous ones.
+
+    Args:
+        spans: in the order of their beginnings, longer ones first.
+    """
+    found: set[int] = set()
+    ends: dict[tuple[int, int], list[int]] = {}
+    for number, span in enumerate(spans):
+        stack = ends.setdefault((span.process, span.thread), [])
+        while stack and stack[-1] <= span.start_ns:
+            stack.pop()
+        if stack and span.end_ns > stack[-1]:
+            found.add(number)
+        else:
+            stack.append(span.end_ns)
+    return found
 
 
 def _name_of(process: int, own: int, hosts: Mapping[int, str]) -> str:

@@ -1,5 +1,6 @@
 """Traces: `with neurald.trace("calls.json"):` records what the library does."""
 
+import logging
 import os
 import re
 import secrets
@@ -8,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from neurald.hal.errors import BadData, BadState, Error
+from neurald.hal.errors import BadData, BadState, Error, OpFailed
 from neurald.hal.model.types import counted
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Of files for collectors of OpenTelemetry.
 OTLP_SUFFIX: Final = ".otlp.json"
+logger: Final = logging.getLogger(__name__)
+
 _TRACE_ID: Final = re.compile("(?!0{32})[0-9a-f]{32}")
 
 _lock: Final = forkable_lock()
@@ -91,14 +94,29 @@ class Trace(Unpicklable):
                 self._uninstall = None
                 _under_way.remove(self)
         self._spans = _without_objects(with_kernels(with_ends(self._recorder.spans()), _profile))
-        if self._path is not None:
-            if self._path.name.endswith(OTLP_SUFFIX):
-                document = otlp_document(self._spans, self.trace_id)
-            else:
-                document = trace_document(self._spans, self.trace_id, self._recorder.dropped)
-            self._path.write_bytes(document)
-        if self._exporter is not None:
-            export(self._spans, self.trace_id, self._parent, self._exporter)
+        try:
+            if self._path is not None:
+                self._write(self._path)
+            if self._exporter is not None:
+                export(self._spans, self.trace_id, self._parent, self._exporter)
+        except (OSError, OpFailed) as failure:
+            if error is None:
+                raise
+            # What went wrong in the block matters more.
+            logger.warning("the trace %s is lost: %s", self.trace_id, failure)
+
+    def _write(self, path: Path) -> None:
+        if path.name.endswith(OTLP_SUFFIX):
+            document = otlp_document(self._spans, self.trace_id)
+        else:
+            document = trace_document(self._spans, self.trace_id, self._recorder.dropped)
+        try:
+            path.write_bytes(document)
+        except OSError:
+            # A part of a document is none.
+            if path.is_file():
+                path.unlink()
+            raise
 
     @property
     def spans(self) -> Sequence[Span]:
@@ -145,6 +163,7 @@ def trace(
         BadData: `trace_id` or `exporter` is something else, or OpenTelemetry is not installed.
         BadState: when the block is entered while another trace is taken.
         OpFailed: when the block ends, and the exporter fails.
+        OSError: when the block ends, and the file cannot be written; none is left then.
     """
     return Trace(path, trace_id, exporter)
 

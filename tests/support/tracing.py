@@ -1,4 +1,9 @@
-"""What share of a call's time its trace explains."""
+"""What share of a call's time its trace explains, and whether viewers can show it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import neurald as nd
 
@@ -16,3 +21,37 @@ def shares(trace: nd.Trace, call: str | int | None = None) -> list[float]:
         only._spans = [span for span in trace.spans if span.call == number]
         found.append(only.coverage())
     return found
+
+
+def assert_valid(path: Path, trace: nd.Trace) -> None:
+    """Asserts that a trace file has all spans, as stacks of threads or as asynchronous ones."""
+    document = json.loads(path.read_text())
+    assert document["displayTimeUnit"] == "ns"
+    events: list[Mapping[str, Any]] = document["traceEvents"]
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for event in events:
+        by_kind.setdefault(event["ph"], []).append(event)
+    assert set(by_kind) <= set("MXbesf")
+    assert {event["args"]["trace"] for event in (*by_kind["X"], *by_kind.get("b", ()))} == {trace.trace_id}
+    assert len(by_kind["X"]) + len(by_kind.get("b", ())) == len(trace.spans)
+    assert {event["pid"] for event in by_kind["M"]} == {span.process for span in trace.spans}
+    stacks: dict[tuple[int, int], list[int]] = {}
+    latest = 0
+    for event in by_kind["X"]:
+        # Times are numbers of microseconds with the digits of nanoseconds.
+        start = round(event["ts"] * 1000)
+        end = start + round(event["dur"] * 1000)
+        assert latest <= start <= end
+        latest = start
+        stack = stacks.setdefault((event["pid"], event["tid"]), [])
+        while stack and stack[-1] <= start:
+            stack.pop()
+        assert not stack or end <= stack[-1], event
+        stack.append(end)
+    begun = {event["id"]: event["ts"] for event in by_kind.get("b", ())}
+    ended = {event["id"]: event["ts"] for event in by_kind.get("e", ())}
+    assert begun.keys() == ended.keys()
+    assert all(begun[each] <= ended[each] for each in begun)
+    arrows = [{event["id"]: event["ts"] for event in by_kind.get(kind, ())} for kind in "sf"]
+    assert arrows[1].keys() <= arrows[0].keys()
+    assert all(arrows[0][each] <= arrows[1][each] for each in arrows[1])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import struct
@@ -15,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import astuple
-from support.daemon.processes import running_daemon
+from support.daemon.processes import daemon_process, running_daemon
 from support.models.small import add_model
-from support.tracing import shares
+from support.tracing import assert_valid, shares
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState
@@ -173,6 +174,50 @@ def test_errors_are_recorded() -> None:
         compilation.run()
     (failed,) = [span for span in trace.spans if span.name == "run"]
     assert failed.details["error"].startswith("BadData: 0 inputs")
+
+
+def test_a_full_disk_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.json"
+
+    def write(path: Path, content: bytes) -> None:
+        path.open("wb").write(content[:100])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+    with pytest.raises(OSError, match="No space left"), nd.trace(path) as trace:
+        nd.load_tflite(MODEL)
+    assert not path.exists()
+    assert names(trace.spans, "call") == {"load": 1}
+    with nd.trace():
+        pass  # another one can be taken
+
+
+def test_the_error_of_the_block_is_raised_though_the_file_cannot_be_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(KeyError), nd.trace("/dev/full"):
+        raise KeyError
+    assert "the trace" in caplog.text
+    assert "No space left" in caplog.text
+    assert Path("/dev/full").exists()
+
+
+@pytest.mark.parametrize("listen", [None, "127.0.0.1:0"], ids=["this host", "another host"])
+def test_a_driver_that_is_killed_in_the_middle(listen: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    with daemon_process(listen=listen) as (process, address):
+        compilation = compiled(nd.connect(address))
+        compilation.run(IMAGE)
+        with nd.trace(path) as trace:
+            compilation.run(IMAGE)
+            process.kill()
+            with pytest.raises(nd.Error):
+                compilation.run(IMAGE)
+    assert_valid(path, trace)
+    (before, after) = (span for span in trace.spans if span.category == "call" and span.name == "run")
+    assert "error" not in before.details
+    assert "error" in after.details
+    assert "driver" in {span.name for span in trace.spans if span.call == before.call}
 
 
 def test_the_inner_call_is_part_of_the_outer_one() -> None:
@@ -463,7 +508,8 @@ def test_work_in_the_background_belongs_to_the_call_that_began_it(
     assert {"prepare the first tier", "compile", "write to the cache"} <= set(names(trace.spans, "compile"))
 
 
-def test_a_daemon_on_another_host(tmp_path: Path) -> None:
+def test_a_daemon_on_another_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = tmp_path / "t.json"
     with running_daemon(listen="127.0.0.1:0") as address, nd.trace(path) as trace:
         compilation = compiled(nd.connect(address))

@@ -15,7 +15,7 @@ import pytest
 from support.daemon.processes import running_daemon
 from support.models.control_flow import below, counting, loop
 from support.models.plans import CONTROL_FLOW, all_but, cpu, program
-from support.tracing import shares
+from support.tracing import assert_valid, shares
 
 import neurald as nd
 from neurald import litert
@@ -96,14 +96,15 @@ def preparations(device: nd.Device) -> Calls:
     }
 
 
-def least_shares(calls: Calls, times: int = 5) -> dict[str, float]:
-    """Returns what is covered of each kind of call, where that is too little."""
+def least_shares(calls: Calls, path: Path, times: int = 5) -> dict[str, float]:
+    """Returns what is covered of each kind of call, where that is too little; checks the files, too."""
     least = {}
     for name, call in calls.items():
         call()
-        with nd.trace() as trace:
+        with nd.trace(path) as trace:
             for _ in range(times):
                 call()
+        assert_valid(path, trace)
         kinds: dict[str, list[float]] = {}
         for number in {span.call for span in trace.spans if span.category == "call"}:
             names = Counter(span.name for span in trace.spans if span.call == number)
@@ -118,7 +119,7 @@ def least_shares(calls: Calls, times: int = 5) -> dict[str, float]:
 @pytest.mark.parametrize(
     "where", ["in process", "this host", pytest.param("another host", marks=pytest.mark.full)]
 )
-def test_calls_of_a_device(where: str) -> None:
+def test_calls_of_a_device(where: str, tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         if where == "in process":
             device = nd.open_device("cpu")
@@ -131,11 +132,11 @@ def test_calls_of_a_device(where: str) -> None:
             **executions(compilation, IMAGE),
             **functions(nd.compile(MODEL, device), IMAGE),
         }
-        assert not least_shares(calls)
+        assert not least_shares(calls, tmp_path / "trace.json")
 
 
 @pytest.mark.timed
-def test_loops_over_several_devices() -> None:
+def test_loops_over_several_devices(tmp_path: Path) -> None:
     model, devices = loop(below(5, extra=1), counting(1, 2)), (all_but("flat", *CONTROL_FLOW), cpu())
     inputs = np.zeros(1, np.float32), np.ones(2, np.float32)
     function = nd.compile(model, devices)
@@ -145,11 +146,11 @@ def test_loops_over_several_devices() -> None:
         **executions(function.compilation, *inputs),
         **functions(function, *inputs),
     }
-    assert not least_shares(calls)
+    assert not least_shares(calls, tmp_path / "trace.json")
 
 
 @pytest.mark.timed
-def test_the_interface_of_litert() -> None:
+def test_the_interface_of_litert(tmp_path: Path) -> None:
     interpreter = litert.Interpreter(str(MODEL))
     interpreter.allocate_tensors()
     compiled = litert.CompiledModel.from_file(str(MODEL))
@@ -165,7 +166,7 @@ def test_the_interface_of_litert() -> None:
         "compiled model": lambda: litert.CompiledModel.from_file(str(MODEL)),
         "run_by_index": lambda: compiled.run_by_index(0, inputs, outputs),
     }
-    assert not least_shares(calls)
+    assert not least_shares(calls, tmp_path / "trace.json")
     with nd.trace() as trace:
         calls["interpreter"]()
         interpreter.invoke()
@@ -202,16 +203,18 @@ def test_preparations_without_a_cache(
 
 
 @pytest.mark.timed
-def test_calls_of_many_threads() -> None:
+def test_calls_of_many_threads(tmp_path: Path) -> None:
     count, runs = 64, 20
     compilation = nd.CompilationBuilder(nd.load_tflite(MODEL), [nd.open_device("cpu")]).finish()
     compilation.run(IMAGE)
-    with nd.trace() as trace, ThreadPoolExecutor(count) as pool:
+    path = tmp_path / "trace.json"
+    with nd.trace(path) as trace, ThreadPoolExecutor(count) as pool:
         for each in [pool.submit(compilation.run, IMAGE) for _ in range(count * runs)]:
             each.result()
     calls = [span for span in trace.spans if span.name == "run"]
     assert len({span.call for span in calls}) == len(calls) == count * runs
     assert trace.coverage() > LEAST
+    assert_valid(path, trace)
     # Calls of one thread follow each other.
     latest: dict[int, int] = {}
     for call in sorted(calls, key=lambda each: each.start_ns):
