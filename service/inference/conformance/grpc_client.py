@@ -1,9 +1,11 @@
 """A client over gRPC for the checks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from neurald.service.inference.conformance.client import (
     Counters,
@@ -116,7 +118,10 @@ class GrpcV2Client:
         try:
             data = call(content, timeout=_TIMEOUT_S)
         except grpc.RpcError as error:
-            return _refusal(error)
+            refusal = _refusal(error)
+            # Libraries of gRPC give this status to bytes that are no message.
+            is_refused_by_grpc = refusal.status == "INTERNAL" and not _is_request(content)
+            return replace(refusal, status="INVALID_ARGUMENT") if is_refused_by_grpc else refusal
         return _reply(message_type("ModelInferResponse").FromString(data))
 
     def stream(self, requests: Sequence[Inference]) -> list[Reply]:
@@ -157,6 +162,14 @@ class GrpcV2Client:
     def close(self) -> None:
         """See `V2Client`."""
         self._channel.close()
+
+
+def _is_request(content: bytes) -> bool:
+    try:
+        message_type("ModelInferRequest").FromString(content)
+    except DecodeError:
+        return False
+    return True
 
 
 def _refusal(error: Any) -> Reply:

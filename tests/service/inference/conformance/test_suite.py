@@ -1,10 +1,14 @@
 """The conformance suite of V2 servers, with this one and with servers that misbehave."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
+import grpc
 import pytest
 from support.daemon.processes import bare_environment, run_command
 from support.inference import zoo
@@ -14,7 +18,9 @@ from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.service.conformance.result import Outcome
 from neurald.service.inference.conformance.client import Inference, Reply
 from neurald.service.inference.conformance.grpc_client import GrpcV2Client
+from neurald.service.inference.conformance.http_client import HttpV2Client
 from neurald.service.inference.conformance.suite import connect, run_checks
+from neurald.service.inference.protocol.messages import SERVICE, message_type
 
 MODELS = ("pair", "same_FP32", "same_BYTES", "same_FP16", "batched", "open", "finding")
 
@@ -101,6 +107,56 @@ def test_faults_are_found(serving: Serving, change: Any, check: str) -> None:
     failed = {each.label for each in run_checks(client, "pair", 0) if each.outcome is Outcome.FAILED}
     client.close()
     assert check in failed
+
+
+GARBAGE = b"\xff" * 64
+
+
+def test_statuses_of_what_is_no_message_are_those_of_the_library() -> None:
+    request = Inference(model="none", inputs=())
+
+    def refuse(_: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(grpc.StatusCode.INTERNAL, "failed")
+
+    handler: Any = grpc.unary_unary_rpc_method_handler(
+        refuse, request_deserializer=message_type("ModelInferRequest").FromString
+    )
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {"ModelInfer": handler})])
+    client = GrpcV2Client(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+    server.start()
+    assert client.send_raw(GARBAGE, "").status == "INVALID_ARGUMENT"
+    assert client.infer(request).status == "INTERNAL"
+    client.close()
+    server.stop(None).wait()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (500, b'{"error": "cannot be parsed"}', "INVALID_ARGUMENT"),
+        (500, b"Internal Server Error", "HTTP 500"),
+        (500, b'{"error": ""}', "HTTP 500"),
+        (502, b'{"error": "cannot be parsed"}', "HTTP 502"),
+    ],
+)
+def test_an_error_of_http_has_a_text(status: int, body: bytes, expected: str) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    assert HttpV2Client(f"127.0.0.1:{server.server_port}").send_raw(GARBAGE, "a").status == expected
+    thread.join()
+    server.server_close()
 
 
 def test_the_command(serving: Serving) -> None:
