@@ -7,6 +7,7 @@ import resource
 import socket
 
 from neurald.hal.errors import ResourceExhaustedTransient
+from neurald.hal.process.memory import machine
 
 #: The error for a client whose packet had descriptors that this process could not receive.
 NO_DESCRIPTORS = ResourceExhaustedTransient(
@@ -16,6 +17,25 @@ NO_DESCRIPTORS = ResourceExhaustedTransient(
 _MAX_RESERVED = 256
 _RESERVED_SHARE = 8
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE)
+
+
+def raise_descriptor_limit() -> None:
+    """Raises this process's limit of descriptors, since each client, and its memory, needs some."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = machine.descriptors()
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def connection_limit(most: int, share: int) -> int:
+    """Returns how many connections there may be, of which each takes a descriptor.
+
+    Args:
+        most: there may never be more.
+        share: they take at most one in so many of the descriptors that this process may have.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if limit == resource.RLIM_INFINITY else min(most, limit // share)
 
 
 def is_scarce(descriptor: int) -> bool:

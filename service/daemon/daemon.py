@@ -9,7 +9,6 @@ running calls, and removes its sockets. On a second request it does not wait for
 import contextlib
 import logging
 import os
-import resource
 import signal
 import sys
 import threading
@@ -34,8 +33,8 @@ from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.descriptors import raise_descriptor_limit
 from neurald.hal.process.files.runtime_directory import address_of, prepare_directory
-from neurald.hal.process.memory import machine
 from neurald.hal.process.memory.garbage import GarbageCollector
 from neurald.hal.process.memory.heap import HeapTrimmer, use_one_arena
 from neurald.hal.process.parent import stop_with
@@ -156,7 +155,7 @@ class Daemon:
             BadData: other hosts can reach the address, and there is neither `tls` nor `insecure`.
             UnavailableDevice: there is no such driver, or its device is unavailable.
         """
-        _raise_descriptor_limit()
+        raise_descriptor_limit()
         with contextlib.ExitStack() as cleanup:
             path = self._address.path
             if path is not None:
@@ -460,14 +459,6 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _raise_descriptor_limit() -> None:
-    """Raises the soft limit on descriptors, since each mapped memory of a client needs one."""
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = machine.descriptors()
-    if now != resource.RLIM_INFINITY and now < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _metrics(admission: Admission) -> str:

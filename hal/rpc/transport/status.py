@@ -5,8 +5,7 @@ error is raised at the other end. The text of any other exception in a daemon is
 may contain what the client must not see.
 """
 
-import resource
-from typing import Any, Never, TypeVar
+from typing import Any, Final, Never, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -22,6 +21,7 @@ from neurald.hal.errors import (
     UnknownCall,
     error_for,
 )
+from neurald.hal.process.descriptors import connection_limit
 
 #: Of one message to a daemon. The graphs of a model of 80,000 operations fit; values of constants
 #: are sent as memories.
@@ -64,6 +64,10 @@ CLIENT_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),
 )
+#: An answer to a ping costs a server less than a microsecond. If it counted pings to disconnect who
+#: sends too many, each further one would cost 40 us, while the connection is not closed before
+#: nothing more comes through it: 2 MB of pings would hold up all clients for seconds.
+UNCOUNTED_PINGS: Final = ("grpc.http2.max_ping_strikes", 0)
 _SERVER_OPTIONS = (
     *_COMMON_OPTIONS,
     ("grpc.max_send_message_length", MAX_REPLY_BYTES),
@@ -73,8 +77,7 @@ _SERVER_OPTIONS = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.max_concurrent_streams", 128),
-    # Clients that ping more often are disconnected.
-    ("grpc.http2.min_ping_interval_without_data_ms", _PING_MS // 2),
+    UNCOUNTED_PINGS,
     # Limits for silent connections, and for those without a call. A session always has a call:
     # `Watch`.
     ("grpc.server_handshake_timeout_ms", 10_000),
@@ -96,15 +99,11 @@ def server_options(*, is_local: bool, shares_port: bool = False) -> tuple[tuple[
         shares_port: whether another process of this user may listen at the same port, and serve
             some of the connections.
     """
-    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    connections = _MAX_CONNECTIONS
-    if descriptors != resource.RLIM_INFINITY:
-        connections = min(connections, descriptors // 2)
     return (
         *_SERVER_OPTIONS,
         *(_LOCAL_OPTIONS if is_local else ()),
         ("grpc.so_reuseport", int(shares_port)),
-        ("grpc.max_allowed_incoming_connections", connections),
+        ("grpc.max_allowed_incoming_connections", connection_limit(_MAX_CONNECTIONS, 2)),
     )
 
 

@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2_grpc
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.descriptors import connection_limit
 from neurald.hal.process.memory.garbage import GarbageCollector
 from neurald.hal.process.memory.heap import HeapTrimmer
 from neurald.hal.records import replace
@@ -51,6 +52,12 @@ _REPORT_S: Final = 0.1
 _ENVELOPE_BYTES: Final = 64 << 10
 #: How many connections of browsers there may be.
 _MAX_WEB_CONNECTIONS: Final = 64
+#: Connections of gRPC take one in so many of the descriptors at most, and so do those of HTTP. The
+#: others are for workers, their clients, and regions of shared memory.
+_CONNECTION_SHARE: Final = 4
+#: How long a client of gRPC may take to begin, and how long a connection may have no call.
+_SILENCE_MS: Final = 10_000
+_IDLE_MS: Final = 60_000
 
 
 class FrontEnd:
@@ -64,6 +71,7 @@ class FrontEnd:
         self._settings = settings
         self._stops = asyncio.Event()
         self._addresses: dict[str, str] = {}
+        self._most_connections = connection_limit(settings.limits.connections, _CONNECTION_SHARE)
         self._connections: Callable[[], int] = lambda: 0
 
     def stop(self) -> None:
@@ -174,10 +182,13 @@ class FrontEnd:
                 ("grpc.max_concurrent_streams", settings.limits.streams),
                 ("grpc.max_metadata_size", 16 << 10),
                 ("grpc.so_reuseport", 0),
-                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-                ("grpc.http2.max_ping_strikes", 8),
+                # Those that say nothing, or ask nothing for a while, make room for others.
+                ("grpc.max_allowed_incoming_connections", self._most_connections),
+                ("grpc.server_handshake_timeout_ms", _SILENCE_MS),
+                ("grpc.http2.settings_timeout", _SILENCE_MS),
+                ("grpc.max_connection_idle_ms", _IDLE_MS),
             ),
-            calls=settings.limits.queue + settings.limits.connections,
+            calls=settings.limits.queue + self._most_connections,
         )
         restrictions = Restrictions(
             settings.grpc_restricted_protocol, noun="protocol", prefix=GRPC_HEADER_PREFIX
@@ -218,7 +229,7 @@ class FrontEnd:
             restrictions=Restrictions(settings.http_restricted_api, noun="API"),
         )
         listener = _listening(address)
-        server = _http_server(app, listener, settings, settings.limits.connections)
+        server = _http_server(app, listener, settings, self._most_connections)
         self._connections = lambda: len(server.server_state.connections)
         await server.start()
         self._addresses["http"] = f"{address.host}:{listener.getsockname()[1]}"

@@ -15,6 +15,7 @@ import msgspec
 
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import Error
+from neurald.hal.process.descriptors import raise_descriptor_limit
 from neurald.hal.process.memory.heap import keep_freed_memory, use_one_arena
 from neurald.hal.process.parent import die_with
 from neurald.service.inference.server.settings import ServiceSettings
@@ -42,6 +43,7 @@ def main(parent: int) -> int:
     # The thread that waits for events of gRPC also receives and sends, instead of being woken by
     # one.
     os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
+    raise_descriptor_limit()
     # Requests and answers take as much memory as those before.
     use_one_arena()
     keep_freed_memory()

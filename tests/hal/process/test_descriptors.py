@@ -19,7 +19,7 @@ from support.sweeps import sweep
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error, OutOfMemory, ResourceExhaustedTransient, ResultCode
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.process.descriptors import Acceptor, is_scarce
+from neurald.hal.process.descriptors import Acceptor, connection_limit, is_scarce
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 
 FEW = 64
@@ -142,3 +142,10 @@ def test_memory_that_cannot_be_mapped_is_not_called_bad(
         Memory.from_fd(memory.fd, 4096)
     with pytest.raises(expected):
         Memory.from_fd(memory.fd, 100)
+
+
+def test_connections_leave_descriptors_to_others() -> None:
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert connection_limit(1, 2) == 1
+    if descriptors != resource.RLIM_INFINITY:
+        assert connection_limit(2 * descriptors, 4) == descriptors // 4

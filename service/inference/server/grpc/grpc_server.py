@@ -25,6 +25,8 @@ import grpc
 import grpc.aio
 from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
+from neurald.hal.rpc.transport.status import UNCOUNTED_PINGS
+
 logger = logging.getLogger(__name__)
 
 _NO_FLAGS: Final = 0
@@ -303,7 +305,7 @@ class GrpcServer:
     def __init__(self, options: Sequence[tuple[str, Any]], *, calls: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue = cygrpc.CompletionQueue()
-        self._server = cygrpc.Server(tuple(options), False)
+        self._server = cygrpc.Server((*options, UNCOUNTED_PINGS), False)
         self._server.register_completion_queue(self._queue)
         self._generic: list[grpc.GenericRpcHandler] = []
         self._methods: dict[str, Any] = {}

@@ -12,6 +12,7 @@ import grpc
 import numpy as np
 import pytest
 from support.daemon.peer import CONSTANT, MODEL, OPTIONS, RESULTS, Peer, execution, pool, read
+from support.inference.silent_client import answered_pings
 from support.models.addition import AddingDevice, addition
 
 from neurald._proto import device_pb2, types_pb2
@@ -472,3 +473,15 @@ def test_pools_of_the_model_are_those_of_the_message(peer: Peer) -> None:
     with pytest.raises(BadData, match="pool 0; the model has 0"):
         peer.call("PrepareModel", device_pb2.PrepareModelRequest(model=message, options=OPTIONS))
     assert isinstance(MODEL.pools[0], HostMemory)
+
+
+def test_pings_cost_little(device: AddingDevice) -> None:
+    server = DeviceServer(device, Address.parse("127.0.0.1:0"), limits=LIMITS)
+    server.start()
+    try:
+        began_s = time.process_time()
+        assert answered_pings(server.address.port, 200_000) == 200_000
+        # A server that disconnects who pings too often takes 16 s.
+        assert time.process_time() - began_s < 4
+    finally:
+        server.stop()

@@ -1,6 +1,8 @@
 """Where the service listens, whom it serves, and how it ends."""
 
+import contextlib
 import os
+import resource
 import socket
 import ssl
 import subprocess
@@ -89,6 +91,39 @@ def test_addresses_in_use_are_an_error(repository: Path) -> None:
                 assert service.process.wait(60) == 1
     with Serving(repository / "missing") as service:
         assert service.process.wait(60) == 1
+
+
+def test_silent_connections_keep_the_service_from_nothing(repository: Path) -> None:
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, most))
+    try:
+        service = Serving(repository, limits={"connections": 8})
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (now, most))
+    with service, contextlib.ExitStack() as stack:
+        service.wait_ready()
+        assert resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE)[0] > 200
+        host, port = service.grpc.split(":")
+        before = descriptors_of(service.process.pid)
+        for _ in range(100):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        assert descriptors_of(service.process.pid) < before + 50
+        with urllib.request.urlopen(f"http://{service.http}/v2/health/ready", timeout=60) as answer:
+            assert answer.status == 200
+        stack.pop_all().close()
+        with triton.InferenceServerClient(service.grpc) as client:
+            wait_until(lambda: is_live(client))
+
+
+def descriptors_of(process: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{process}/fd").iterdir())
+
+
+def is_live(client: Any) -> bool:
+    try:
+        return bool(client.is_server_live())
+    except InferenceServerException:
+        return False
 
 
 def test_clients_send_the_token(repository: Path) -> None:

@@ -4,13 +4,14 @@ import asyncio
 import logging
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import pytest
-from support.inference.silent_client import begin_call
+from support.inference.silent_client import answered_pings, begin_call
 from support.waiting import wait_until
 
 from neurald.service.inference.server.grpc.grpc_server import DirectMethod, GrpcServer, ServerCall, WillWait
@@ -220,6 +221,14 @@ def test_what_is_not_http_keeps_the_server_from_nothing(served: Served, channel:
     with socket.create_connection(("127.0.0.1", served.port)) as caller:
         caller.sendall(data)
         assert channel.unary_unary("/test.Echo/Say")(b"left") == b""
+
+
+def test_pings_cost_little(served: Served, channel: Any) -> None:
+    began_s = time.process_time()
+    assert answered_pings(served.port, 200_000) == 200_000
+    # A server that disconnects who pings too often takes 16 s, and serves nobody meanwhile.
+    assert time.process_time() - began_s < 4
+    assert channel.unary_unary("/test.Echo/Say")(b"left") == b""
 
 
 def test_an_unknown_method_is_unimplemented(channel: Any) -> None:
