@@ -144,3 +144,69 @@ def test_code_is_right_for_all_lengths(
             for found, wanted in zip(compiled.run(*given), reference.run(*given), strict=True):
                 np.testing.assert_array_equal(found, wanted, str(lengths))
     assert "on references" not in caplog.text
+
+
+_SIZES = ((5, 7), (1, 1), (16, 27), (8, 9), (3, 40), (100, 2))
+
+
+@sweep("operator", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+@sweep("kind", ["FLOAT32", "INT8"], full=["UINT8", "INT16"])
+@sweep("channels", [3], full=[16])
+@sweep("flags", [(False, False), (True, False), (False, True)])
+@sweep("has_open_images", [False, True])
+def test_images_are_resized_to_any_size(
+    operator: str,
+    kind: str,
+    channels: int,
+    flags: tuple[bool, bool],
+    *,
+    has_open_images: bool,
+    tmp_path: Path,
+    compiles_here: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Coordinates were constants, so that all sizes but one ran on references."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    quantization: dict[str, Any] = {} if kind == "FLOAT32" else {"scale": 0.5, "zero_point": 0}
+    signature = (1, -1, -1, channels)
+    image = graph.tensor(
+        (1, 8, 9, channels),
+        kind,
+        name="image",
+        shape_signature=signature if has_open_images else None,
+        **quantization,
+    )
+    size = graph.tensor((2,), "INT32", name="size")
+    result = graph.tensor((1, 1, 1, channels), kind, name="r", shape_signature=signature, **quantization)
+    name = "ResizeBilinear" if operator == "RESIZE_BILINEAR" else "ResizeNearestNeighbor"
+    align_corners, half_pixel_centers = flags
+    graph.operator(
+        operator,
+        (image, size),
+        (result,),
+        f"{name}Options",
+        AlignCorners=align_corners,
+        HalfPixelCenters=half_pixel_centers,
+    )
+    graph.inputs, graph.outputs = (image, size), (result,)
+    path = tmp_path / f"{operator}{kind}{channels}{flags}{has_open_images}.tflite"
+    path.write_bytes(file.build())
+    model = nd.load_tflite(path)
+    builder = nd.CompilationBuilder(model, [CpuDevice()])
+    builder.set_startup(nd.Startup.OPTIMIZED)
+    rng = np.random.default_rng(1)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "neurald"):
+        compiled, reference = builder.finish(), nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+        for number, each in enumerate(_SIZES):
+            shape = (1, 8 + 3 * number, 9 + number, channels) if has_open_images else (1, 8, 9, channels)
+            values = rng.uniform(-100, 100, shape) + (100 if kind == "UINT8" else 0)
+            given = [values.astype(kind.lower()), np.array(each, np.int32)]
+            ((found,), (wanted,)) = compiled.run(*given), reference.run(*given)
+            if kind == "FLOAT32":
+                np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3, err_msg=str(each))
+            else:
+                np.testing.assert_array_equal(found, wanted, str(each))
+    assert "on references" not in caplog.text
+    assert "only valid" not in caplog.text

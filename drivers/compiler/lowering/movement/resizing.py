@@ -1,15 +1,27 @@
 """Lowers RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR.
 
-Source coordinates are computed by the references' own functions and stored as constants.
+Source coordinates are computed by the references' own functions and stored as constants. If a length
+of the image or of the result is not known, they are computed once before the result, in the same
+way.
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, load
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    apply,
+    clamp,
+    index,
+    load,
+    maximum,
+    minimum,
+)
+from neurald.drivers.compiler.ir.extent import has_extents
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -19,10 +31,12 @@ from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.layout import is_nchw
-from neurald.hal.operations.movement.resizing import nearest_indexes, neighbours, output_size
+from neurald.hal.operations.movement.resizing import flags, nearest_indexes, neighbours, output_size
 
+#: A number for each index along an axis: constants, or a value.
+Positions: TypeAlias = Array | Value
 #: For each index along an axis: the elements before and after, and the weight of the latter.
-AxisInterpolation = tuple[Array, Array, Array]
+AxisInterpolation: TypeAlias = tuple[Positions, Positions, Positions]
 
 #: Longest axis whose indices have 16 bits.
 _MAX_SHORT = 1 << 16
@@ -41,16 +55,20 @@ class Neighbours(Struct, frozen=True, kw_only=True):
     weight: Expression
 
 
-def source_index(builder: Builder, positions: Array, length: int, at: Expression) -> Expression:
-    """Returns the index on an axis that a constant table assigns to an output index."""
+def source_index(builder: Builder, positions: Positions, length: int, at: Expression) -> Expression:
+    """Returns the index on an axis that a table assigns to an output index."""
+    if isinstance(positions, Value):
+        return indices_of(builder, positions, length)(at)
     result = len(positions)
     if np.array_equal(positions, np.arange(result) * length // result):
         return (at * length) // result
     return indices_of(builder, positions, length)(at)
 
 
-def indices_of(builder: Builder, positions: Array, length: int) -> Callable[[Expression], Expression]:
-    """Returns the function that reads indices on an axis of this length from a constant table."""
+def indices_of(builder: Builder, positions: Positions, length: int) -> Callable[[Expression], Expression]:
+    """Returns the function that reads indices on an axis of this length from a table."""
+    if isinstance(positions, Value):
+        return lambda at: clamp(load(positions, (at,)).to(Scalar.INDEX), 0, length - 1)
     # Bounds of an index follow from its type.
     kind = np.uint16 if length <= _MAX_SHORT else np.int32
     table = builder.constant(positions.astype(kind))
@@ -63,8 +81,64 @@ def neighbours_of(builder: Builder, positions: AxisInterpolation, length: int, a
     return Neighbours(
         lower=source_index(builder, lower, length, at),
         upper=source_index(builder, upper, length, at),
-        weight=load(builder.constant(weight), (at,)),
+        weight=load(weights_of(builder, weight), (at,)),
     )
+
+
+def weights_of(builder: Builder, weights: Positions) -> Value:
+    """Returns weights as a value."""
+    return weights if isinstance(weights, Value) else builder.constant(weights)
+
+
+def is_open(call: Call, length: int, result: int) -> bool:
+    """Returns True if the coordinates along an axis follow from lengths that are not known.
+
+    Corners that are aligned at half pixels need to know whether there is a single element.
+    """
+    return has_extents((length, result)) and not all(flags(call))
+
+
+def _centre(call: Call, length: int, result: int, at: Expression) -> Expression:
+    """Returns what `coordinates` does for an index."""
+    align_corners, half_pixel_centers = flags(call)
+    # A single element is at 0, whatever the scale is.
+    length, divisor = length - align_corners, maximum(index(result - align_corners), 1)
+    # Not all devices round quotients in FLOAT32 as the references do.
+    scale = index(length).to(Scalar.FLOAT64) / divisor.to(Scalar.FLOAT64)
+    return (at.to(Scalar.FLOAT32) + 0.5 * half_pixel_centers) * scale.to(Scalar.FLOAT32)
+
+
+def _nearest_positions(call: Call, builder: Builder, length: int, result: int) -> Positions:
+    """Returns the index of the nearest element along an axis, see `nearest_indexes`."""
+    if not is_open(call, length, result):
+        return nearest_indexes(call, length, result)
+    rounding = Op.ROUND_AWAY if flags(call)[0] else Op.FLOOR
+
+    def position(at: Expression) -> Expression:
+        return apply(rounding, _centre(call, length, result, at)).to(Scalar.INT32)
+
+    return builder.compute((result,), position, is_stored=True)
+
+
+def neighbour_positions(call: Call, builder: Builder, length: int, result: int) -> AxisInterpolation:
+    """Returns the elements before and after, and the weight of the latter; see `neighbours`."""
+    if not is_open(call, length, result):
+        return neighbours(call, length, result)
+
+    def centre(at: Expression) -> Expression:
+        return _centre(call, length, result, at) - 0.5 * flags(call)[1]
+
+    def lower(at: Expression) -> Expression:
+        last = index(length - 1).to(Scalar.FLOAT32)
+        return minimum(maximum(apply(Op.FLOOR, centre(at)), 0.0), last)
+
+    bodies = (
+        lambda at: lower(at).to(Scalar.INT32),
+        lambda at: apply(Op.CEIL, centre(at)).to(Scalar.INT32),
+        lambda at: centre(at) - lower(at),
+    )
+    first, second, weight = (builder.compute((result,), body, is_stored=True) for body in bodies)
+    return first, second, weight
 
 
 def interpolated(
@@ -87,7 +161,10 @@ def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
     source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
     batches, height, width, channels = source.shape
     size = output_size(call)
-    rows, columns = nearest_indexes(call, height, size[0]), nearest_indexes(call, width, size[1])
+    rows, columns = (
+        _nearest_positions(call, builder, length, result)
+        for length, result in zip((height, width), size, strict=True)
+    )
 
     def body(n: Expression, y: Expression, x: Expression, c: Expression) -> Expression:
         return load(
@@ -103,7 +180,10 @@ def lower_bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
     source, output = to_nhwc(builder, builder.value(call, "input"), is_nchw(call)), call.operand("output")
     batches, height, width, channels = source.shape
     size = output_size(call)
-    rows, columns = neighbours(call, height, size[0]), neighbours(call, width, size[1])
+    rows, columns = (
+        neighbour_positions(call, builder, length, result)
+        for length, result in zip((height, width), size, strict=True)
+    )
 
     def body(*at: Expression) -> Expression:
         value = interpolated(

@@ -7,7 +7,7 @@ from operator import add
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, index, load, maximum
 from neurald.drivers.compiler.ir.extent import Extent, estimate
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -18,14 +18,17 @@ from neurald.drivers.compiler.lowering.movement.resizing import (
     AxisInterpolation,
     indices_of,
     interpolated,
+    is_open,
     lower_bilinear,
     lower_nearest,
+    neighbour_positions,
     neighbours_of,
+    weights_of,
 )
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.layout import is_nchw
-from neurald.hal.operations.movement.resizing import neighbours, output_size
+from neurald.hal.operations.movement.resizing import flags, output_size
 from neurald.hal.operations.tflite.movement.resizing import ONE, fixed_point_neighbours
 
 #: Number of channels from which bytes are loaded together.
@@ -42,8 +45,10 @@ def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
     batches, height, width, channels = source.shape
     size = output_size(call)
     is_unsigned = source.type is Scalar.UINT8
-    positions = neighbours if is_unsigned else _fixed_point
-    rows, columns = positions(call, height, size[0]), positions(call, width, size[1])
+    positions = neighbour_positions if is_unsigned else _fixed_point
+    rows, columns = (
+        positions(call, builder, length, result) for length, result in zip((height, width), size, strict=True)
+    )
     if _has_short_rows(source, size):
         result = _by_rows(builder, source, size, rows, columns)
     else:
@@ -91,7 +96,7 @@ def _by_rows(
         ends = [builder.compute(shape, lambda *at: add(*weighted(at)), is_stored=True)]
 
     lower, upper = (indices_of(builder, each, width) for each in columns[:2])
-    weights = builder.constant(columns[2])
+    weights = weights_of(builder, columns[2])
 
     def body(*at: Expression) -> Expression:
         weight = load(weights, at[2:3])
@@ -102,14 +107,33 @@ def _by_rows(
     return builder.compute((batches, *size, channels), body)
 
 
-def _fixed_point(call: Call, length: int, result: int) -> AxisInterpolation:
+def _fixed_point(call: Call, builder: Builder, length: int, result: int) -> AxisInterpolation:
     """Returns source indices with weights in the type of the computation."""
-    lower, upper, weight = fixed_point_neighbours(call, length, result)
-    return (
-        lower,
-        upper,
-        weight.astype(np.int32 if call.operand("input").type.dtype.itemsize == 1 else np.int64),
+    kind = Scalar.INT32 if call.operand("input").type.dtype.itemsize == 1 else Scalar.INT64
+    if not is_open(call, length, result):
+        lower, upper, weight = fixed_point_neighbours(call, length, result)
+        return lower, upper, weight.astype(kind.dtype)
+    align_corners, half_pixel_centers = flags(call)
+    # Indices would be limited to numbers for which these do not exceed 32 bits.
+    most = index(length - align_corners).to(Scalar.INT64)
+    divisor = maximum(index(result - align_corners), 1).to(Scalar.INT64)
+    step = (ONE * most + divisor // 2) // divisor
+
+    def coordinate(at: Expression) -> Expression:
+        found = at.to(Scalar.INT64) * step
+        return found + (step // 2 - ONE // 2) if half_pixel_centers else found
+
+    def first(at: Expression) -> Expression:
+        # Before the first element, both neighbours are the first.
+        return maximum(coordinate(at) // ONE, 0)
+
+    bodies = (
+        lambda at: first(at).to(Scalar.INT32),
+        lambda at: (-(-coordinate(at) // ONE)).to(Scalar.INT32),
+        lambda at: (coordinate(at) - first(at) * ONE).to(kind),
     )
+    before, after, share = (builder.compute((result,), body, is_stored=True) for body in bodies)
+    return before, after, share
 
 
 def _signed(
