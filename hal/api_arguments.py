@@ -2,7 +2,7 @@
 
 import numbers
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from neurald.hal.sync.deadline import NEVER_S
 
 _E = TypeVar("_E", bound=IntEnum)
 _T = TypeVar("_T")
+_KeyT = TypeVar("_KeyT")
 
 #: Longer representations of values are truncated in messages.
 _MAX_SHOWN = 80
@@ -147,6 +148,17 @@ def items(value: object, what: str, expected: str) -> tuple[Any, ...]:
     except TypeError:
         pass
     raise WrongType(f"{what} is {shown(value)}; {expected} is expected")
+
+
+def mapping(value: Mapping[_KeyT, _T], what: str, expected: str) -> Mapping[_KeyT, _T]:
+    """Returns a mapping after checking that it is one.
+
+    Raises:
+        WrongType: it is not.
+    """
+    if not isinstance(value, Mapping):
+        raise WrongType(f"{what} is {shown(value)}; {expected} is expected")
+    return value
 
 
 def dimensions(value: Iterable[int] | None, what: str) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.accounting.events import CountedEvent, note_event
-from neurald.hal.api_arguments import items, number, shown
+from neurald.hal.api_arguments import flag, items, number, shown
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, WrongType
 from neurald.hal.execution.output_shapes import inferred_output_shapes
@@ -295,6 +295,7 @@ class Compilation(Unpicklable):
         Raises:
             BadData: the rules of a what-if contradict each other or the devices.
         """
+        measures = flag(kernels, "kernels")
         if pin is not None:
             from neurald.runtime.partitioning.overrides import Override
 
@@ -309,7 +310,7 @@ class Compilation(Unpicklable):
         notes += [*map(str, self.verifications), *self._notes]
         moves = (*self.recovery.moves, *self._moves)
         found = replace(self.partitioned.explain(self.model, self._report.fallback, notes), moves=moves)
-        return found.with_kernels(self.profile()) if kernels else found
+        return found.with_kernels(self.profile()) if measures else found
 
     def profile(self) -> "tuple[StepProfile, ...]":
         """Measures the time of each kernel, and returns it with the operations that it computes.
@@ -411,7 +412,11 @@ class Compilation(Unpicklable):
         from neurald.runtime.execution.background.stream import streamed, usual_depth  # imports much
 
         depth = usual_depth(self.plan) if depth is None else depth
-        return streamed(lambda arrays: self.run(*arrays), inputs, depth, is_ordered=bool(self.model.state))
+
+        def run(arrays: Sequence[Any]) -> list[Array]:
+            return self.run(*items(arrays, "the inputs of a run", "a sequence of arrays"))
+
+        return streamed(run, inputs, depth, is_ordered=bool(self.model.state))
 
     def _run(self, arrays: Sequence[Any]) -> list[Array]:
         """Runs the model on arrays unlike those of this thread's earlier runs; see `run`."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from neurald.hal.api_arguments import instance, items, shown
+from neurald.hal.api_arguments import instance, items, mapping, shown
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice, WrongType
 from neurald.hal.model.types import Model
@@ -137,9 +137,8 @@ def _several(device: str | Device | Sequence[str | Device]) -> tuple[str | Devic
 
 
 def _shapes(shapes: Mapping[str, Sequence[int]] | None) -> Mapping[str, Sequence[int]]:
-    if not isinstance(shapes, Mapping | None):
-        raise WrongType(f"shapes is {shown(shapes)}; a mapping from names of inputs to shapes is expected")
-    return dict(shapes or {})
+    expected = "a mapping from names of inputs to shapes"
+    return {} if shapes is None else dict(mapping(shapes, "shapes", expected))
 
 
 def _names(keep: Sequence[str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from neurald.hal.api_arguments import instance, mapping
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
@@ -38,10 +39,15 @@ def load_tflite(
             dimension open.
 
     Raises:
+        WrongType: an argument is of another type; this is a BadData and a TypeError.
         MissingFile: there is no such file; this is a BadData and a FileNotFoundError.
         BadData: the file cannot be read, is damaged, has no such signature, or has unsupported
             operators; the message lists all of them.
     """
+    if signature is not None:
+        instance(signature, str, "the signature")
+    if shapes is not None:
+        mapping(shapes, "shapes", "a mapping from names of inputs to shapes")
     with paused_gc():
         return _load(path_or_bytes, signature, shapes)
 

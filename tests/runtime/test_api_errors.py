@@ -210,7 +210,20 @@ def calls() -> Iterator[Call]:
     yield Call("a function", lambda: nd.compile(model), (ones, ones))
     yield Call("a converting function", lambda: nd.compile(model, convert=True), (ones, ones))
     yield Call("a stream", lambda: lambda *given: list(nd.compile(model).stream(*given)), ([(ones, ones)], 2))
+    yield Call(
+        "a stream of a compilation",
+        lambda: lambda *given: list(compilation.stream(*given)),
+        ([(ones, ones)], 2),
+    )
+    yield Call("inputs of a stream", lambda: lambda given: list(compilation.stream([given])), ((ones, ones),))
+    yield Call("explain", lambda: compilation.explain, (), (("pin", None), ("kernels", False)))
     yield Call("load_tflite", lambda: nd.load_tflite, ("/nowhere.tflite", None))
+    yield Call(
+        "load_tflite of bytes", lambda: nd.load_tflite, (sums().build(), None), (("shapes", {"x": (2, 3)}),)
+    )
+    yield Call(
+        "a shape", lambda: lambda shape: nd.load_tflite(sums().build(), shapes={"x": shape}), ((2, 3),)
+    )
     yield Call("connect", lambda: nd.connect, ("unix:///nowhere.sock",))
     yield Call("open_device", lambda: nd.open_device, ("cpu",))
     yield Call("supported_operations", lambda: nd.supported_operations, (model, nd.devices()[:1]))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
-from neurald.hal.api_arguments import integer
+from neurald.hal.api_arguments import integer, items
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Model, SignatureNames
@@ -109,7 +109,8 @@ def _shapes_by_tensor(
         if name not in tensors:
             known = ", ".join(shown(each) for each in tensors) or "none"
             raise BadData(f"a shape is given for {shown(str(name))}, which is no input; there are: {known}")
-        lengths = [integer(each, f"a length of input {shown(name)}") for each in shape]
+        given = items(shape, f"the shape of input {shown(name)}", "a sequence of lengths")
+        lengths = [integer(each, f"a length of input {shown(name)}") for each in given]
         if any(not 0 <= length < 1 << 31 for length in lengths):
             raise BadData(
                 f"input {shown(name)}: {lengths} is no shape; lengths from 0 to 2**31 - 1 are expected"
