@@ -2,7 +2,10 @@
 
 import importlib
 import json
+import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -126,3 +129,38 @@ def test_cold_and_warm_processes(run: ModuleType, tmp_path: Path) -> None:
     assert min(warm["ready_cpu_ms"], warm["peak_mib"]) > 0
     with pytest.raises(RuntimeError, match="missing"):
         machine.run("neurald", tmp_path / "missing.tflite", "cache")
+
+
+_LOADS = """
+import sys
+import neurald as nd
+
+nd.load_tflite(sys.argv[1])
+print("neurald.runtime.tflite.conversion.importer" in sys.modules)
+"""
+
+
+def test_what_fills_the_cache_keeps_the_converted_file(run: ModuleType, tmp_path: Path) -> None:
+    """Warm starts without cold ones before them must not convert the file."""
+    model = TfliteModel()
+    graph = model.subgraph()
+    x, y = graph.tensor((2, 3), name="x"), graph.tensor((2, 3), name="y")
+    graph.operator("TANH", (x,), (y,))
+    graph.inputs, graph.outputs = (x,), (y,)
+    path = model.write(tmp_path / "model.tflite")
+    folder = tmp_path / "caches"
+    folder.mkdir()
+    machine = run.Machine(folder, tmp_path / "no_peers")
+    time.sleep(3)  # Until the file is at rest.
+    machine.run("neurald", path, "cache", waits=True)
+    converts = [
+        subprocess.run(
+            [sys.executable, "-c", _LOADS, str(path)],
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "XDG_CACHE_HOME": str(folder / cache)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for cache in ("cache", "another")
+    ]
+    assert converts == ["False\n", "True\n"]
