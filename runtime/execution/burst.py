@@ -14,7 +14,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadData, BadState, DeadObject, Error
 from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.model.types import Request
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.exclusive_use import ExclusiveUse
 from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults
 from neurald.runtime.execution.abandoned_memory import mark_abandoned
@@ -47,7 +47,8 @@ class Burst(Unpicklable):
     def __init__(self, compilation: CompiledModel) -> None:
         require_compiled(compilation)
         self._compilation = compilation
-        self._use = _ExclusiveUse()
+        #: By one execution at a time; see `begin_use`.
+        self.use = ExclusiveUse()
         self._is_closed = False
         self.uses_devices = False
         self._bursts: dict[int, tuple[PreparedModel | None, device.Burst | None]] = {}
@@ -60,26 +61,28 @@ class Burst(Unpicklable):
     def __repr__(self) -> str:
         return f"<Burst of {self._compilation!r}{', closed' if self._is_closed else ''}>"
 
-    def in_use(self, compilation: CompiledModel) -> "_ExclusiveUse":
-        """Returns a context manager that gives one execution exclusive use of the burst.
+    def begin_use(self, compilation: CompiledModel, user: object) -> None:
+        """Gives one execution exclusive use of the burst, until it ends that as `ExclusiveUse` says.
 
         Args:
             compilation: compilation of the execution.
+            user: see `ExclusiveUse`.
 
         Raises:
             BadData: the burst belongs to another compilation.
-            BadState: the burst is closed, or it is in use, which is detected on entering.
+            BadState: the burst is closed, or it is in use.
         """
         if compilation is not self._compilation:
             raise BadData("the execution and the burst belong to different compilations")
         if self._is_closed:
             raise BadState("the burst is closed")
-        return self._use
+        if not self.use.begin(user):
+            raise BadState("another execution is using the burst; a burst runs one execution at a time")
 
     def execute(
         self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, options: ExecuteOptions
     ) -> ExecutionResult:
-        """Runs a step through its device's burst. The caller has entered `in_use`.
+        """Runs a step through its device's burst. The caller uses the burst, see `begin_use`.
 
         Args:
             step: a step of the compilation's plan.
@@ -176,19 +179,3 @@ def _close(burst: device.Burst, name: str) -> None:
             burst.close()
     except Error as error:
         logger.warning("a burst of %s could not be closed: %s", name, error)
-
-
-class _ExclusiveUse:
-    """Gives one execution at a time exclusive use of a burst."""
-
-    def __init__(self) -> None:
-        self._lock = forkable_lock()
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise BadState("another execution is using the burst; a burst runs one execution at a time")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()

@@ -87,8 +87,11 @@ class Execution(Unpicklable):
         self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], ExecutionResult]] | None = None
         self._settings = ExecutionSettings()
         self._reusable = flag(reusable, "whether the execution is reusable")
+        self._is_expected = False
         self._recorder: ReceiptRecorder | None = None
         self._state = _PREPARATION
+        #: Of the computation under way, if it is not on a fast path.
+        self._user: object | None = None
         # Of a computation under way that threads finish which wait for it.
         self._event: Event | None = None
         self._lock = forkable_lock()
@@ -272,16 +275,21 @@ class Execution(Unpicklable):
                 if done is True or (done and self._accepts(done)):
                     return
             if not self._ran_fast_path():
-                self._cache_fast_path(self._run(*self._start()))
+                self._cache_fast_path(self._run())
             return
         if not isinstance(burst, Burst):
             raise BadData(f"burst is a {type(burst).__name__}; expected one from Compilation.create_burst()")
-        with burst.in_use(self._compilation):
+        user = object()
+        try:
+            burst.begin_use(self._compilation, user)
             if self._ran_short():
                 return
             ran = self._ran_burst_fast_path(burst) if burst.uses_devices else self._ran_fast_path()
             if not ran:
-                self._cache_fast_path(self._run(*self._start(), burst), burst)
+                self._cache_fast_path(self._run(burst), burst)
+        finally:
+            if burst.use.user is user:
+                burst.use.user = None
 
     def _ran_fast_path(self) -> bool:
         """Repeats the last computation on the fast path, if one is cached.
@@ -290,17 +298,21 @@ class Execution(Unpicklable):
             False if no fast path is cached or it failed. The caller then takes the regular path,
                 which writes all outputs again.
         """
-        with self._lock:
-            fast_path = self._fast_path
-            if fast_path is None or self._state is not _COMPLETED:
-                return False
-            cancellation = self._settings.next_cancellation()
-            self._state = _COMPUTATION
+        has_begun = False
         try:
+            with self._lock:
+                fast_path = self._fast_path
+                if fast_path is None or self._state is not _COMPLETED:
+                    return False
+                cancellation = self._settings.next_cancellation()
+                has_begun = True
+                self._state = _COMPUTATION
             result = fast_path(cancellation)
             if result is not None and not self._accepts(result):
                 return self._failed(OpFailed("the result is not valid"))
         except BaseException as error:
+            if not has_begun:
+                raise
             return self._failed(error)
         # Without a result, that of the previous computation remains valid.
         self._state = _COMPLETED
@@ -333,16 +345,20 @@ class Execution(Unpicklable):
 
     def _ran_burst_fast_path(self, burst: Burst) -> bool:
         """Repeats the last computation on its burst's fast path; see `_ran_fast_path`."""
-        with self._lock:
-            fast_path = self._burst_fast_path
-            if fast_path is None or fast_path[0] is not burst or self._state is not _COMPLETED:
-                return False
-            options = self._settings.next_options()
-            self._state = _COMPUTATION
+        has_begun = False
         try:
+            with self._lock:
+                fast_path = self._burst_fast_path
+                if fast_path is None or fast_path[0] is not burst or self._state is not _COMPLETED:
+                    return False
+                options = self._settings.next_options()
+                has_begun = True
+                self._state = _COMPUTATION
             if not self._accepts(fast_path[1](options)):
                 return self._failed(OpFailed("the result is not valid"))
         except BaseException as error:
+            if not has_begun:
+                raise
             return self._failed(error)
         self._state = _COMPLETED
         return True
@@ -385,16 +401,18 @@ class Execution(Unpicklable):
         """
         if self._ran_short():
             return Event.ended()
-        started = self._start()
+        user = object()
         try:
+            started = self._start(user)
             event = None
             if not self._settings.wants_receipt:
                 event = start_submitted(self._compilation, *started, self._complete_submitted)
             if event is not None:
                 return self._begun(event)
-            return event_of(lambda: self._run(*started), "neurald execution")
+            return event_of(lambda: self._computed(*started), "neurald execution")
         except BaseException:
-            self._complete(None)
+            if self._user is user:
+                self._complete(None)
             raise
 
     def start_compute_with_dependencies(
@@ -434,8 +452,9 @@ class Execution(Unpicklable):
             self._compilation.require_one_device("a duration after fences")
         if self._short is not None and limit_s is None and have_succeeded(dependencies) and self._ran_short():
             return Event.ended(has_fence=True)
-        computation, options = self._start(has_bounded_outputs=True)
+        user = object()
         try:
+            computation, options = self._start(user, has_bounded_outputs=True)
             event = start_fenced(
                 self._compilation,
                 computation,
@@ -445,7 +464,8 @@ class Execution(Unpicklable):
                 self._complete_fenced,
             )
         except BaseException:
-            self._complete(None)
+            if self._user is user:
+                self._complete(None)
             raise
         return self._begun(event)
 
@@ -462,20 +482,40 @@ class Execution(Unpicklable):
         if event is not None:
             event.ends_within(0)
 
+    def expect(self) -> None:
+        """Says that a thread is about to compute, so that `cancel` also ends this before it begins.
+
+        A cancellation that came after the computation before is forgotten.
+        """
+        with self._lock:
+            self._is_expected = True
+            self._settings.forget_cancellation()
+
     def cancel(self) -> None:
         """Asks the current computation to stop; it raises Cancelled unless it ends first.
 
-        Does nothing if the execution is not computing.
+        Does nothing if the execution is not computing, unless `expect` was called.
         """
         with self._lock:
             if self._state is not _COMPUTATION:
+                if self._is_expected:
+                    self._settings.cancel_next()
                 return
             # The next computation gets a new cancellation, so that a late signal cannot stop it.
             cancellation = self._settings.take_cancellation()
         if cancellation is not None:
             cancellation.cancel()
 
-    def _start(self, *, has_bounded_outputs: bool = False) -> tuple[Computation, ExecuteOptions]:
+    def _start(
+        self, user: object, *, has_bounded_outputs: bool = False
+    ) -> tuple[Computation, ExecuteOptions]:
+        """Begins a computation.
+
+        Args:
+            user: of the computation, by which its caller knows that it has begun, also if a signal
+                interrupts this method.
+            has_bounded_outputs: whether the outputs must have a known size.
+        """
         self._finish_if_over()
         with self._lock:
             if self._state is _COMPUTATION:
@@ -488,13 +528,25 @@ class Execution(Unpicklable):
             self._computation = computation
             self._short = None
             options = self._settings.next_options()
-            self._state = _COMPUTATION
             self._result = None
+            self._user = user
+            self._state = _COMPUTATION
             return computation, options
 
-    def _run(
+    def _run(self, burst: Burst | None = None) -> ExecutionResult:
+        user = object()
+        try:
+            return self._computed(*self._start(user), burst)
+        finally:
+            if self._user is user:
+                # A signal has interrupted it before it could end.
+                self._user = None
+                self._state = _COMPLETED
+
+    def _computed(
         self, computation: Computation, options: ExecuteOptions, burst: Burst | None = None
     ) -> ExecutionResult:
+        """Computes what `_start` has begun."""
         result = None
         try:
             if self._settings.wants_receipt:
@@ -516,6 +568,7 @@ class Execution(Unpicklable):
             self._after_fences = after_fences
             self._event = None
             self._state = _COMPLETED
+            self._user = None
 
     def _complete_submitted(self, outcome: FencedResult | None) -> None:
         self._complete(None if outcome is None else outcome.result)

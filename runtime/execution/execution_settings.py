@@ -25,6 +25,7 @@ class ExecutionSettings:
         self.loop_timeout_s = DEFAULT_LOOP_TIMEOUT_S
         self._cancellation: Cancellation | None = None
         self._options: ExecuteOptions | None = None
+        self._is_next_cancelled = False
 
     @property
     def are_default(self) -> bool:
@@ -43,8 +44,9 @@ class ExecutionSettings:
         The previous ones are reused unless that computation was cancelled or has a time limit.
         """
         cancellation, timeout = self._cancellation, self.timeout_s
-        if cancellation is None or not cancellation.is_unused:
+        if cancellation is None or not (cancellation.is_unused or self._is_next_cancelled):
             cancellation = self._new_cancellation()
+        self._is_next_cancelled = False
         options = self._options
         if options is None or timeout is not None:
             options = ExecuteOptions(
@@ -59,7 +61,19 @@ class ExecutionSettings:
 
     def next_cancellation(self) -> Cancellation:
         """Returns the cancellation of the next computation on a fast path."""
+        self._is_next_cancelled = False
         return self._cancellation or self._new_cancellation()
+
+    def cancel_next(self) -> None:
+        """Cancels the next computation, which has not begun."""
+        self._new_cancellation().cancel()
+        self._is_next_cancelled = True
+
+    def forget_cancellation(self) -> None:
+        """Lets the next computation run, although it was cancelled before it began."""
+        if self._is_next_cancelled:
+            self._new_cancellation()
+            self._is_next_cancelled = False
 
     def take_cancellation(self) -> Cancellation | None:
         """Returns the cancellation of the computation under way; the next one gets another."""

@@ -104,10 +104,15 @@ def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any
                 end = now()
             elif burst.__class__ is Burst:
                 start = now()
-                with burst.in_use(execution._compilation):
+                user = object()
+                try:
+                    burst.begin_use(execution._compilation, user)
                     begun = now()
                     done = short()
                     end = now()
+                finally:
+                    if burst.use.user is user:
+                        burst.use.user = None
             else:
                 done = False
         except BaseException as error:

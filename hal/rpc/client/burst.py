@@ -3,7 +3,7 @@
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState
 from neurald.hal.model.types import Request
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.exclusive_use import ExclusiveUse
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.rings.ring import RemoteModel, Ring, is_for_rings
 
@@ -27,8 +27,10 @@ class RemoteBurst:
     def __init__(self, prepared_model: PreparedModel, connection: Connection, model: RemoteModel) -> None:
         self._prepared_model = prepared_model
         self._model = model
+        self._connection = connection
         self._ring = Ring(connection)
-        self._lock = forkable_lock()
+        self._use = ExclusiveUse()
+        self._is_closed = False
 
     @property
     def slots_assigned(self) -> int:
@@ -43,20 +45,33 @@ class RemoteBurst:
                 that was late or cancelled.
             Error: see `PreparedModel.execute`.
         """
-        if not self._lock.acquire(blocking=False):
-            raise BadState("the burst is executing; it runs one request at a time")
+        user = object()
         try:
+            if not self._use.begin(user):
+                raise BadState("the burst is executing; it runs one request at a time")
             ring = self._ring
+            if ring.was_interrupted and not self._is_closed:
+                ring.shut_down()
+                self._ring = ring = Ring(self._connection)
             ring.settle(options)
             # A submission cannot hold attributes.
             if options.attributes or not (ring.knows(request) or is_for_rings(request)):
                 return self._prepared_model.execute(request, options)
             return ring.run(ring.bind(self._model, request, options.deadline_s), options)
         finally:
-            self._lock.release()
+            if self._use.user is user:
+                self._use.user = None
+                if self._is_closed:
+                    self.close()
 
     def close(self) -> None:
         """See `Burst.close`. An execution under way ends with DeadObject."""
+        self._is_closed = True
         self._ring.shut_down()
-        with self._lock:
-            self._ring.close()
+        user = object()
+        try:
+            if self._use.begin(user):
+                self._ring.close()
+        finally:
+            if self._use.user is user:
+                self._use.user = None

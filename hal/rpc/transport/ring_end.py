@@ -149,6 +149,11 @@ class RingEnd:
         """The number of the entry that is put next."""
         return (self._put_number + 1) % _NUMBERS
 
+    @property
+    def is_answer_due(self) -> bool:
+        """True if more entries were put than taken, where each one is answered by one."""
+        return self._put_number != self._taken_number
+
     def put(self, entry: bytes) -> None:
         """Passes the next entry, of at most 32 bytes, to the peer."""
         self._put_entry[: len(entry)] = entry

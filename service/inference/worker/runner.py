@@ -174,6 +174,7 @@ class Runner:
         self._guessed[given] = shapes
 
     def _compute(self, execution: nd.Execution) -> None:
+        execution.expect()
         self._execution = execution
         try:
             if self._is_cancelled:

@@ -13,6 +13,7 @@ import pytest
 from support.daemon.processes import daemon_process
 from support.devices.fakes import FakePreparedModel
 from support.errors import error_code
+from support.interruption import interruptions
 from support.models.addition import AddingDevice
 from support.waiting import wait_until
 
@@ -166,14 +167,37 @@ def test_memory_of_what_a_closed_burst_gave_up_is_not_used_for_other_values() ->
 
     prepared = Given()
     memory = SharedMemory.create(64)
-    with burst.in_use(compilation):
-        burst.execute(
-            compilation.plan.steps[0],
-            prepared,
-            Request(inputs=(), outputs=(), pools=(memory,)),
-            ExecuteOptions(),
-        )
+    burst.begin_use(compilation, object())
+    burst.execute(
+        compilation.plan.steps[0],
+        prepared,
+        Request(inputs=(), outputs=(), pools=(memory,)),
+        ExecuteOptions(),
+    )
     assert memory.is_abandoned
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_burst_and_an_execution_can_be_used_after_any_interruption(compilation: nd.Compilation) -> None:
+    """As after a keyboard's, between any two steps."""
+    run, interrupted = Run(compilation), 0
+    packages = ("neurald.runtime.execution", "neurald.hal.rpc.client", "neurald.hal.rpc.transport.ring_end")
+    with compilation.create_burst() as burst:
+        run.execution.compute(burst=burst)
+        for number in interruptions(lambda: run.execution.compute(burst=burst), *packages):
+            interrupted += 1
+            for value in (number, number + 1):
+                run.values[:] = value
+                run.execution.compute(burst=burst)
+                assert run.result.tolist() == [value + 1] * 4, number
+            run.execution.forget_fast_paths()
+    for number in interruptions(run.execution.compute, *packages):
+        interrupted += 1
+        run.values[:] = number
+        run.execution.compute()
+        assert run.result.tolist() == [number + 1] * 4
+        run.execution.forget_fast_paths()
+    assert interrupted > 60
 
 
 @pytest.mark.parametrize("burst_first", [True, False])

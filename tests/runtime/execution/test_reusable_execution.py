@@ -14,7 +14,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, PreparedModel
-from neurald.hal.errors import OpFailed
+from neurald.hal.errors import Cancelled, OpFailed
 from neurald.hal.model.types import Request
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -304,3 +304,29 @@ def test_native_code_may_repeat_what_needs_nothing_else() -> None:
     stateful.set_output(0, np.empty((2, 3), np.float32))
     stateful.compute()
     assert stateful.create_native_call() is None
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_an_expected_computation_is_cancelled_before_it_begins(is_bound: bool) -> None:
+    """Neither one of the regular path nor one of the fast path runs, and only one is cancelled."""
+    device = ReusingDevice()
+    execution = nd.Execution(compiled(device), reusable=True)
+    for index in range(2):
+        execution.set_input(index, np.ones((2, 3), np.float32))
+    execution.set_output(0, np.zeros((2, 3), np.float32))
+    execution.compute()
+    if not is_bound:
+        execution.forget_fast_paths()
+    execution.cancel()  # nothing is expected
+    execution.compute()
+    if not is_bound:
+        execution.forget_fast_paths()
+    execution.expect()
+    execution.cancel()
+    with pytest.raises(Cancelled):
+        execution.compute()
+    execution.compute()
+    execution.expect()
+    execution.cancel()
+    execution.expect()
+    execution.compute()

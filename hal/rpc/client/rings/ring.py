@@ -131,6 +131,14 @@ class Ring:
         """True if the next request can run at once, as far as is known here."""
         return self._under_way is None and self._peer.is_open
 
+    @property
+    def was_interrupted(self) -> bool:
+        """True if a signal has ended a run of an open ring before it was submitted, or after it was over.
+
+        The end of such a run never comes, and what it told about the request is lost.
+        """
+        return self._under_way is not None and self._peer.is_open and not self._peer.has_submission
+
     def knows(self, request: Request) -> bool:
         """Returns whether the ring has run this request object before."""
         return id(request) in self._bound
@@ -248,16 +256,17 @@ class Ring:
         self, sent: _SentRequest, options: ExecuteOptions, timing: Timing, outcome: RingOutcome | None
     ) -> ExecutionResult:
         """Notes the end of an execution and returns its result."""
-        self._under_way = None
-        if outcome is not None:
-            if outcome.error is not None:
-                if sent.result is None and sent.number is not None:
-                    self._drop(sent.key)  # the daemon may have refused it
-                if options.cancellation is not None and options.cancellation.is_cancelled:
-                    raise Cancelled(str(outcome.error))
-                raise outcome.error
+        if outcome is not None and outcome.error is None:
             sent.result = ExecutionResult(output_shapes=outcome.shapes)
             sent.is_sufficient = sent.result.is_sufficient
+        # Last, since an interruption before this makes the ring unusable.
+        self._under_way = None
+        if outcome is not None and outcome.error is not None:
+            if sent.result is None and sent.number is not None:
+                self._drop(sent.key)  # the daemon may have refused it
+            if options.cancellation is not None and options.cancellation.is_cancelled:
+                raise Cancelled(str(outcome.error))
+            raise outcome.error
         if sent.result is None:
             raise OpFailed("the daemon sent no shapes of the outputs")
         return replace(sent.result, timing=timing) if options.measure else sent.result

@@ -202,6 +202,11 @@ class RingPeer:
         return self._ring.stamps()
 
     @property
+    def has_submission(self) -> bool:
+        """True if `submit` has passed a request to the daemon whose completion was not taken."""
+        return self._ring.is_answer_due
+
+    @property
     def is_done(self) -> bool:
         """True if `complete` would return at once.
 

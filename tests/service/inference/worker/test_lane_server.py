@@ -12,6 +12,7 @@ from support.inference import zoo
 from support.inference.lanes import Repeater, is_cut
 from support.inference.loading import load
 
+import neurald as nd
 from neurald.hal.errors import ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.lanes.packets import (
@@ -341,6 +342,31 @@ def test_a_run_that_is_about_to_begin_is_cancelled(
     assert isinstance(answer, RunFailure)
     assert answer.is_cancelled
     assert isinstance(caller.run(X), RunAnswer)
+    caller.end.close()
+
+
+def test_a_run_is_cancelled_right_before_its_execution_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    begins, go, compute = threading.Event(), threading.Event(), nd.Execution.compute
+
+    def wait(self: nd.Execution) -> None:
+        begins.set()
+        assert go.wait(60)
+        compute(self)
+
+    caller = Caller(load(zoo.counting()))
+    np.frombuffer(caller.arena.view(), np.int32)[0] = 2**31 - 1
+    monkeypatch.setattr(nd.Execution, "compute", wait)
+    count = TensorAt(kind="int32", shape=(), offset=0, size=4)
+    order = RunOrder(number=7, slot=0, inputs=(count,), results_at=64, wanted=(0,))
+    socket_end.send(caller.end, encode(order))
+    assert begins.wait(60)
+    caller.server.cancel(7)
+    go.set()
+    answer = decode_answer(socket_end.receive(caller.end)[0])
+    assert isinstance(answer, RunFailure)
+    assert answer.is_cancelled
+    np.frombuffer(caller.arena.view(), np.int32)[0] = 3
+    assert isinstance(caller.run(count, results_at=64), RunAnswer)
     caller.end.close()
 
 
