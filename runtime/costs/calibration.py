@@ -10,7 +10,9 @@ Other programs only make runs longer, so low times count: of a turn the lower qu
 and of all turns the lowest that others repeat. Models take their turns one after another, so that a
 disturbance does not hit all turns of one of them, and those whose lowest turns do not agree have
 more. The memory that they read and write is written before: reading pages that never were, which
-are all the same page of zeros, takes half as long.
+are all the same page of zeros, takes half as long. Which lines of a cache the pages of a memory
+share is a matter of luck that stays with them, and decides about a tenth of the time of operations
+that only move data; so turns take several memories in turns.
 """
 
 import math
@@ -29,7 +31,7 @@ from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import kind_of, work_of
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 
-#: How often each model runs for a moment, at least.
+#: How often each model runs for a moment, if there is the time.
 _TURNS: Final = 12
 _MIN_TURN_S: Final = 2e-3
 _MIN_RUNS: Final = 4
@@ -46,6 +48,10 @@ _AGREEMENT: Final = 1.03
 _MIN_S: Final = 4.0
 #: For how long models whose times are not settled have further turns.
 _MAX_MORE_S: Final = 10.0
+#: How many pairs of memories there are for the inputs and outputs of all models, which turns use in
+#: turns, and how large each is: no model needs more.
+_MEMORIES: Final = 3
+_MEMORY_BYTES: Final = 4 << 20
 #: Memory is where that of applications mostly is: at the start of a page.
 _PAGE_BYTES: Final = 4096
 #: Of it; 0.75 as float32.
@@ -90,6 +96,8 @@ class _Run(Struct, kw_only=True):
     """A model that is ready to run, and its times.
 
     Attributes:
+        requests: the same in several memories.
+        turns: how many there were.
         called: times of calls.
         on_device: times that the driver reports; None if it does not.
         kernels: sums of the times of all kernels, if they are asked for; None if there are none.
@@ -97,7 +105,8 @@ class _Run(Struct, kw_only=True):
 
     micro: MicroModel
     prepared: PreparedModel
-    request: Request
+    requests: Sequence[Request]
+    turns: int = 0
     called: LowTimes = field(default_factory=LowTimes)
     on_device: LowTimes | None = field(default_factory=LowTimes)
     kernels: LowTimes | None = None
@@ -105,12 +114,14 @@ class _Run(Struct, kw_only=True):
     def take_turn(self) -> None:
         """Runs it for a moment."""
         options = ExecuteOptions(measure=True)
+        request = self.requests[self.turns % len(self.requests)]
+        self.turns += 1
         called_s: list[float] = []
         on_device_s: list[float] = []
         started = now = time.perf_counter()
         while not _is_over(called_s, now - started):
             before = now
-            timing: Timing = self.prepared.execute(self.request, options).timing
+            timing: Timing = self.prepared.execute(request, options).timing
             now = time.perf_counter()
             called_s.append(now - before)
             if timing.on_device_ns is not None:
@@ -138,7 +149,9 @@ class _Run(Struct, kw_only=True):
     @property
     def is_settled(self) -> bool:
         """True if more turns would change little."""
-        return self.called.is_settled if self._computing is None else self._computing.is_settled
+        times = self.called if self._computing is None else self._computing
+        # Of a few turns, three may agree by chance.
+        return self.turns >= _TURNS and times.is_settled
 
     @property
     def computing_s(self) -> float | None:
@@ -169,11 +182,12 @@ def calibrate(device: Device, progress: Progress = lambda done, total: None) -> 
     with convert_driver_faults(device.name):
         if (measure := getattr(device, "measure", None)) is not None:
             measure()
-        moving = _moving_runs(device)
+        memories = _Memories(device)
+        moving = _moving_runs(device, memories)
         kinds = list(micro_models())
         computing: list[_Run] = []
         for done, (_, _, builders) in enumerate(kinds, start=1):
-            computing += _runs(device, builders)
+            computing += _runs(device, builders, memories)
             progress(done, 2 * len(kinds))
         _take_turns(
             [*moving, *computing], lambda share: progress(int((1 + share) * len(kinds)), 2 * len(kinds))
@@ -206,7 +220,7 @@ def _take_turns(runs: Sequence[_Run], progress: Callable[[float], None]) -> None
             run.take_turn()
 
 
-def _runs(device: Device, builders: Sequence[Callable[[], MicroModel]]) -> list[_Run]:
+def _runs(device: Device, builders: Sequence[Callable[[], MicroModel]], memories: "_Memories") -> list[_Run]:
     """Returns the models of one kind of operation, if the device supports it and they are not too long."""
     runs: list[_Run] = []
     for build in builders:
@@ -214,7 +228,7 @@ def _runs(device: Device, builders: Sequence[Callable[[], MicroModel]]) -> list[
         if not runs and not _supports(device, micro.model):
             break
         try:
-            runs.append(_prepared(device, micro))
+            runs.append(_prepared(device, micro, memories))
         except Error:
             break  # it claims more than it can; its step would go to the CPU device
         if runs[-1].called.value > _MAX_RUN_S:
@@ -222,7 +236,7 @@ def _runs(device: Device, builders: Sequence[Callable[[], MicroModel]]) -> list[
     return runs
 
 
-def _moving_runs(device: Device) -> list[_Run]:
+def _moving_runs(device: Device, memories: "_Memories") -> list[_Run]:
     """Returns models that move data, of one, some and many elements, which the device can run."""
     failure: Error = OpFailed(
         f"{device.name} supports no operation that could tell how long it takes to move data: "
@@ -234,7 +248,7 @@ def _moving_runs(device: Device) -> list[_Run]:
         if not all(_supports(device, micro.model) for micro in models):
             continue
         try:
-            return [_prepared(device, micro) for micro in models]
+            return [_prepared(device, micro, memories) for micro in models]
         except Error as error:
             failure = failure if is_tried else error
             is_tried = True
@@ -284,29 +298,59 @@ def _supports(device: Device, model: Model) -> bool:
     return all(verdict.ok for verdict in device.supported_operations(model))
 
 
-def _prepared(device: Device, micro: MicroModel) -> _Run:
-    """Prepares a model, with memory for its input and output, and gives it a first turn."""
+def _prepared(device: Device, micro: MicroModel, memories: "_Memories") -> _Run:
+    """Prepares a model, and gives it a first turn."""
     is_processor = device.type is DeviceType.CPU
     # Other drivers may measure kernels for minutes if an answer is to be fast.
     preference = PrepareOptions().preference if is_processor else Preference.LOW_POWER
     prepared = device.prepare_model(micro.model, PrepareOptions(preference=preference))
-    memory = [_memory(device, max(1, size)) for size in (micro.input_bytes, micro.output_bytes)]
-    request = Request(
-        inputs=(Argument(pool=0, length=micro.input_bytes),),
-        outputs=(Argument(pool=1, length=micro.output_bytes),),
-        pools=tuple(memory),
-    )
-    prepared.execute(request, ExecuteOptions())
+    requests = memories.requests(micro)
+    for request in requests:
+        prepared.execute(request, ExecuteOptions())
     # Processors copy nothing.
     kernels = None if is_processor else LowTimes()
-    run = _Run(micro=micro, prepared=prepared, request=request, kernels=kernels)
+    run = _Run(micro=micro, prepared=prepared, requests=requests, kernels=kernels)
     run.take_turn()
     return run
 
 
-def _memory(device: Device, size: int) -> Memory:
-    """Returns memory whose pages exist."""
-    shared = device.is_remote
-    memory = SharedMemory.working(size) if shared else HostMemory(aligned_zeros(size, _PAGE_BYTES))
-    memory.view()[:] = size * _CONTENT
+class _Memories:
+    """The memories of all models, whose pages exist.
+
+    Args:
+        device: one in this process uses parts of the same memories for all models; another one gets
+            a memory of the right size for each, since it may copy whole ones.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._pairs: list[tuple[memoryview, memoryview]] = []
+        if not device.is_remote:
+            self._pairs = [(_written(_MEMORY_BYTES), _written(_MEMORY_BYTES)) for _ in range(_MEMORIES)]
+
+    def requests(self, micro: MicroModel) -> list[Request]:
+        """Returns requests for a model that differ in their memories."""
+        sizes = micro.input_bytes, micro.output_bytes
+        pools: list[tuple[Memory, ...]] = [
+            tuple(HostMemory(part[: max(1, size)]) for part, size in zip(pair, sizes, strict=True))
+            for pair in self._pairs
+        ]
+        return [
+            Request(
+                inputs=(Argument(pool=0, length=micro.input_bytes),),
+                outputs=(Argument(pool=1, length=micro.output_bytes),),
+                pools=each,
+            )
+            for each in pools or [tuple(map(_shared, sizes))]
+        ]
+
+
+def _shared(size: int) -> Memory:
+    memory = SharedMemory.working(max(1, size))
+    memory.view()[:] = memory.size * _CONTENT
     return memory
+
+
+def _written(size: int) -> memoryview:
+    view = aligned_zeros(size, _PAGE_BYTES).data
+    view[:] = size * _CONTENT
+    return view

@@ -16,6 +16,8 @@ _Q8: Final = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 #: How often a product is repeated in a model, so that it takes long compared with the launch. Other
 #: operations are not repeated: compilers make one kernel of neighbours.
 _PRODUCTS: Final = 4
+#: Products of a vector are so short that there must be more of them.
+_SMALL_PRODUCTS: Final = 16
 _SCALE: Final = 0.5
 #: The scale and zero point of LOGISTIC and SOFTMAX, which their definitions fix.
 _UNIT_SCALE: Final = 1 / 256
@@ -225,12 +227,14 @@ class _Recipe(Struct, frozen=True, kw_only=True):
         add: adds the operation to a graph, for a size and a depth.
         sizes: pairs of size and depth, ascending.
         repetitions: how many operations a model has.
+        small_repetitions: the same for the smallest size.
         is_matrix: whether its operands are matrices instead of images.
     """
 
     add: Callable[[_Graph, int, int], None]
     sizes: tuple[tuple[int, int], ...]
     repetitions: int = 1
+    small_repetitions: int | None = None
     is_matrix: bool = False
 
 
@@ -245,6 +249,7 @@ _RECIPES: Final = {
         add=_fully_connected,
         sizes=((1, 256), (8, 512), (32, 768)),
         repetitions=_PRODUCTS,
+        small_repetitions=_SMALL_PRODUCTS,
         is_matrix=True,
     ),
     OperationType.ADD: _Recipe(add=_binary(OperationType.ADD), sizes=_IMAGES),
@@ -262,13 +267,20 @@ def micro_models() -> Iterator[tuple[OperationType, OperandType, list[Callable[[
     """Yields for each operation and type of operands the functions that build models, smallest first."""
     for kind in (_F32, _Q8):
         for operation, recipe in _RECIPES.items():
-            yield operation, kind, [_builder(kind, recipe, *sizes) for sizes in recipe.sizes]
+            counts = [recipe.small_repetitions or recipe.repetitions, *[recipe.repetitions] * 2]
+            builders = [
+                _builder(kind, recipe, *sizes, count)
+                for sizes, count in zip(recipe.sizes, counts, strict=True)
+            ]
+            yield operation, kind, builders
 
 
-def _builder(kind: OperandType, recipe: _Recipe, size: int, depth: int) -> Callable[[], MicroModel]:
+def _builder(
+    kind: OperandType, recipe: _Recipe, size: int, depth: int, repetitions: int
+) -> Callable[[], MicroModel]:
     def build() -> MicroModel:
         graph = _Graph(kind, (size, depth) if recipe.is_matrix else (1, size, size, depth))
-        for _ in range(recipe.repetitions):
+        for _ in range(repetitions):
             recipe.add(graph, size, depth)
         return graph.build()
 

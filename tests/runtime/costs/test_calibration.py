@@ -112,7 +112,10 @@ def test_other_programs_do_not_make_a_device_slower(monkeypatch: pytest.MonkeyPa
 def test_calibrations_agree_although_other_programs_run_most_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For moments the device takes twice as long, and a tenth of all runs much longer."""
+    """In four fifths of the time the device takes 1.2 to 3 times as long, differently each moment.
+
+    A few turns, or the mean of many, would give any of these times.
+    """
     for name, value in (("_TURNS", 12), ("_MIN_RUNS", 4), ("_MIN_S", 4.0), ("_MAX_MORE_S", 10.0)):
         monkeypatch.setattr(calibration, name, value)
 
@@ -120,21 +123,21 @@ def test_calibrations_agree_although_other_programs_run_most_of_the_time(
         clock = _Clock()
         monkeypatch.setattr(calibration, "time", clock)
         chance = random.Random(seed)
-        change_s, is_disturbed = 0.0, True
+        change_s, factor = 0.0, 0.0
 
         def interruption_s(duration_s: float) -> float:
-            nonlocal change_s, is_disturbed
+            nonlocal change_s, factor
             while change_s <= clock.now_s - 1000.0:
-                is_disturbed = not is_disturbed
-                change_s += chance.expovariate(1 / (1.2 if is_disturbed else 0.3))
+                factor = chance.uniform(0.2, 2.0) if chance.random() < 0.8 else 0.0
+                change_s += chance.expovariate(1 / 0.15)
             noise_s = chance.uniform(0, 0.04) * duration_s + (0.05 if chance.random() < 0.1 else 0.0)
-            return noise_s + (duration_s if is_disturbed else 0.0)
+            return noise_s + factor * duration_s
 
         return _addition_s(_Simulated(clock, interruption_s))
 
-    found = [calibrated(seed) for seed in range(5)]
+    found = [calibrated(seed) for seed in range(8)]
     assert max(found) < 1.1 * min(found)
-    assert found == pytest.approx([0.005] * 5, rel=0.1)
+    assert found == pytest.approx([0.005] * len(found), rel=0.1)
 
 
 def test_a_time_counts_that_several_turns_had() -> None:
