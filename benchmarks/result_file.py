@@ -158,7 +158,7 @@ def _table_text(table: Mapping[str, Any]) -> str:
     )
 
 
-def circumstances() -> dict[str, str]:
+def circumstances() -> dict[str, Any]:
     """Returns the fields of a result that describe this run, such as date and machine."""
     processor = platform.machine()
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():

@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from result_file import Column, Result, Table, circumstances, write
+from result_file import Cell, Column, Result, Table, circumstances, write
 
 _SHOWN = 10
 #: A calibration takes no longer than this if the machine is not overloaded.
@@ -107,7 +107,7 @@ def _write(path: Path, tries: Sequence[dict[str, float]], spreads: Sequence[tupl
         Column(name="largest_us", title="largest", unit="µs", format=".4g"),
         Column(name="spread_percent", title="spread", unit="%", format=".1f"),
     ]
-    rows = [
+    rows: list[list[Cell]] = [
         [
             name,
             min(each[name] for each in tries),
