@@ -6,6 +6,7 @@ way, so that the bytes of tensors are copied once.
 """
 
 import math
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -50,8 +51,13 @@ _MAX_FIELDS: Final = 1 << 14
 _MAX_PARTS: Final = 1 << 18
 #: Messages up to this size are decoded without counting their parts first.
 _SMALL_BYTES: Final = 1 << 12
+#: How many descriptions of answers are kept.
+_KEPT_DESCRIPTIONS: Final = 256
 #: Parameters from here on have no sign.
 _SIGNED_END: Final = 1 << 63
+
+#: Name, type and shape of an output.
+_Described = tuple[str, str, tuple[int, ...]]
 
 
 def decode_request(data: bytes, regions: RegionTable) -> InferenceRequest:
@@ -294,19 +300,33 @@ def encode_answer(answer: InferenceAnswer) -> bytes:
     Raises:
         ServiceError: an output does not fit into its region of shared memory.
     """
-    message = ModelInferResponse(model_name=answer.model, model_version=answer.version, id=answer.id)
-    for key, value in answer.parameters.items():
-        set_parameter(message.parameters[key], value)
+    described: list[_Described] = []
     parts: list[bytes | memoryview] = [b""]
     for output in answer.outputs:
-        message.outputs.add(name=output.name, datatype=output.datatype, shape=output.shape)
+        described.append((output.name, output.datatype, output.shape))
         data: memoryview | bytes = output.data
         if output.written_to_region():
             # Clients expect an entry for each output, and those in C++ crash without.
             data = b""
         parts += (bytes((_RAW_OUTPUT,)), _encoded_varint(len(data)), data)
-    parts[0] = message.SerializeToString()
+    parts[0] = _description(answer.model, answer.version, tuple(described))
+    if answer.id or answer.parameters:
+        # Fields of a message may come in any order.
+        own = ModelInferResponse(id=answer.id)
+        for key, value in answer.parameters.items():
+            set_parameter(own.parameters[key], value)
+        parts.append(own.SerializeToString())
     return b"".join(parts)
+
+
+@lru_cache(maxsize=_KEPT_DESCRIPTIONS)
+def _description(model: str, version: str, outputs: tuple[_Described, ...]) -> bytes:
+    """Encodes what answers of a model mostly have in common: all but ids, parameters and tensors."""
+    message = ModelInferResponse(model_name=model, model_version=version)
+    for name, datatype, shape in outputs:
+        message.outputs.add(name=name, datatype=datatype, shape=shape)
+    encoded: bytes = message.SerializeToString()
+    return encoded
 
 
 def set_parameter(target: Any, value: Parameter) -> None:

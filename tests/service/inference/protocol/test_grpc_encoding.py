@@ -22,6 +22,8 @@ from neurald.service.inference.protocol.tensors import (
     Bytes,
     InferenceAnswer,
     OutputTensor,
+    RegionPlace,
+    WantedOutput,
 )
 
 
@@ -161,3 +163,69 @@ def test_answers_are_what_protobuf_would_write() -> None:
     streamed = ModelStreamInferResponse.FromString(encode_stream_answer(data))
     assert streamed.infer_response.parameters.pop("triton_final_response").bool_param
     assert streamed.infer_response == found
+
+
+class Region:
+    """A region of shared memory that only says what was written to it. Implements `RegionPart`."""
+
+    size = 1 << 10
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    @property
+    def place(self) -> "RegionPlace":
+        raise NotImplementedError
+
+    def copy_into(self, target: memoryview) -> None:
+        raise NotImplementedError
+
+    def release(self) -> None:
+        pass
+
+    def write(self, data: memoryview, name: str) -> None:
+        self.written = bytes(data)
+
+
+_ANSWERS = st.tuples(
+    st.sampled_from(("m", "n")),
+    st.sampled_from(("", "1", "2")),
+    st.sampled_from(("", "é")),
+    st.sampled_from(({}, {"a": 1}, {"a": True})),
+    st.lists(st.tuples(st.sampled_from(("INT8", "UINT8")), st.integers(0, 2), st.booleans()), max_size=3),
+)
+
+
+@given(st.lists(_ANSWERS, max_size=6))
+def test_answers_never_have_parts_of_other_answers(
+    answers: "list[tuple[str, str, str, dict[str, int], list[tuple[str, int, bool]]]]",
+) -> None:
+    for number, (model, version, name, parameters, outputs) in enumerate(answers):
+        regions = [Region() if is_placed else None for _, _, is_placed in outputs]
+        given_outputs = tuple(
+            OutputTensor(
+                name=f"{name}{n}",
+                datatype=datatype,
+                shape=(size,),
+                data=memoryview(bytes([number] * size)),
+                wanted=None if region is None else WantedOutput(name="", region=region),
+            )
+            for n, ((datatype, size, _), region) in enumerate(zip(outputs, regions, strict=True))
+        )
+        answer = InferenceAnswer(
+            model=model, version=version, id=name, outputs=given_outputs, parameters=dict(parameters)
+        )
+        expected = ModelInferResponse(model_name=model, model_version=version, id=name)
+        for key, value in parameters.items():
+            if isinstance(value, bool):
+                expected.parameters[key].bool_param = value
+            else:
+                expected.parameters[key].int64_param = value
+        for output, region in zip(given_outputs, regions, strict=True):
+            expected.outputs.add(name=output.name, datatype=output.datatype, shape=output.shape)
+            expected.raw_output_contents.append(b"" if region is not None else bytes(output.data))
+        assert ModelInferResponse.FromString(encode_answer(answer)) == expected
+        assert all(
+            region is None or region.written == output.data
+            for output, region in zip(given_outputs, regions, strict=True)
+        )
