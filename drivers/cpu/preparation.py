@@ -362,12 +362,16 @@ class Preparation:
         try:
             return compiled(None)
         except BadData:
-            # Lengths may follow from data, such as the number of elements of a RANGE.
+            # Lengths may follow from data, such as the number of elements of a RANGE, or indices, such
+            # as those of a slice of known length.
             if scope is not None:
                 raise
             helper = None
             structured = self._structured(model, shapes, positions)
-            if not structured.has_changing_lengths:
+            before, after = (
+                [each.type for each in graph.operations] for graph in (model.main, structured.model.main)
+            )
+            if before == after and not structured.has_changing_lengths:
                 raise
         return compiled(structured)
 

@@ -240,16 +240,27 @@ class DataLengths:
         return found
 
     def _complete(self, lengths: Array, shape: Shape) -> None:
-        """Replaces one of the lengths of a reshaped operand by the only one that it can have."""
+        """Replaces one of the lengths of a reshaped operand, or -1, by the only one that it can have.
+
+        Raises:
+            BadData: there is none for the hints.
+        """
         unknown = [at for at, each in np.ndenumerate(lengths) if isinstance(each, Extent)]
         if not unknown:
             return
-        total, others, last = prod(shape), 1, unknown[-1]
+        inferred = [at for at, each in np.ndenumerate(lengths) if not isinstance(each, Extent) and each == -1]
+        total, others, last = prod(shape), 1, (inferred or unknown)[-1]
         for at, each in np.ndenumerate(lengths):
             others = others if at == last else others * each
         given: Any = lengths[last]
-        lengths[last] = total // others
-        guard = Guard(extent=given - lengths[last], relation=Relation.ZERO, holds=True)
+        lengths[last] = self._own_symbol(total // others) if inferred else total // others
+        wrong: Any = total - lengths[last] * others if inferred else given - lengths[last]
+        is_known = not isinstance(wrong, Extent)
+        if (inferred or is_known) and estimate(wrong) != 0:
+            raise BadData(f"{total} elements are no multiple of {others}")
+        if is_known:
+            return
+        guard = Guard(extent=wrong, relation=Relation.ZERO, holds=True)
         self._flat.regions[-1].items.append(LengthUpdate(guards=(guard,)))
 
     def _with_stored_inputs(self, operation: Operation) -> Operation:

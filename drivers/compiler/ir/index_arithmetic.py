@@ -24,6 +24,7 @@ from neurald.drivers.compiler.ir.extent import (
     common_divisor,
     estimate,
     has_extents,
+    is_multiple,
     is_one,
     is_rising,
     is_zero,
@@ -136,8 +137,8 @@ def _floor_divide(value: Expression, divisor: Expression) -> Expression:
             # x % (k·n) // n
             return inner // n % (inner_divisor.low // n)
     if isinstance(value, Linear):
-        whole = {term: factor // n for term, factor in value.terms if factor % n == 0}
-        rest = {term: factor for term, factor in value.terms if factor % n}
+        whole = {term: factor // n for term, factor in value.terms if is_multiple(factor, n)}
+        rest = {term: factor for term, factor in value.terms if not is_multiple(factor, n)}
         if whole or not 0 <= value.constant < n:
             return sum_of(whole, value.constant // n) + _linear_form(rest, value.constant % n) // n
         split = _split_by_common_divisor(value, n)
@@ -161,10 +162,10 @@ def _split_by_common_divisor(value: Linear, n: int) -> tuple[int, Expression, Ex
     factors = [factor for _, factor in value.terms]
     divisors = {common_divisor(common_divisor(n, first), second) for first in factors for second in factors}
     for common in sorted(divisors - {1}, key=estimate, reverse=True):
-        rest = {term: factor for term, factor in value.terms if factor % common}
+        rest = {term: factor for term, factor in value.terms if not is_multiple(factor, common)}
         small = _linear_form(rest, value.constant % common)
         if small.low >= 0 and small.high < common:
-            whole = {term: factor // common for term, factor in value.terms if factor % common == 0}
+            whole = {term: factor // common for term, factor in value.terms if is_multiple(factor, common)}
             return common, _linear_form(whole, value.constant // common), small
     return None
 
@@ -190,7 +191,7 @@ def _modulo(value: Expression, divisor: Expression) -> Expression:
         if isinstance(inner_divisor, Constant) and inner_divisor.low % n == 0:
             return whole % n
     if isinstance(value, Linear):
-        rest = {term: factor for term, factor in value.terms if factor % n}
+        rest = {term: factor for term, factor in value.terms if not is_multiple(factor, n)}
         if len(rest) < len(value.terms) or not 0 <= value.constant < n:
             return _linear_form(rest, value.constant % n) % n
         split = _split_by_common_divisor(value, n)

@@ -210,3 +210,51 @@ def test_images_are_resized_to_any_size(
                 np.testing.assert_array_equal(found, wanted, str(each))
     assert "on references" not in caplog.text
     assert "only valid" not in caplog.text
+
+
+@sweep("name", ["element", "range", "reshape"])
+def test_numbers_that_one_input_has(
+    name: str, tmp_path: Path, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are parts of the arguments of operators: `x[n]`, `range(n)`, and a shape of n and -1."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    number, data = graph.tensor((), "INT32", name="n"), graph.tensor((30, 8), name="data")
+
+    def integers(*values: int) -> int:
+        return graph.tensor((len(values),), "INT32", name="c", data=np.array(values))
+
+    def packed(first: int, second: int) -> int:
+        both = graph.tensor((2,), "INT32", name="both")
+        one = graph.tensor((), "INT32", name="c", data=np.array(second))
+        graph.operator("PACK", (first, one), (both,), "PackOptions", ValuesCount=2)
+        return both
+
+    if name == "element":
+        result, after = graph.tensor((8,), name="r"), graph.tensor((), "INT32", name="after")
+        one = graph.tensor((), "INT32", name="one", data=np.array(1))
+        graph.operator("ADD", (number, one), (after,), "AddOptions")
+        operands = data, packed(number, 0), packed(after, 0), integers(1, 1)
+        masks: dict[str, Any] = {"BeginMask": 2, "EndMask": 2, "ShrinkAxisMask": 1}
+        graph.operator("STRIDED_SLICE", operands, (result,), "StridedSliceOptions", **masks)
+    elif name == "range":
+        result = graph.tensor((1,), "INT32", name="r", shape_signature=(-1,))
+        first, step = (graph.tensor((), "INT32", name="c", data=np.array(n)) for n in (0, 1))
+        graph.operator("RANGE", (first, number, step), (result,), "RangeOptions")
+    else:
+        result = graph.tensor((1, 1), name="r", shape_signature=(-1, -1))
+        graph.operator("RESHAPE", (data, packed(number, -1)), (result,), "ReshapeOptions")
+    graph.inputs, graph.outputs = (number, data), (result,)
+    path = tmp_path / f"{name}.tflite"
+    path.write_bytes(file.build())
+    model = nd.load_tflite(path)
+    builder = nd.CompilationBuilder(model, [CpuDevice()])
+    builder.set_startup(nd.Startup.OPTIMIZED)
+    values = np.random.default_rng(1).standard_normal((30, 8)).astype(np.float32)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "neurald"):
+        compiled, reference = builder.finish(), nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+        for each in (5, 1, 24, 0)[: 3 if name == "reshape" else 4]:
+            given = np.int32(each), values
+            np.testing.assert_array_equal(compiled.run(*given)[0], reference.run(*given)[0], str(each))
+    assert "on references" not in caplog.text

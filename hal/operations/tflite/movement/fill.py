@@ -24,7 +24,7 @@ def _range_shape(call: Call) -> tuple[Shape, ...]:
     """Infers the number of elements from `start` to `limit` (exclusive)."""
     start, limit, delta = (call.array(name) for name in ("start", "limit", "delta"))
     first, last, step = start.item(), limit.item(), delta.item()
-    if step == 0 or (first > last and step > 0) or (first < last and step < 0):
+    if step == 0 or (step > 0 and first > last) or (step < 0 and first < last):
         raise BadData(f"{call.name('delta')} is {step}; a step that leads from {first} to {last} is expected")
     if call.operand("start").type.dtype.kind == "i":
         return ((-(-abs(last - first) // abs(step)),),)
