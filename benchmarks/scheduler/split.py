@@ -7,7 +7,9 @@ Both devices are in this process. They are calibrated first, with empty caches, 
 device alone (if it supports all operations), for both by Android's rule, and for both by least
 cost. Runs of all compilations alternate in short bursts, so that a disturbance hits all of them.
 Real runs have refined the costs by then, so the plan of least cost is made once more, and all are
-measured again. Figures are medians of whole calls with inputs and outputs in host memory.
+measured again. Plans of least cost are measured after their runs in turns with the CPU device, as
+their users have them. Figures are medians of whole calls with inputs and outputs in host memory.
+What is printed has, for each step of the last plan, what was predicted and what it took.
 """
 
 import argparse
@@ -24,11 +26,14 @@ from typing import Any
 import numpy as np
 
 import neurald as nd
-from neurald.hal.device import Device
+from neurald.hal.device import Device, KernelTime
 from neurald.hal.errors import Error
 from neurald.hal.model.types import Model
 from neurald.runtime.costs import store
 from neurald.runtime.costs.calibration import calibrate
+from neurald.runtime.costs.table import DeviceLink
+from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
+from neurald.runtime.explain.records import OperationExplanation
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -37,6 +42,12 @@ from result_file import Cell, Column, Result, Table, circumstances, write
 _BURST = 5
 _WARM_UP_S = 0.4
 _MAX_ARM_S = 3.0
+#: How long runs in turns with the CPU device may take until they are decided, and how many are made
+#: between two looks.
+_MAX_TRIAL_S = 10.0
+_TRIAL_RUNS = 20
+#: Of a plan, at most so many steps are printed.
+_SHOWN_STEPS = 8
 #: For a bounded random input.
 _SEED = 7
 CPU, OPENCL, ANDROID, LEAST, AGAIN = "cpu", "opencl", "android", "least cost", "least cost again"
@@ -80,7 +91,7 @@ def random_inputs(model: Model) -> list[Any]:
     for index in model.inputs:
         operand = model.main.operands[index]
         shape = tuple(length or 1 for length in operand.dimensions or ())
-        dtype = operand.type.dtype
+        dtype: Any = operand.type.dtype
         if dtype.kind == "f":
             arrays.append(rng.uniform(-1, 1, shape).astype(dtype))
         else:
@@ -101,10 +112,26 @@ def compiled(model: Model, devices: Sequence[Device], policy: str, cache: Path) 
     return Arm(compilation=compilation, prepare_s=time.perf_counter() - begun, predicted=predicted)
 
 
+def decide(compilation: nd.Compilation, inputs: Sequence[Any]) -> bool:
+    """Runs a compilation until it is decided whether its plan or the CPU device is faster.
+
+    Returns:
+        False if that took too long.
+    """
+    begun = time.perf_counter()
+    while any("run in turns" in note for note in compilation.explain().notes):
+        if time.perf_counter() - begun > _MAX_TRIAL_S:
+            return False
+        for _ in range(_TRIAL_RUNS):
+            compilation.run(*inputs)
+    return True
+
+
 def measure(arms: Mapping[str, Arm], inputs: Sequence[Any], runs: int) -> None:
     """Runs all compilations in alternating bursts."""
     for arm in arms.values():
         arm.times.clear()
+        decide(arm.compilation, inputs)
         begun = time.perf_counter()
         while time.perf_counter() - begun < _WARM_UP_S:
             arm.compilation.run(*inputs)
@@ -152,6 +179,7 @@ def measure_model(name: str, model: Model, cpu: Device, gpu: Device, runs: int, 
             flush=True,
         )
         _print_notes(arm)
+    _print_steps(arms[AGAIN], (cpu, gpu), inputs)
     alone = min(arms[way].ms for way in (CPU, OPENCL) if way in arms)
     return [
         name,
@@ -167,22 +195,77 @@ def measure_model(name: str, model: Model, cpu: Device, gpu: Device, runs: int, 
     ]
 
 
-def _shown_receipt(arm: Arm, inputs: Sequence[Any]) -> str:
-    """Returns what the steps of one run took."""
+def _receipt(arm: Arm, inputs: Sequence[Any]) -> ExecutionReceipt:
+    """Runs a compilation once, and returns the receipt."""
     execution = nd.Execution(arm.compilation)
     execution.enable_receipt()
     for index, each in enumerate(inputs):
         execution.set_input(index, each)
     for index, result in enumerate(arm.compilation.run(*inputs)):
         execution.set_output(index, np.empty_like(result))
+    execution.compute()
+    return execution.receipt
+
+
+def _shown_receipt(arm: Arm, inputs: Sequence[Any]) -> str:
+    """Returns what the steps of one run took."""
     try:
-        execution.compute()
+        steps = _receipt(arm, inputs).steps[:6]
     except Error as error:
         return f"no receipt: {error}"
-    steps = execution.receipt.steps[:6]
     return "steps " + ", ".join(
         f"{step.ran_on} {sum(call.duration_ns for call in step.calls) / 1e6:.3f} ms" for step in steps
     )
+
+
+def _print_steps(arm: Arm, devices: Sequence[Device], inputs: Sequence[Any]) -> None:
+    """Prints what was predicted for the steps of a plan, and what they took, as medians of some runs."""
+    explained = arm.compilation.explain()
+    measured: dict[int, list[float]] = {}
+    for _ in range(_TRIAL_RUNS):
+        for ran in _receipt(arm, inputs).steps:
+            measured.setdefault(ran.step, []).append(sum(call.duration_ns for call in ran.calls) / 1e9)
+    kernels = {each.step: each.kernels for each in arm.compilation.profile()}
+    tables = {device.name: store.costs_of(device).table for device in devices}
+    for step in explained.steps[:_SHOWN_STEPS]:
+        table = tables[step.device]
+        operations = [each for each in explained.operations if step.step in each.steps]
+        computing_s = sum(
+            cost.seconds or 0.0 for each in operations for cost in each.costs if cost.device == step.device
+        )
+        link, launch_s = table.link or DeviceLink(), table.launch.seconds if table.launch else 0.0
+        bytes_in, bytes_out = (
+            sum(value.bytes or 0 for value in values) for values in (step.inputs, step.outputs)
+        )
+        moving_s = bytes_in / link.input_bytes_per_s + bytes_out / link.output_bytes_per_s
+        kernels_s = sum(each.duration_ns for each in kernels.get(step.step, ()) if not each.is_copy) / 1e9
+        took_s = float(np.median(measured.get(step.step, [float("nan")])))
+        print(  # noqa: T201
+            f"    step {step.step} on {step.device}, {len(operations)} operations: predicted "
+            f"{(computing_s + launch_s + moving_s) * 1e3:.3f} ms (computing {computing_s * 1e3:.3f}, launch "
+            f"{launch_s * 1e3:.3f}, moving {bytes_in} bytes in and {bytes_out} out {moving_s * 1e3:.3f}); took "
+            f"{took_s * 1e3:.3f} ms, its kernels {kernels_s * 1e3:.3f}"
+        )
+        if step.device != devices[0].name:
+            _print_kernels(operations, kernels.get(step.step, ()), step.device)
+
+
+def _print_kernels(
+    operations: Sequence[OperationExplanation], kernels: Sequence[KernelTime], device: str
+) -> None:
+    """Prints for each type of operation what was predicted, and what the kernels that do it took."""
+    predicted: dict[str, float] = {}
+    for each in operations:
+        predicted.setdefault(each.type, 0.0)
+        predicted[each.type] += sum(cost.seconds or 0.0 for cost in each.costs if cost.device == device)
+    types = {each.operation: each.type for each in operations}
+    took = dict.fromkeys(predicted, 0.0)
+    for kernel in kernels:
+        if kernel.operations and not kernel.is_copy:
+            # The first one of fused operations takes most.
+            took[types[kernel.operations[0]]] += kernel.duration_ns / 1e9
+    for name, seconds in sorted(predicted.items(), key=lambda item: -abs(item[1] - took[item[0]]))[:6]:
+        print(f"      {name}: predicted {seconds * 1e3:.3f} ms, took {took[name] * 1e3:.3f}")  # noqa: T201
 
 
 def _print_notes(arm: Arm) -> None:

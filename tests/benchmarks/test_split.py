@@ -45,3 +45,17 @@ def test_a_row(split: Any, tmp_path: Path, can_run_all: bool) -> None:
     assert row["ratio_android"] == pytest.approx(row["least_ms"] / row["android_ms"])
     alone = [row[name] for name in ("cpu_ms", "opencl_ms") if row[name] is not None]
     assert row["ratio_alone"] == pytest.approx(row["least_ms"] / min(alone))
+
+
+def test_steps_are_shown_with_what_was_predicted(
+    split: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = SimulatedDevice("slow", default_s=1e-3, performance=0.1)
+    cpu, model = nd.devices()[0], chain(["ADD", "TANH"])
+    arm = split.compiled(model, [cpu, slow], "android", tmp_path)
+    assert split.decide(arm.compilation, split.random_inputs(model))
+    split._print_steps(arm, (cpu, slow), split.random_inputs(model))
+    shown = capsys.readouterr().out
+    assert "step 0 on slow, 2 operations: predicted" in shown
+    assert "; took " in shown
+    assert "TANH: predicted" in shown
