@@ -203,7 +203,7 @@ class SubgraphRunner:
     def allocate(self) -> None:
         """Prepares everything for the present shapes of the inputs.
 
-        Values of inputs become 0, or what the file has for them.
+        Values of inputs become 0, or what the file has for them. Variables get their initial values.
 
         Raises:
             RuntimeError: the subgraph cannot be computed with these shapes.
@@ -231,6 +231,13 @@ class SubgraphRunner:
             if index < self.tensor_count and self._is_result(index):
                 self._values[index] = self._zeros(index, shape)
         self._shapes.clear()
+        variables = {
+            shown_key(tensor_key(self._source.index, tensor.index))
+            for tensor in self._source.tensors
+            if tensor.is_variable
+        }
+        if variables and self.compilation is not None:
+            self.compilation.state.reset(variables)
         self.is_ready = True
 
     def _prepare(self) -> Entry:

@@ -458,6 +458,34 @@ def test_variables_keep_their_values() -> None:
     assert get()["total"] == [8]
 
 
+def test_a_new_allocation_gives_variable_tensors_their_initial_values() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, output = graph.tensor((1, 2)), graph.tensor((1, 2))
+    weights = (constant(graph, np.eye(2, dtype=np.float32)) for _ in range(2))
+    inputs = (x, *weights, constant(graph, np.zeros(2, np.float32)), graph.tensor((1, 2), is_variable=True))
+    graph.operator("RNN", inputs, (output,), "RNNOptions", FusedActivationFunction=1)
+    graph.inputs, graph.outputs = (x,), (output,)
+    interpreter = opened(file)
+    interpreter.allocate_tensors()
+
+    def run() -> list[float]:
+        interpreter.set_tensor(x, np.array([[1, 2]], np.float32))
+        interpreter.invoke()
+        found: list[float] = interpreter.get_tensor(output)[0].tolist()
+        return found
+
+    assert [run(), run()] == [[1, 2], [2, 4]]
+    # Nothing is allocated, since no shape has changed.
+    interpreter.resize_tensor_input(x, [1, 2])
+    interpreter.allocate_tensors()
+    assert run() == [3, 6]
+    interpreter.resize_tensor_input(x, [2, 2])
+    interpreter.resize_tensor_input(x, [1, 2])
+    interpreter.allocate_tensors()
+    assert run() == [1, 2]
+
+
 def test_operators_are_described(interpreter: Interpreter) -> None:
     first, second = interpreter._get_ops_details()
     assert first["op_name"] == second["op_name"] == "ADD"
