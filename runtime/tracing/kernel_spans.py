@@ -8,6 +8,8 @@ which their devices computed. If together they take longer than such a span, all
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from neurald.runtime.tracing.span import MAX_SPANS, Span
 
 
@@ -22,7 +24,7 @@ def with_kernels(spans: Sequence[Span], profile: Callable[[Any], Sequence[Any]])
     for span in spans:
         if "_compilation" in span.details:
             compilations.setdefault(span.call, span.details["_compilation"])
-    profiles: dict[int, Sequence[Any]] = {}
+    profiles: dict[int, Sequence[_Kernel]] = {}
     found = list(spans)
     drivers = _drivers(spans)
     for span in spans:
@@ -52,13 +54,34 @@ def _drivers(spans: Sequence[Span]) -> Mapping[int, Span]:
     return {call: each[0] for call, each in found.items() if len(each) == 1}
 
 
-def _kernels(compilation: Any, step: Any, profile: Callable[[Any], Sequence[Any]]) -> Sequence[Any]:
+class _Kernel(Struct, frozen=True):
+    """A kernel of a step, with the details that all its spans share."""
+
+    name: str
+    duration_ns: int
+    details: Mapping[str, Any]
+
+
+def _kernels(compilation: Any, step: Any, profile: Callable[[Any], Sequence[Any]]) -> Sequence[_Kernel]:
     steps = list(compilation.plan.steps)
     number = next((place for place, each in enumerate(steps) if each is step), None)
-    return [kernel for each in profile(compilation) if each.step == number for kernel in each.kernels]
+    return [
+        _Kernel(
+            kernel.name,
+            kernel.duration_ns,
+            {
+                "how": kernel.label,
+                "operations": list(kernel.operations),
+                "us_when_timed_alone": kernel.duration_ns / 1e3,
+            },
+        )
+        for each in profile(compilation)
+        if each.step == number
+        for kernel in each.kernels
+    ]
 
 
-def _placed(kernels: Sequence[Any], place: Span) -> list[Span]:
+def _placed(kernels: Sequence[_Kernel], place: Span) -> list[Span]:
     total = sum(kernel.duration_ns for kernel in kernels)
     length = place.end_ns - place.start_ns
     scale = min(1.0, length / total) if total else 0.0
@@ -74,11 +97,7 @@ def _placed(kernels: Sequence[Any], place: Span) -> list[Span]:
                 place.process,
                 place.thread,
                 place.call,
-                {
-                    "how": kernel.label,
-                    "operations": list(kernel.operations),
-                    "us_when_timed_alone": kernel.duration_ns / 1e3,
-                },
+                kernel.details,
             )
         )
         start = end

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from neurald._version import __version__
 from neurald.runtime.tracing.span import Span
+
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> bytes:
@@ -22,15 +24,15 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
     """
     own = os.getpid()
     hosts = {span.process: str(span.details["host"]) for span in spans if "host" in span.details}
-    events: list[dict[str, Any]] = [
-        {
-            "ph": "M",
-            "name": "process_name",
-            "pid": process,
-            "args": {"name": _name_of(process, own, hosts)},
-        }
-        for process in sorted({span.process for span in spans})
-    ]
+    # Written one by one, since the garbage collector takes long for a million dictionaries.
+    events: list[msgspec.Raw] = []
+
+    def write(event: Mapping[str, Any]) -> None:
+        events.append(msgspec.Raw(_ENCODER.encode(event)))
+
+    for process in sorted({span.process for span in spans}):
+        name = _name_of(process, own, hosts)
+        write({"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}})
     # A span that contains another one comes before it.
     ordered = sorted(spans, key=lambda each: (each.start_ns, -each.end_ns))
     overlapping = _overlapping(ordered)
@@ -48,12 +50,13 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
         if number in overlapping:
             del event["dur"]
             event |= {"ph": "b", "id": f"{trace_id}.{number}"}
-            events += (event, {**event, "ph": "e", "ts": span.end_ns / 1e3, "args": {}})
+            write(event)
+            write({**event, "ph": "e", "ts": span.end_ns / 1e3, "args": {}})
         else:
-            events.append(event)
+            write(event)
         if "exchange" in span.details:
             arrow = "f" if span.category == "daemon" else "s"
-            events.append(
+            write(
                 {
                     "ph": arrow,
                     "name": "call of a daemon",

@@ -150,11 +150,12 @@ def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
         thread = threads.state
         outer = thread.call
         thread.call = number = outer or next_call()
-        submitted, details = time.monotonic_ns(), NO_DETAILS
+        submitted = time.monotonic_ns()
+        details: dict[str, Any] = {"_compilation": arguments[0]._compilation}
         try:
             event = start(*arguments, **named)
         except BaseException as error:
-            details = failure(error)
+            details |= failure(error)
             raise
         finally:
             started = time.monotonic_ns()

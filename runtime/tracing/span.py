@@ -32,7 +32,8 @@ _RECORD_SIZE: Final = 9
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Span(Struct, frozen=True, array_like=True):
+# There may be a million, and none is part of a cycle.
+class Span(Struct, frozen=True, array_like=True, gc=False):
     """What a thread did.
 
     Attributes:

@@ -112,11 +112,12 @@ class Trace(Unpicklable):
             document = trace_document(self._spans, self.trace_id, self._recorder.dropped)
         try:
             path.write_bytes(document)
-        except OSError:
+        except OSError as error:
             # A part of a document is none.
             if path.is_file():
                 path.unlink()
-            raise
+            text = f"the trace cannot be written: {error.strerror}"
+            raise OSError(error.errno, text, str(path)) from error
 
     @property
     def spans(self) -> Sequence[Span]:
@@ -185,8 +186,15 @@ def _profile(compilation: Any) -> Sequence[Any]:
 
 def _without_objects(spans: Sequence[Span]) -> list[Span]:
     """Removes the objects that were kept to find kernels."""
-    return [replace(span, details=_plain(span.details)) for span in spans]
+    return [
+        replace(span, details=_plain(span.details)) if any(map(_is_private, span.details)) else span
+        for span in spans
+    ]
+
+
+def _is_private(key: str) -> bool:
+    return key.startswith("_")
 
 
 def _plain(details: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {key: value for key, value in details.items() if not key.startswith("_")}
+    return {key: value for key, value in details.items() if not _is_private(key)}
