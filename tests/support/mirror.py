@@ -527,6 +527,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/worker/read_files.py": "tests/service/inference/models/test_registry.py",
     "service/inference/worker/program.py": "tests/service/inference/server/test_front_end.py",
     "service/inference/worker/runner.py": "tests/service/inference/worker/test_lane_server.py",
+    "service/inference/worker/sized_runs.py": "tests/service/inference/worker/test_loaded_model.py",
     "service/inference/server/lane_listener.py": "tests/runtime/serving/test_service.py",
     "service/inference/worker/leavers.py": "tests/runtime/serving/test_service.py",
     "hal/lanes/opening.py": "tests/runtime/serving/test_service.py",

@@ -4,7 +4,7 @@ import mmap
 import os
 import stat
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from neurald.service.inference.worker.orders import (
     ModelHealth,
     Warmup,
 )
+from neurald.service.inference.worker.sized_runs import Array, Shape, SizedRuns
 
 #: The largest file of a model.
 MAX_MODEL_BYTES: Final = 2 << 30
@@ -32,8 +33,6 @@ _MAX_WARMUPS: Final = 1000
 #: How long one attempt to connect to a driver may take.
 _REVIVAL_S: Final = 5.0
 _TYPES: Final = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU}
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class LoadedModel:
@@ -48,7 +47,6 @@ class LoadedModel:
         compilation: the compiled model.
         description: what the front end tells clients.
         native_lanes: what lanes share that native code serves.
-        loop_timeout_s: see `LoadOrder`.
 
     Raises:
         BadData: the file is not a valid model, cannot be served, or its warm-up does not fit it.
@@ -57,7 +55,7 @@ class LoadedModel:
 
     def __init__(self, descriptor: int, order: LoadOrder) -> None:
         self.name = order.name
-        self.loop_timeout_s = order.loop_timeout_s
+        self._loop_timeout_s = order.loop_timeout_s
         #: Why a driver takes no work, although its session exists; empty if it does.
         self._hanging = ""
         self.native_lanes = NativeLanes()
@@ -80,10 +78,15 @@ class LoadedModel:
             drivers=tuple(step.device.version for step in steps),
             is_stateful=bool(model.state),
         )
+        runs = self.create_runs()
         if order.is_batched:
-            self._check_batch()
+            self._check_batch(runs)
         for warmup in order.warmups:
-            self._warm_up(warmup, is_batched=order.is_batched)
+            self._warm_up(runs, warmup, is_batched=order.is_batched)
+
+    def create_runs(self) -> SizedRuns:
+        """Returns what executes the model, as its configuration says, in one thread."""
+        return SizedRuns(self.compilation, self._loop_timeout_s)
 
     @property
     def tolerates_changing_inputs(self) -> bool:
@@ -150,17 +153,17 @@ class LoadedModel:
             elif (reconnect := getattr(device, "reconnect", None)) is not None:
                 reconnect(deadline_in(_REVIVAL_S), at_once=True)
 
-    def _check_batch(self) -> None:
+    def _check_batch(self, runs: SizedRuns) -> None:
         """Runs a batch of two, and requires that each output has two entries.
 
         Open lengths are 1. A model that takes no such lengths is not checked.
         """
         try:
-            results = self._run_batch(2)
+            results = self._run_batch(runs, 2)
         except BadData as error:
             if any(info.shape is None or None in info.shape[1:] for info in self._inputs):
                 try:
-                    self._run_batch(1)
+                    self._run_batch(runs, 1)
                 except Error:
                     return
             raise BadData(
@@ -173,13 +176,13 @@ class LoadedModel:
                     "cannot be served in batches; set max_batch_size to 0"
                 )
 
-    def _run_batch(self, entries: int) -> list[Array]:
+    def _run_batch(self, runs: SizedRuns, entries: int) -> list[Array]:
         shapes = [(entries, *(length or 1 for length in (info.shape or ())[1:])) for info in self._inputs]
-        return self.compilation.run(
-            *(_warm_input(info, shape, None) for info, shape in zip(self._inputs, shapes, strict=True))
+        return runs.compute(
+            [_warm_input(info, shape, None) for info, shape in zip(self._inputs, shapes, strict=True)]
         )
 
-    def _warm_up(self, warmup: Warmup, *, is_batched: bool) -> None:
+    def _warm_up(self, runs: SizedRuns, warmup: Warmup, *, is_batched: bool) -> None:
         known = {info.name for info in self._inputs}
         if unknown := warmup.shapes.keys() - known:
             raise BadData(f"the warm-up has the input {sorted(unknown)[0]!r}, which the model has not")
@@ -197,7 +200,7 @@ class LoadedModel:
                 shape = (warmup.batch or 1, *shape)
             arrays.append(_warm_input(info, shape, random if warmup.is_random else None))
         for _ in range(warmup.count):
-            self.compilation.run(*arrays)
+            runs.compute(arrays)
 
 
 def _mapped(descriptor: int) -> memoryview:
@@ -269,7 +272,7 @@ def _described(info: TensorInfo) -> TensorDescription:
     )
 
 
-def _warm_input(info: TensorInfo, shape: tuple[int, ...], random: np.random.Generator | None) -> Array:
+def _warm_input(info: TensorInfo, shape: Shape, random: np.random.Generator | None) -> Array:
     if info.dtype.hasobject:
         strings = np.empty(shape, object)
         strings.fill(b"")

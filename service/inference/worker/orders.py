@@ -42,7 +42,7 @@ class LoadOrder(msgspec.Struct, frozen=True, array_like=True, tag="load"):
         is_batched: whether the first length of inputs and outputs is left open for batches.
         startup: "optimized" or "instant".
         warmups: runs before the model is ready.
-        loop_timeout_s: how long a WHILE operation of a request may take.
+        loop_timeout_s: how long a WHILE operation may take, in requests, warm-ups and the check of batches.
     """
 
     name: str

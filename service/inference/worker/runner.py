@@ -15,16 +15,11 @@ from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.packets import Receipt, RunAnswer, RunOrder, TensorAt, aligned, kind_of
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.types import counted
-from neurald.runtime.function.tensor_info import inputs_of, outputs_of
 from neurald.service.inference.worker.loaded_model import LoadedModel
+from neurald.service.inference.worker.sized_runs import Array, Shape
 
 #: Number of kept executions, one for each set of inputs and places in the arena.
 _KEPT: Final = 8
-_MAX_GROWTHS: Final = 8
-_MAX_OUTPUT_BYTES: Final = 1 << 30
-
-Array = np.ndarray[Any, np.dtype[Any]]
-_Shape = tuple[int, ...]
 
 
 class BoundRun:
@@ -53,22 +48,11 @@ class Runner:
     def __init__(self, model: LoadedModel, *, copies: bool) -> None:
         self._model = model
         self._copies = copies
-        compilation = model.compilation
-        outputs = outputs_of(compilation.model)
-        self._types = [info.dtype for info in outputs]
-        self._shapes: list[_Shape] = [tuple(each or 1 for each in info.shape or ()) for info in outputs]
-        self._are_fixed = all(
-            info.shape is not None and None not in info.shape
-            for info in (*inputs_of(compilation.model), *outputs)
-        )
-        self._kinds = [kind_of(each) for each in self._types]
-        self._has_strings = any(each.hasobject for each in self._types) or any(
-            each.kind == "bytes" for each in model.description.inputs
-        )
+        self._runs = model.create_runs()
+        self._kinds = [kind_of(each) for each in self._runs.types]
         self._kept: OrderedDict[tuple[Any, ...], BoundRun] = OrderedDict()
         self._execution: nd.Execution | None = None
         self._is_cancelled = False
-        self._guessed: dict[tuple[_Shape, ...], list[_Shape]] = {}
 
     def forget_arena(self) -> None:
         """Drops all that refers to the arena."""
@@ -103,20 +87,20 @@ class Runner:
         expected = self._model.description.inputs
         if len(order.inputs) != len(expected):
             raise BadData(f"{counted(len(order.inputs), 'input')} given; the model has {len(expected)}")
-        if any(not 0 <= each < len(self._types) for each in order.wanted):
-            raise BadData(f"an output is wanted that the model has not; it has {len(self._types)}")
+        if any(not 0 <= each < len(self._kinds) for each in order.wanted):
+            raise BadData(f"an output is wanted that the model has not; it has {len(self._kinds)}")
         if order.results_end:
             arena = arena[: order.results_end]
         if not 0 <= order.results_at <= arena.nbytes:
             raise BadData(f"results are wanted at {order.results_at} of an arena of {arena.nbytes} bytes")
-        in_place = not self._copies and not self._has_strings
+        in_place = not self._copies and not self._runs.has_strings
         key = _key(order)
         bound = self._kept.get(key) if in_place else None
         read = time.perf_counter_ns()
         if bound is None or not self._repeated(bound, key):
             inputs = self._inputs_of(order, arena)
             read = time.perf_counter_ns()
-            bound = self._computed(inputs, order, arena if in_place else None)
+            bound = self._bound(inputs, order, arena if in_place else None)
             if in_place:
                 self._kept[key] = bound
                 while len(self._kept) > _KEPT:
@@ -126,8 +110,8 @@ class Runner:
         memory: SharedMemory | None = None
         tensors = bound.placed
         if tensors is None:
-            if not self._are_fixed:
-                outputs = self._actual(bound, order.inputs)
+            if not self._runs.are_fixed:
+                outputs = self._runs.actual(bound.execution, outputs, _shapes(order.inputs))
             tensors, memory = self._placed(outputs, order, arena, bound)
         description = self._model.description
         receipt = Receipt(
@@ -162,16 +146,9 @@ class Runner:
         except OutputInsufficientSize as error:
             del self._kept[key]
             if all(shape is not None for shape in error.dimensions):
-                self._guess(key[0], [tuple(shape or ()) for shape in error.dimensions])
+                self._runs.guess(_shapes(key[0]), [tuple(shape or ()) for shape in error.dimensions])
             return False
         return True
-
-    def _guess(self, inputs: Sequence[TensorAt], shapes: list[_Shape]) -> None:
-        """Remembers the shapes of outputs for inputs of certain shapes."""
-        given = tuple(each.shape for each in inputs)
-        if len(self._guessed) >= _KEPT and given not in self._guessed:
-            self._guessed.clear()
-        self._guessed[given] = shapes
 
     def _compute(self, execution: nd.Execution) -> None:
         execution.expect()
@@ -183,37 +160,19 @@ class Runner:
         finally:
             self._execution = None
 
-    def _computed(self, inputs: Sequence[Array], order: RunOrder, arena: memoryview | None) -> BoundRun:
-        """Runs the model with buffers of the sizes that are likely, and larger ones if necessary."""
-        given = tuple(each.shape for each in inputs)
-        shapes = self._guessed.get(given) or self._shapes
-        for _ in range(_MAX_GROWTHS):
-            if sum(math.prod(shape) for shape in shapes) > _MAX_OUTPUT_BYTES:
-                raise BadData(
-                    f"the outputs have the shapes {shapes}, which take more than {_MAX_OUTPUT_BYTES} bytes"
-                )
-            execution = nd.Execution(self._model.compilation, reusable=not self._has_strings)
-            execution.set_loop_timeout(self._model.loop_timeout_s)
-            for position, array in enumerate(inputs):
-                execution.set_input(position, array)
-            outputs = self._buffers(shapes, order, arena)
-            for position, array in enumerate(outputs):
-                execution.set_output(position, array)
-            try:
-                self._compute(execution)
-            except OutputInsufficientSize as error:
-                if any(shape is None for shape in error.dimensions):
-                    raise
-                shapes = [tuple(shape or ()) for shape in error.dimensions]
-                continue
-            return BoundRun(execution, outputs)
-        raise BadData(f"the outputs did not fit their buffers in {_MAX_GROWTHS} runs")
+    def _bound(self, inputs: Sequence[Array], order: RunOrder, arena: memoryview | None) -> BoundRun:
+        """Runs the model with new buffers, of which those of wanted outputs are in the arena if they fit."""
 
-    def _buffers(self, shapes: Sequence[_Shape], order: RunOrder, arena: memoryview | None) -> list[Array]:
+        def allocate(shapes: Sequence[Shape]) -> list[Array]:
+            return self._buffers(shapes, order, arena)
+
+        return BoundRun(*self._runs.bind(inputs, allocate, self._compute))
+
+    def _buffers(self, shapes: Sequence[Shape], order: RunOrder, arena: memoryview | None) -> list[Array]:
         """Returns arrays for all outputs; those that are wanted are in the arena while they fit."""
         arrays: list[Array] = []
         at = aligned(order.results_at)
-        for position, (shape, dtype) in enumerate(zip(shapes, self._types, strict=True)):
+        for position, (shape, dtype) in enumerate(zip(shapes, self._runs.types, strict=True)):
             size = math.prod(shape) * dtype.itemsize
             is_inside = arena is not None and position in order.wanted and at + size <= arena.nbytes
             if is_inside and size and arena is not None:
@@ -222,15 +181,6 @@ class Runner:
             else:
                 arrays.append(np.empty(shape, dtype))
         return arrays
-
-    def _actual(self, bound: BoundRun, inputs: Sequence[TensorAt]) -> list[Array]:
-        """Returns the outputs in the shapes that this run gave them."""
-        shapes = bound.execution.output_shapes()
-        self._guess(inputs, list(shapes))
-        return [
-            array.reshape(-1)[: math.prod(shape)].reshape(shape)
-            for array, shape in zip(bound.outputs, shapes, strict=True)
-        ]
 
     def _placed(
         self, outputs: Sequence[Array], order: RunOrder, arena: memoryview, bound: BoundRun
@@ -260,7 +210,7 @@ class Runner:
                 if data is not None and tensor.size:
                     arena[tensor.offset : tensor.offset + tensor.size] = data
             tensors = tuple(tensor for tensor, _ in contents)
-            if self._are_fixed and all(data is None for _, data in contents):
+            if self._runs.are_fixed and all(data is None for _, data in contents):
                 bound.placed = tensors
             return tensors, None
         return self._attached(contents, arena)
@@ -281,6 +231,10 @@ class Runner:
                 view[at : at + tensor.size] = source
             tensors.append(TensorAt(kind=tensor.kind, shape=tensor.shape, offset=at, size=tensor.size))
         return tuple(tensors), memory
+
+
+def _shapes(tensors: Sequence[TensorAt]) -> tuple[Shape, ...]:
+    return tuple(each.shape for each in tensors)
 
 
 def _key(order: RunOrder) -> tuple[Any, ...]:

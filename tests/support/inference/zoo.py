@@ -118,6 +118,36 @@ def counting() -> bytes:
     return file.build()
 
 
+def repeating(count: int) -> bytes:
+    """Returns a model that adds 1 to x (n, 2) this number of times, one after the other."""
+    file = TfliteModel()
+    graph, condition, body = file.subgraph(), file.subgraph(), file.subgraph()
+    rows = (-1, 2)
+    x, y = (graph.tensor((1, 2), name=name, shape_signature=rows) for name in "xy")
+    start = graph.tensor((), "INT32", data=np.array(0, np.int32))
+    graph.operator(
+        "WHILE",
+        (start, x),
+        (graph.tensor((), "INT32"), y),
+        "WhileOptions",
+        CondSubgraphIndex=1,
+        BodySubgraphIndex=2,
+    )
+    graph.inputs, graph.outputs = (x,), (y,)
+    at, until = condition.tensor((), "INT32"), condition.tensor((), "INT32", data=np.array(count, np.int32))
+    goes_on = condition.tensor((), "BOOL")
+    condition.operator("LESS", (at, until), (goes_on,), "LessOptions")
+    condition.inputs, condition.outputs = (at, condition.tensor((1, 2), shape_signature=rows)), (goes_on,)
+    before, value = body.tensor((), "INT32"), body.tensor((1, 2), shape_signature=rows)
+    after, more = body.tensor((), "INT32"), body.tensor((1, 2), shape_signature=rows)
+    body.operator(
+        "ADD", (before, body.tensor((), "INT32", data=np.array(1, np.int32))), (after,), "AddOptions"
+    )
+    body.operator("ADD", (value, body.tensor((), data=np.array(1, np.float32))), (more,), "AddOptions")
+    body.inputs, body.outputs = (before, value), (after, more)
+    return file.build()
+
+
 def write_model(repository: Path, name: str, *versions: bytes, config: str = "", first: int = 1) -> Path:
     """Writes a model in Triton's layout; returns its folder."""
     folder = repository / name

@@ -6,7 +6,7 @@ import pytest
 from support.inference import zoo
 from support.inference.loading import load
 
-from neurald.hal.errors import BadData, Error, UnavailableDevice
+from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, UnavailableDevice
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.orders import LoadOrder, Warmup
 
@@ -45,6 +45,17 @@ def test_batches_open_the_first_length() -> None:
 def test_warm_ups_that_do_not_fit_are_refused(warmup: Warmup) -> None:
     with pytest.raises(BadData):
         load(zoo.dense(), warmups=(warmup,))
+
+
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_the_limit_of_loops_holds_for_warm_ups_and_the_check_of_batches(is_batched: bool) -> None:
+    """A loop that ends by itself, in less than the limit of models without a configuration."""
+    content = zoo.repeating(100_000)
+    warmups = () if is_batched else (Warmup(shapes={}, batch=0, is_random=True, count=2),)
+    order = {"is_batched": is_batched, "warmups": warmups, "devices": ("cpu",)}
+    load(content, **order)
+    with pytest.raises(MissedDeadlineTransient, match="loop timeout"):
+        load(content, **order, loop_timeout_s=0)
 
 
 def test_what_is_no_model_is_refused() -> None:
