@@ -100,18 +100,23 @@ def export_costs(device: Device) -> bytes:
     return msgspec.json.encode(_encoded("", costs_of(device).table))
 
 
-def seed_costs(device: Device, content: bytes) -> None:
+def seed_costs(device: Device, version: str, content: bytes) -> None:
     """Takes over the costs from another machine for a device of which none are known here.
 
     Args:
-        device: of the same driver and version.
+        device: of the same name.
+        version: of the device that was measured; costs of another version are ignored.
         content: see `export_costs`; anything else is ignored.
     """
     try:
         table = _table(from_json(content, _Content))
         table.check()
         name = identity(device)
+        with convert_driver_faults(device.name):
+            is_same = device.version == version
     except (Error, ValueError, *DECODE_ERRORS):
+        return
+    if not is_same:
         return
     with _lock:
         book = _books.get(name)

@@ -84,9 +84,23 @@ def check_devices(devices: Sequence[Device]) -> None:
         # Other objects may have names, too, such as paths.
         if not isinstance(getattr(device, "name", None), str) or not hasattr(device, "prepare_model"):
             raise WrongType(f"{shown(device)} is not a device; neurald.devices() lists the devices")
+        if not _is_unicode(device.name):
+            raise BadData(
+                f"a device is called {shown(device.name)}, with half of a surrogate pair; its driver has to "
+                "give it another name"
+            )
     if len({device.name for device in devices}) < len(devices):
         name, count = Counter(device.name for device in devices).most_common(1)[0]
         raise BadData(f"device {name} is listed {count} times")
+
+
+def _is_unicode(name: str) -> bool:
+    """Returns whether a name can be encoded, as keys of caches and files need it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tuple[Verdict, ...]:

@@ -8,12 +8,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct, field
 
+from neurald.hal.api_arguments import instance, items, shown
 from neurald.hal.device import KernelTime
+from neurald.hal.errors import WrongType
 from neurald.hal.model.numbering import operand_number, positions_by_number
 from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size, counted
 from neurald.hal.records import replace
@@ -46,6 +48,7 @@ PLAN_NAME = "the plan"
 _PSEUDO_DEVICES: Final = MappingProxyType({INTERPRETER: INTERPRETER_NAME, NOT_RUN: NOT_RUN_NAME})
 
 
+@runtime_checkable
 class ProfiledStep(Protocol):
     """The parts of `neurald.runtime.execution.measurement.profile.StepProfile` that an explanation shows."""
 
@@ -156,13 +159,29 @@ class Explanation(Struct, frozen=True, kw_only=True):
             what_ifs: explanations of the same model with other rules, as
                 `Compilation.explain(pin=…)` returns them; the page can show each in place of this
                 plan.
+
+        Raises:
+            WrongType: an argument has the wrong type.
         """
         from neurald.runtime.explain.html import render_html  # rarely needed
 
-        return render_html(self, title, what_ifs)
+        others = items(what_ifs, "what_ifs", "a sequence of explanations")
+        for each in others:
+            instance(each, Explanation, "a what-if")
+        return render_html(self, instance(title, str, "the title"), others)
 
     def with_kernels(self, profiles: Iterable[ProfiledStep]) -> "Explanation":
-        """Returns this explanation with what `Compilation.profile` measured."""
+        """Returns this explanation with what `Compilation.profile` measured.
+
+        Raises:
+            WrongType: the argument is not a sequence of profiles.
+        """
+        measured = items(profiles, "profiles", "a sequence of profiles of steps")
+        for each in measured:
+            if not isinstance(each, ProfiledStep):
+                raise WrongType(
+                    f"{shown(each)} is not a profile of a step; `Compilation.profile` returns them"
+                )
         kernels = tuple(
             KernelDescription(
                 step=profile.step,
@@ -174,7 +193,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
                 duration_ns=kernel.duration_ns,
                 is_reference=kernel.is_reference,
             )
-            for profile in profiles
+            for profile in measured
             for kernel in profile.kernels
             if not kernel.is_copy
         )
@@ -240,7 +259,8 @@ def _shares(
 ) -> tuple[DeviceShare, ...]:
     run = Counter(operation.device for operation in operations)
     count = Counter(names[step.device] for step in steps)
-    shown = [*names, *(each for each in _PSEUDO_DEVICES.values() if run[each])]
+    # A device may be called like the interpreter.
+    shown = dict.fromkeys([*names, *(each for each in _PSEUDO_DEVICES.values() if run[each])])
     return tuple(DeviceShare(device=n, operations=run[n], steps=count[n]) for n in shown)
 
 

@@ -293,7 +293,7 @@ def _plan(explanation: RenderableExplanation, devices: Sequence[str]) -> dict[st
             for name, seconds in explanation.predicted_s.items()
             if math.isfinite(seconds)
         ],
-        "before": explanation.predicted_before_s,
+        "before": _finite(explanation.predicted_before_s),
         "changes": [
             [each.graph, each.operation, _name(each.before), _name(each.after)]
             for each in explanation.changes
@@ -312,6 +312,11 @@ def _plan(explanation: RenderableExplanation, devices: Sequence[str]) -> dict[st
             for each in explanation.kernels
         ],
     }
+
+
+def _finite(seconds: float | None) -> float | None:
+    """Returns a time, or None for an infinite one, which JSON cannot represent."""
+    return seconds if seconds is not None and math.isfinite(seconds) else None
 
 
 def _moved(value: BoundaryOperand) -> dict[str, Any]:

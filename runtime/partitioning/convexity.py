@@ -83,6 +83,8 @@ def _is_in_order(graph: Subgraph, number: int, groups: Sequence[Group]) -> bool:
         order += group.operations if isinstance(group, StepGroup) else (group.operation,)
     if len(order) != len(operations) or len(set(order)) != len(order):
         return False
+    if min(order) < 0 or max(order) >= len(operations):
+        return False
     ordered = [operations[position] for position in order]
     readers, read = flat([operation.inputs for operation in ordered])
     writers, written = flat([operation.outputs for operation in ordered])
@@ -100,6 +102,8 @@ def _check_sequence(model: Model, number: int, groups: Sequence[Group]) -> None:
     unwritten = set(chain.from_iterable([operation.outputs for operation in operations]))
     for group in groups:
         for position in group.operations if isinstance(group, StepGroup) else (group.operation,):
+            if not 0 <= position < len(operations):
+                raise OpFailed(f"graph {number}: there is no operation {position}")
             if position not in left_out or group.graph != number:
                 raise OpFailed(f"{_described(graph, number, position)} is in more than one step")
             operation = operations[position]

@@ -79,6 +79,9 @@ class ProvidedPlan:
                 return str(error)
             if found != version:
                 return f"{name} has version {found}; it was made for {version}"
+        missing = [name for name, _ in self._groups if name not in numbers]
+        if missing:
+            return f"there is no device {missing[0]}"
         groups = tuple(
             StepGroup(graph=MAIN, device=numbers[name], operations=operations)
             for name, operations in self._groups

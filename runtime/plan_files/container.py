@@ -87,7 +87,8 @@ def write_container(path: Path, content: bytes, parts: Mapping[str, memoryview],
     described = msgspec.json.encode({"size_bytes": end, "content": msgspec.Raw(content), "parts": table})
     head = _HEAD.pack(MAGIC, FORMAT, 0, len(described)) + key.public
     room = align(_TABLE_AT + len(described)) - _TABLE_AT - len(described)
-    draft = path.with_name(f".{path.name}-{os.urandom(8).hex()}")
+    # Its name has nothing of the file's, which may be as long as names can be.
+    draft = path.parent / f".neurald-{os.urandom(8).hex()}"
     try:
         with draft.open("xb") as file:
             file.write(head + key.sign(_PURPOSE + head + described) + described)

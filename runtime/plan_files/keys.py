@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from neurald.hal.api_arguments import file_path
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.files.secret_file import secret_bytes
 from neurald.hal.process.files.user_directories import configuration_directory, state_directory
@@ -147,8 +148,9 @@ def read_keys(path: str | os.PathLike[str]) -> tuple[bytes, ...]:
     Raises:
         BadData: it cannot be read, or has no keys.
         BadState: others may write to it.
+        WrongType: the argument is not a path.
     """
-    file = Path(path)
+    file = file_path(path, "the file of public keys")
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as opened:

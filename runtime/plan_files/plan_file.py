@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from neurald._version import __version__
-from neurald.hal.api_arguments import file_path
+from neurald.hal.api_arguments import file_path, integer, member
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.cache.store import Cache, Loaded
@@ -32,6 +32,7 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.costs.store import export_costs, seed_costs
+from neurald.runtime.devices.asking import check_devices
 from neurald.runtime.devices.discovery import devices as discovered
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.plan.plan import ExecutionStep
@@ -93,7 +94,7 @@ class SavedStep(Struct, frozen=True, kw_only=True):
 
 
 def save_plan(
-    model: str | os.PathLike[str] | bytes,
+    model: str | os.PathLike[str] | bytes | bytearray | memoryview,
     path: str | os.PathLike[str],
     devices: Sequence[Device] | None = None,
     threads: int | None = None,
@@ -122,6 +123,8 @@ def save_plan(
     """
     key = SigningKey()
     target = file_path(path, "the plan file")
+    preference = member(preference, Preference, "the preference")
+    priority = member(priority, Priority, "the priority")
     loaded = load_tflite(model, signature)
     stored = stored_model(loaded)
     if stored is None:
@@ -166,10 +169,10 @@ def save_plan(
         content = _Content(
             neurald=__version__,
             conversion=_conversion(),
-            name=Path(os.fspath(model)).name if not isinstance(model, bytes) else "",
+            name=_name(model),
             created_s=time.time(),
             signature=signature,
-            threads=threads,
+            threads=None if threads is None else integer(threads, "threads"),
             preference=preference.name,
             priority=priority.name,
             devices={name: device.version for name, device in used.items()},
@@ -182,6 +185,13 @@ def save_plan(
         except OSError as error:
             raise BadState(f"{target} cannot be written: {error.strerror or error}") from None
     return tuple(saved)
+
+
+def _name(model: str | os.PathLike[str] | bytes | bytearray | memoryview) -> str:
+    """Returns the name of a model's file as text, which the name of a file need not be."""
+    if isinstance(model, bytes | bytearray | memoryview):
+        return ""
+    return os.fsencode(Path(model).name).decode("utf-8", "replace")
 
 
 def _saved(step: ExecutionStep, size_bytes: int, reason: str) -> SavedStep:
@@ -246,6 +256,8 @@ def load_plan(
         UnavailableDevice: the package `cryptography` is not installed.
         Error: the model cannot be compiled here.
     """
+    if devices is not None:
+        check_devices(devices)
     name, memory = file_content(file_path(path, "the plan file"))
     if not isinstance(memory, FileMemory):
         raise BadData(f"{name}: a file is expected")
@@ -271,7 +283,7 @@ def load_plan(
     for device in discovered() if devices is None else devices:
         costs = content.costs.get(device.name)
         if costs is not None:
-            seed_costs(device, bytes(costs))
+            seed_costs(device, content.devices.get(device.name, ""), bytes(costs))
     builder = CompilationBuilder(model, devices, content.threads)
     builder.set_preference(preference)
     builder.set_priority(priority)

@@ -44,6 +44,18 @@ def test_costs_belong_to_a_device_a_version_and_a_machine(monkeypatch: pytest.Mo
     assert store.costs_of(device).table == CostTable()
 
 
+def test_costs_of_another_machine_are_taken_over_for_the_same_version_only() -> None:
+    device = SampleDevice("kept")
+    store.costs_of(device).use(TABLE)
+    content = store.export_costs(device)
+    store.forget()
+    for version, expected in (("another", CostTable()), (device.version, TABLE), (device.version, TABLE)):
+        store.seed_costs(device, version, content)
+        assert store.costs_of(device).table == expected
+    store.seed_costs(device, device.version, content.replace(b"0.001", b"0.002"))
+    assert store.costs_of(device).table == TABLE
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import Any
 
 import pytest
 from support.models.graphs import all_but, candidate, chain, model, only, random_graph
@@ -10,7 +11,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.sample.device import create_all
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, WrongType
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Model, OperandType, Preference
 from neurald.runtime.explain.explanation import Explanation, explain
@@ -176,6 +177,28 @@ def test_json_is_all_of_it() -> None:
     }
     assert document["steps"][0]["outputs"][0]["bytes"] == 24
     assert document["shares"][1] == {"device": "gpu:0", "operations": 2, "steps": 2}
+
+
+def test_a_device_may_be_called_like_the_interpreter() -> None:
+    for name in ("interpreter", "not run"):
+        candidates = [candidate(name, model=CHAIN), candidate("cpu", model=CHAIN, is_cpu=True, time=2)]
+        assert [(each.device, each.operations) for each in explained(CHAIN, candidates).shares] == [
+            (name, 3),
+            ("cpu", 0),
+        ]
+
+
+def test_wrong_arguments() -> None:
+    found = explained(CHAIN, pair(CHAIN))
+    wrong: Any
+    for wrong in (5, None, b"title"):
+        with pytest.raises(WrongType, match="the title is"):
+            found.to_html(wrong)
+    for wrong in (5, None, found, [5], [None]):
+        with pytest.raises(WrongType, match=r"what.if"):
+            found.to_html("title", wrong)
+        with pytest.raises(WrongType, match="profile"):
+            found.with_kernels(wrong)
 
 
 @sweep("operations", [1, 700])

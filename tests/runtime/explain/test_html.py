@@ -1,5 +1,6 @@
 """The page of an explanation, in a browser: drawing, folding, search, keys, sizes and hostile text."""
 
+import math
 import random
 import re
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from neurald.hal.model.types import Model, OperandType, Preference
 from neurald.hal.records import replace
 from neurald.runtime.execution.measurement.profile import StepProfile
 from neurald.runtime.explain.explanation import Explanation, explain
-from neurald.runtime.explain.html import embedded_json
+from neurald.runtime.explain.html import embedded_json, page_document
 from neurald.runtime.partitioning.options import Partitioning
 from neurald.runtime.partitioning.partitioner import partition
 from neurald.runtime.partitioning.placement import Candidate
@@ -136,6 +137,16 @@ def test_the_page_escapes_and_loads_nothing() -> None:
     assert data.isascii()
     assert len(page) < 250_000  # the long name is shortened
     assert "unsafe" not in re.search('http-equiv="Content-Security-Policy" content="(.*?)"', page)[1]  # type: ignore[index]
+
+
+def test_infinite_times_are_shown_as_unknown() -> None:
+    subject = chain(ADD, MUL)
+    found = replace(
+        explained(subject, pair(subject)), predicted_s={"the plan": math.inf}, predicted_before_s=math.inf
+    )
+    document = page_document(found, "title")
+    assert (document["plans"][0]["predicted"], document["plans"][0]["before"]) == ([], None)
+    assert "Infinity" not in embedded_json(document)
 
 
 def test_embedded_json_has_no_markup() -> None:

@@ -144,6 +144,8 @@ def test_wrong_lists() -> None:
         find_candidates(add_model(), [])
     with pytest.raises(BadData, match="listed 2 times"):
         find_candidates(add_model(), [SampleDevice("a"), SampleDevice("a")])
+    with pytest.raises(BadData, match="half of a surrogate pair"):
+        find_candidates(add_model(), [SampleDevice("\ud800")])
 
 
 class Sleeping(Recorder):

@@ -69,6 +69,8 @@ def test_right_sequences() -> None:
         ([step(0, 1, 2)], "operation 3 is in no step"),
         ([], "operation 0 is in no step"),
         ([step(0, 1), step(1, 2, 3)], "operation 1 ADD is in more than one step"),
+        ([step(0, 1), step(2, 3, 4)], "there is no operation 4"),
+        ([step(0, 1, 2, -1)], "there is no operation -1"),
     ],
 )
 def test_wrong_sequences(groups: list[StepGroup], words: str) -> None:
@@ -89,6 +91,9 @@ def test_long_sequences() -> None:
         check_groups(subject, [step(*range(9), *range(8, 150))])
     with pytest.raises(OpFailed, match="operation 149 is in no step"):
         check_groups(subject, [step(*range(149))])
+    for wrong in (150, -1, 1 << 70):
+        with pytest.raises(OpFailed, match=f"there is no operation {wrong}"):
+            check_groups(subject, [step(*range(149), wrong)])
 
 
 def test_branches_are_checked() -> None:

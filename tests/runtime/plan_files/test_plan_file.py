@@ -1,5 +1,8 @@
+import os
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -203,9 +206,63 @@ def test_a_plan_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         nd.save_plan(MODEL, tmp_path / "none" / "a.plan")
 
 
-def test_the_bytes_of_a_file_can_be_saved(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["", ".", "..", "/"])
+def test_a_path_without_a_name_is_an_error(path: str) -> None:
+    with pytest.raises(BadState, match="cannot be written"):
+        nd.save_plan(MODEL, path)
+
+
+def test_any_name_of_a_file_is_allowed(tmp_path: Path) -> None:
+    source = tmp_path / os.fsdecode(b"caf\xe9 <b>\n.tflite")
+    source.write_bytes(MODEL.read_bytes())
+    longest = tmp_path / ("x" * os.pathconf(tmp_path, "PC_NAME_MAX"))
+    nd.save_plan(source, longest)
+    assert sorted(tmp_path.glob("[!h]*")) == sorted([source, longest])
+    assert nd.load_plan(longest).report.steps[0].cache is CacheOutcome.HIT
+
+
+def test_numbers_stand_for_members_and_threads(tmp_path: Path) -> None:
     path = tmp_path / "digits.plan"
-    nd.save_plan(MODEL.read_bytes(), path, threads=1)
+    low: Any = nd.Preference.LOW_POWER.value
+    high: Any = nd.Priority.HIGH.value
+    threads: Any = np.int64(1)
+    nd.save_plan(MODEL, path, threads=threads, preference=low, priority=high)
+    assert nd.load_plan(path).report.steps[0].cache is CacheOutcome.HIT
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    path = tmp_path / "digits.plan"
+    nd.save_plan(MODEL, path)
+    wrong: Any
+    for wrong in (5, "cpu", ["cpu"], [None]):
+        assert error_code(nd.save_plan, MODEL, path, wrong) is Code.BAD_DATA
+        assert error_code(nd.load_plan, path, wrong) is Code.BAD_DATA
+    for wrong in (5, b"key", [], "a\0b", "\ud800", "/dev/zero"):
+        with pytest.raises(BadData):
+            nd.load_plan(path, trust=wrong)
+    for wrong in (5, "x", None):
+        with pytest.raises(BadData, match="the preference is"):
+            nd.save_plan(MODEL, path, preference=wrong)
+        with pytest.raises(BadData, match="the priority is"):
+            nd.save_plan(MODEL, path, priority=wrong)
+
+
+def test_a_signed_plan_of_other_operations_or_devices_is_made_again(tmp_path: Path) -> None:
+    """Another version of neurald may convert a file to another number of operations."""
+    subject = model("x", [(nd.OperationType.TANH, "x", "y")], "y")
+    candidates = [candidate("caching", model=subject)]
+    for groups, reason in (
+        ([("caching", (0, 1))], "graph 0: there is no operation 1"),
+        ([("caching", (-1,))], "graph 0: there is no operation -1"),
+        ([("other", (0,))], "there is no device other"),
+    ):
+        assert ProvidedPlan({}, groups, ()).partition(subject, [CachingDevice()], candidates) == reason
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_bytes_of_a_file_can_be_saved(tmp_path: Path, kind: Callable[[bytes], Any]) -> None:
+    path = tmp_path / "digits.plan"
+    nd.save_plan(kind(MODEL.read_bytes()), path, threads=1)
     compilation = nd.load_plan(path)
     assert compilation.report.steps[0].cache is CacheOutcome.HIT
     np.testing.assert_array_equal(compilation.run(inputs(compilation))[0], expected())
