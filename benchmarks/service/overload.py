@@ -1,16 +1,19 @@
 """Measures what the execution service still does when clients ask for twice of what it can do.
 
-    python benchmarks/service/overload.py [--cores 4] [--shared] [--seconds 4] [--turns 5] [--json FILE]
+    python benchmarks/service/overload.py [--http] [--cores 4] [--shared] [--seconds 4] [--turns 5]
+        [--json FILE]
 
-The service runs an int8 network, a run on each processor but one, with tensors in messages of gRPC.
-It has processors of its own where there are enough, and so have the programs of the clients; with
-`--shared`, all of them may use any processor. The capacity is what clients that wait for their
-answers reach, twice as many as runs. Then requests arrive at random times, at twice that rate, each
-with a deadline of gRPC. Those that are answered in time are the goodput, of which the table has the
-part of the capacity. Both alternate, and the median of the turns counts.
+The service runs an int8 network, a run on each processor but one, with tensors in messages of gRPC
+or, with `--http`, as binary data of HTTP. It has processors of its own where there are enough, and
+so have the programs of the clients; with `--shared`, all of them may use any processor. The
+capacity is what clients that wait for their answers reach, twice as many as runs. Then requests
+arrive at random times, at twice that rate, each with a deadline of gRPC or, over HTTP, a limit in
+Envoy's header. Those that are answered in time are the goodput, of which the table has the part of
+the capacity. Both alternate, and the median of the turns counts.
 """
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -35,73 +38,36 @@ _DEADLINES_S = (1.0, 0.25, 0.1)
 _OVERLOAD = 2
 #: Programs with clients, of which one alone would be busier than the service.
 _PROGRAMS = 4
-_CLIENT = """
-import asyncio, random, sys, time
-import grpc
-address, path, number = sys.argv[1:]
-request = open(path, "rb").read()
-chance = random.Random(int(number))
-
-async def call(method, limit_s, counts):
-    began = time.perf_counter()
-    try:
-        await method(request, timeout=limit_s)
-        counts["good" if time.perf_counter() - began <= limit_s else "late"] += 1
-    except grpc.aio.AioRpcError as error:
-        is_refused = error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-        counts["refused" if is_refused else "late"] += 1
-
-async def closed(method, clients, seconds, counts):
-    async def repeat():
-        while time.perf_counter() < end:
-            await call(method, 30, counts)
-    end = time.perf_counter() + seconds
-    await asyncio.gather(*(repeat() for _ in range(clients)))
-
-async def opened(method, rate, limit_s, seconds, counts):
-    at = time.perf_counter()
-    end = at + seconds
-    calls = []
-    while at < end:
-        at += chance.expovariate(rate)
-        await asyncio.sleep(max(0, at - time.perf_counter()))
-        calls.append(asyncio.ensure_future(call(method, limit_s, counts)))
-    await asyncio.gather(*calls)
-
-async def main():
-    channel = grpc.aio.insecure_channel(address)
-    method = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
-    print("ready", flush=True)
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        way, amount, limit_s, seconds = line.split()
-        counts = {"good": 0, "refused": 0, "late": 0}
-        began = time.perf_counter()
-        if way == "closed":
-            await closed(method, int(float(amount)), float(seconds), counts)
-        else:
-            await opened(method, float(amount), float(limit_s), float(seconds), counts)
-        # Answers that come when no more requests do are not counted as longer work.
-        took_s = time.perf_counter() - began if way == "closed" else float(seconds)
-        print(*(count / took_s for count in counts.values()), flush=True)
-
-asyncio.run(main())
-"""
+_CLIENT = Path(__file__).with_name("overload_client.py")
 
 
-def _request(path: Path) -> bytes:
-    """Returns a request for a model, which the service calls `same`."""
+def _request(path: Path, *, over_http: bool) -> bytes:
+    """Returns a request for a model, which the service calls `same`, as the clients read it."""
     (described,) = nd.compile(path).inputs_info
     shape = (1, 224, 224, 3)
+    values = np.random.default_rng(0).integers(-128, 128, shape, np.int8).tobytes()
+    if over_http:
+        given = {"name": described.name, "datatype": "INT8", "shape": shape}
+        given["parameters"] = {"binary_data_size": len(values)}
+        text = json.dumps({"inputs": [given], "parameters": {"binary_data_output": True}}).encode()
+        head = f"Inference-Header-Content-Length: {len(text)}\r\nContent-Length: {len(text) + len(values)}"
+        return head.encode() + b"\r\n\r\n" + text + values
     request = message_type("ModelInferRequest")(model_name="same")
     request.inputs.add(name=described.name, datatype="INT8", shape=shape)
-    values = np.random.default_rng(0).integers(-128, 128, shape, np.int8)
-    request.raw_input_contents.append(values.tobytes())
+    request.raw_input_contents.append(values)
     encoded: bytes = request.SerializeToString()
     return encoded
 
 
 def measure(
-    network: str, cores: int, seconds: float, turns: int, *, deadlines_s: Sequence[float], shares: bool
+    network: str,
+    cores: int,
+    seconds: float,
+    turns: int,
+    *,
+    deadlines_s: Sequence[float],
+    shares: bool,
+    over_http: bool,
 ) -> list[list[Any]]:
     """Returns the rows of the table."""
     processors = sorted(os.sched_getaffinity(0))
@@ -110,7 +76,7 @@ def measure(
         path = folder / "network.tflite"
         path.write_bytes(tflite_file(NETWORKS[network](), np.int8))
         message = folder / "request"
-        message.write_bytes(_request(path))
+        message.write_bytes(_request(path, over_http=over_http))
         is_split = not shares and len(processors) >= cores + 2
         if is_split:
             os.sched_setaffinity(0, processors[:cores])  # which the service inherits
@@ -119,16 +85,23 @@ def measure(
             f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}'
             for key, value in (("threads", 1), ("lanes", lanes))
         )
-        address, *_ = start_neurald(stack, folder, path.read_bytes(), config)
+        grpc, http, _ = start_neurald(stack, folder, path.read_bytes(), config)
         os.sched_setaffinity(0, processors[cores:] if is_split else processors)
+        transport = ("http", http) if over_http else ("grpc", grpc)
         clients = [
-            start_client(stack, sys.executable, "-c", _CLIENT, address, str(message), str(number))
+            start_client(stack, sys.executable, _CLIENT, *transport, message, str(number))
             for number in range(_PROGRAMS)
         ]
 
         def asked(way: str, amount: float, limit_s: float) -> list[float]:
-            """Returns the answers per second that were in time, refused, and too late."""
-            line = f"{way} {amount / _PROGRAMS} {limit_s} {seconds}\n"
+            """Returns the answers per second that were in time, refused, and too late, of all programs.
+
+            Args:
+                way: of the clients.
+                amount: of clients, or of requests per second, of each program.
+                limit_s: for each request.
+            """
+            line = f"{way} {amount} {limit_s} {seconds}\n"
             for client in clients:
                 assert client.stdin is not None  # noqa: S101 - it is a pipe
                 client.stdin.write(line)
@@ -136,14 +109,14 @@ def measure(
             answers = [client.stdout.readline().split() for client in clients if client.stdout is not None]
             return [sum(map(float, each)) for each in zip(*answers, strict=True)]
 
-        closed = _PROGRAMS * max(1, round(2 * lanes / _PROGRAMS))
+        closed = max(1, round(2 * lanes / _PROGRAMS))
         asked("closed", closed, 0)  # warms up
         rows: list[list[Any]] = []
         for deadline_s in deadlines_s:
             found: list[list[float]] = []
             for _ in range(turns):
                 before = asked("closed", closed, 0)[0]
-                counts = asked("open", _OVERLOAD * before, deadline_s)
+                counts = asked("open", _OVERLOAD * before / _PROGRAMS, deadline_s)
                 capacity = (before + asked("closed", closed, 0)[0]) / 2
                 found.append([capacity, *counts, counts[0] / capacity])
             rows.append([f"{deadline_s:g}", *map(float, np.median(found, axis=0))])
@@ -156,6 +129,7 @@ def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--network", default="mobilenet_v2", choices=tuple(NETWORKS))
+    parser.add_argument("--http", action="store_true", help="over HTTP in place of gRPC")
     parser.add_argument("--cores", type=int, default=4, help="of the service")
     parser.add_argument("--shared", action="store_true", help="service and clients share all processors")
     parser.add_argument("--deadlines", type=float, nargs="+", default=_DEADLINES_S, metavar="SECONDS")
@@ -170,6 +144,7 @@ def main() -> None:
         arguments.turns,
         deadlines_s=arguments.deadlines,
         shares=arguments.shared,
+        over_http=arguments.http,
     )
     if arguments.json:
         columns = [
@@ -186,6 +161,8 @@ def main() -> None:
             Column(name="share", title="of capacity", format=".2f"),
         ]
         title = f"The execution service under twice its load: {arguments.network}, int8"
+        if arguments.http:
+            title += ", over HTTP"
         if arguments.shared:
             title += ", on the same processors as the clients"
         write_run(arguments.json, title, __doc__, [Table(title="Requests", columns=columns, rows=rows)])
