@@ -1,18 +1,21 @@
 """Binds functions of elements."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding.nest import nest, repeated_strides
+from neurald.drivers.cpu.first_tier.binding.nest import nest, repeated_strides, strides_of
 from neurald.drivers.cpu.first_tier.binding.requantization import byte_values, single_requantization
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,
     FLOAT,
     SHORT,
+    SIGNED,
     UNLIMITED,
+    UNSIGNED,
     BindingScope,
     bits,
     count_of,
@@ -20,7 +23,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     limits,
     output_shape,
 )
-from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK, SHORT_SHIFT
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, Operand, OperandType
@@ -59,6 +62,7 @@ _UNARY: Final = {
             "TFLITE_RSQRT": "rsqrt",
             "SQRT": "sqrt",
             "TFLITE_SQRT": "sqrt",
+            "TFLITE_SIGN": "sign",
             "SIN": "sine",
             "TFLITE_COS": "cosine",
             "TFLITE_SQUARE": "square",
@@ -93,6 +97,7 @@ _BINARY: Final = {
     "TFLITE_MINIMUM": "minimum",
     "POW": "power",
     "TFLITE_POW": "power",
+    "TFLITE_ATAN2": "angle",
     "TFLITE_FLOOR_DIV": "floor_divide",
     "TFLITE_FLOOR_MOD": "remainder",
 }
@@ -108,9 +113,11 @@ _COMPARED: Final = {
 _OF_WORDS: Final = frozenset(
     ("add", "subtract", "multiply", "maximum", "minimum", "floor_divide", "remainder")
 )
-_OF_ONE_WORD: Final = frozenset(("absolute", "negative", "square"))
+_OF_ONE_WORD: Final = frozenset(("absolute", "negative", "square", "sign"))
 #: As in the names of functions.
 _INTEGERS: Final = {_WORD: "word", OperandType.TENSOR_INT64: "long"}
+#: As in the names of functions of bits, whose zero points do not matter.
+_SHIFTED: Final = {SIGNED: "signed", UNSIGNED: "unsigned", SHORT: "short", _WORD: "word"}
 _CAST: Final = {
     FLOAT: "float32",
     _WORD: "int32",
@@ -155,6 +162,33 @@ def element_call(
             cost_ns=count / ELEMENTS_PER_NS / 4,
             messages=messages,
         )
+    ]
+
+
+def bind_sum(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds ADD_N: adds one input after another."""
+    output, shape = call.operand("output"), output_shape(call)
+    total, *addends = call.indexes("inputs")
+    size = math.prod(shape) * output.type.dtype.itemsize
+    if any(scope.operands[index].dimensions != shape for index in (total, *addends)):
+        raise NotBound("the addends have other shapes than the output")
+    if not addends:
+        from neurald.drivers.cpu.first_tier.binding.movement import copying_call
+
+        return [copying_call(call.index("output"), total, size)]
+    nested, work_items = nest(shape, [strides_of(shape)] * 2)
+    function, words = ("first_add", UNLIMITED) if output.type is FLOAT else ("first_add_word", ())
+    sums: list[int | BoundTemporary] = [BoundTemporary(size_bytes=size) for _ in addends[1:]]
+    sums.append(call.index("output"))
+    return [
+        BoundCall(
+            function=function,
+            arguments=(result, before, addend),
+            words=(*nested, *words),
+            work_items=work_items,
+            cost_ns=math.prod(shape) / ELEMENTS_PER_NS / 4,
+        )
+        for result, before, addend in zip(sums, (total, *sums), addends, strict=False)
     ]
 
 
@@ -356,6 +390,27 @@ def bind_logic(scope: BindingScope, call: Call) -> list[BoundCall]:
     return element_call(scope, call, name, inputs)
 
 
+def bind_bits(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds BITWISE_XOR, and RIGHT_SHIFT of all types but unsigned words."""
+    kind = call.operand("output").type
+    if call.binding.type is OperationType.TFLITE_BITWISE_XOR:
+        function = f"differing_bits_{kind.dtype.itemsize}"
+    elif kind in _SHIFTED:
+        function = f"shift_right_{_SHIFTED[kind]}"
+    else:
+        raise NotBound("the type has no kernel")
+    return element_call(scope, call, function, ("input1", "input2"))
+
+
+def bind_fake_quantize(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds FAKE_QUANT, whose range is constant."""
+    from neurald.hal.operations.tflite.elementwise.quantization import nudged_range
+
+    low, high, scale = nudged_range(call)
+    words = [bits(float(each)) for each in (low, high, np.float32(1) / scale, scale)]
+    return element_call(scope, call, "nearest_step", ("input",), (*words, *UNLIMITED))
+
+
 def bind_selection(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds SELECT and SELECT_V2 of elements that are copied."""
     first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
@@ -424,6 +479,9 @@ BINDINGS: Final[Mapping[OperationType, _Bind]] = {
     **dict.fromkeys(_known(*_COMPARED, *(f"TFLITE_{name}" for name in _COMPARED)), bind_comparison),
     **dict.fromkeys(_known("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"), bind_logic),
     **dict.fromkeys(_known("SELECT", "TFLITE_SELECT", "TFLITE_SELECT_V2"), bind_selection),
+    **dict.fromkeys(_known("TFLITE_ADD_N"), bind_sum),
+    **dict.fromkeys(_known("TFLITE_BITWISE_XOR", "TFLITE_RIGHT_SHIFT"), bind_bits),
+    **dict.fromkeys(_known("TFLITE_FAKE_QUANT"), bind_fake_quantize),
     **dict.fromkeys(_known("CAST", "TFLITE_CAST"), bind_cast),
     **dict.fromkeys(_known("QUANTIZE", "TFLITE_QUANTIZE"), bind_quantize),
     **dict.fromkeys(_known("DEQUANTIZE", "TFLITE_DEQUANTIZE"), bind_dequantize),

@@ -86,6 +86,13 @@ def _approximate_gelu(x: Expression) -> Expression:
     return x * 0.5 * (apply(Op.TANH, inner * math.sqrt(2 / math.pi)) + 1.0)
 
 
+def _nearest_step(
+    x: Expression, low: Expression, high: Expression, inverse: Expression, scale: Expression
+) -> Expression:
+    """Returns the nearest of the values from `low` to `high` that are multiples of `scale` apart."""
+    return apply(Op.ROUND_AWAY, (clamp(x, low, high) - low) * inverse) * scale + low
+
+
 def _unary(op: Op) -> _Elementwise:
     return _floats(1, lambda x: apply(op, x))
 
@@ -102,6 +109,7 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
     "negative": _unary(Op.NEGATE),
     "round": _unary(Op.ROUND_EVEN),
     "rsqrt": _unary(Op.RSQRT),
+    "sign": _unary(Op.SIGN),
     "sine": _unary(Op.SIN),
     "sqrt": _unary(Op.SQRT),
     "tanh": _unary(Op.TANH),
@@ -111,6 +119,7 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
     "hard_swish": _floats(1, lambda x: x * clamp(x + 3.0, 0.0, 6.0) / 6.0),
     "elu": _floats(1, lambda x, alpha: select(x < 0.0, apply(Op.EXPM1, minimum(x, 0.0)) * alpha, x), 1),
     "leaky_relu": _floats(1, lambda x, alpha: select(x > 0.0, x, x * alpha), 1),
+    "nearest_step": _floats(1, _nearest_step, 4),
     "add": _floats(2, lambda x, y: x + y),
     "subtract": _floats(2, lambda x, y: x - y),
     "multiply": _floats(2, lambda x, y: x * y),
@@ -120,6 +129,7 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
     "maximum": _floats(2, maximum),
     "minimum": _floats(2, minimum),
     "power": _floats(2, lambda x, y: apply(Op.POWER, x, y)),
+    "angle": _floats(2, lambda y, x: apply(Op.ATAN2, y, x)),
     "floor_divide": _floats(2, lambda x, y: apply(Op.FLOOR_DIVIDE, x, y), divides=True),
     "remainder": _floats(2, lambda x, y: apply(Op.MODULO, x, y)),
     **{
@@ -143,6 +153,7 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
             ("absolute", lambda x: apply(Op.ABSOLUTE, x)),
             ("negative", lambda x: -x),
             ("square", lambda x: x * x),
+            ("sign", lambda x: apply(Op.SIGN, x)),
         )
     },
     **{
@@ -160,6 +171,21 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
     "and": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x & y),
     "or": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x | y),
     "not": _Elementwise(operands=(_BOOL,), function=lambda x: ~x),
+    **{
+        f"differing_bits_{kind.size_bytes}": _Elementwise(operands=(kind, kind), function=lambda x, y: x ^ y)
+        for kind in (Scalar.INT8, Scalar.INT16, _WORD)
+    },
+    **{
+        f"shift_right_{suffix}": _Elementwise(
+            operands=(kind, kind), function=lambda x, y: x >> clamp(y, 0, 8 * x.type.size_bytes - 1)
+        )
+        for suffix, kind in (
+            ("signed", Scalar.INT8),
+            ("unsigned", Scalar.UINT8),
+            ("short", Scalar.INT16),
+            ("word", _WORD),
+        )
+    },
     **{
         f"select_{kind.size_bytes}": _Elementwise(operands=(_BOOL, kind, kind), function=select)
         for kind in (Scalar.INT8, Scalar.INT16, _WORD, _LONG)

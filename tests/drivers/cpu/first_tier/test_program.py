@@ -21,6 +21,7 @@ from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
 
 Op = nd.OperationType
+WITHOUT_KERNEL = Op.TFLITE_STABLEHLO_ADD
 
 
 def native(model: nd.Model) -> NativeModel:
@@ -88,9 +89,9 @@ def swapping(body_type: nd.OperationType) -> nd.Model:
     condition, body, main = below(5, extra=2), Graph(), Graph()
     count, first, second = body.value(shape=(1,)), body.value(), body.value()
     more = body.binary(ADD, count, body.constant([1]), body.value(shape=(1,)))
-    if body_type is Op.TFLITE_SIGN:
+    if body_type is WITHOUT_KERNEL:
         changed = body.value()
-        body.builder.add_operation(body_type, [first], [changed])
+        body.builder.add_operation(body_type, [first, first], [changed])
     else:
         changed = body.binary(body_type, first, body.constant([2]), body.value())
     same = body.binary(ADD, second, body.constant([0]), body.value())
@@ -101,7 +102,7 @@ def swapping(body_type: nd.OperationType) -> nd.Model:
     return main.finish(given, made)
 
 
-@pytest.mark.parametrize(("operation", "is_native"), [(MUL, True), (Op.TFLITE_SIGN, False)])
+@pytest.mark.parametrize(("operation", "is_native"), [(MUL, True), (WITHOUT_KERNEL, False)])
 def test_values_that_a_loop_swaps(operation: nd.OperationType, is_native: bool) -> None:
     model = swapping(operation)
     found = prepared(model)

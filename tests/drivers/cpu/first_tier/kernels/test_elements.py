@@ -118,6 +118,7 @@ def test_infinities_and_nan_pass_through_activations() -> None:
     [
         *("RELU", "RELU1", "RELU6", "LOGISTIC", "TANH", "EXP", "HARD_SWISH", "ABS", "NEG", "FLOOR"),
         *("LOG", "SQRT", "RSQRT", "SIN", "TFLITE_COS", "TFLITE_SQUARE", "TFLITE_ROUND", "TFLITE_CEIL"),
+        "TFLITE_SIGN",
     ],
 )
 def test_functions_of_floats(target: str, operation: str) -> None:
@@ -294,10 +295,65 @@ def test_integers_and_floors(target: str, kind: nd.OperandType, name: str) -> No
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("name", ["TFLITE_ABS", "TFLITE_NEG", "TFLITE_SQUARE"])
+@pytest.mark.parametrize("name", ["TFLITE_ABS", "TFLITE_NEG", "TFLITE_SQUARE", "TFLITE_SIGN"])
 def test_functions_of_one_integer(target: str, name: str) -> None:
     build, shape = LayerBuilder(0), (3, 67)
     given, output = (build.operand(INT32, shape) for _ in range(2))
     array = np.random.default_rng(0).integers(-(2**20), 2**20, shape).astype(np.int32)
     array[0, 0] = np.iinfo(np.int32).min
     check(build.model(nd.OperationType[name], [given], output, [given]), target, inputs=[array])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_angles(target: str) -> None:
+    build, shape = LayerBuilder(0), (9, 9)
+    y, x, output = (build.operand(FLOAT, shape) for _ in range(3))
+    model = build.model(nd.OperationType.TFLITE_ATAN2, [y, x], output, [y, x])
+    ends = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1, -1, 3e-39, 1e30], np.float32)
+    for inputs in (None, np.meshgrid(ends, ends)):
+        check(model, target, rtol=1e-5, inputs=inputs)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, INT32], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_sums_of_several_operands(target: str, kind: nd.OperandType, count: int) -> None:
+    build, shape = LayerBuilder(0), (3, 1371)
+    addends = [build.operand(kind, shape) for _ in range(count)]
+    inputs = [*addends, addends[0]] if count > 2 else addends
+    model = build.model(nd.OperationType.TFLITE_ADD_N, inputs, build.operand(kind, shape), addends)
+    # Sums of floats are rounded in the same order.
+    check(model, target, threads=2, rtol=0)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(
+    "kind", [SIGNED, UNSIGNED, SHORT, INT32, nd.OperandType.TENSOR_UINT32], ids=lambda kind: kind.name
+)
+@pytest.mark.parametrize("name", ["TFLITE_BITWISE_XOR", "TFLITE_RIGHT_SHIFT"])
+def test_functions_of_bits(target: str, kind: nd.OperandType, name: str) -> None:
+    build, shape, rng = LayerBuilder(0), (3, 67), np.random.default_rng(0)
+    scale: dict[str, Any] = {"scale": 0.1} if kind.dtype.itemsize < 4 else {}
+    if kind in (SIGNED, UNSIGNED):
+        scale["zero_point"] = 7
+    first, second, output = (build.operand(kind, each, **scale) for each in (shape, (67,), shape))
+    model = build.model(nd.OperationType[name], [first, second], output, [first, second])
+    amounts = np.arange(67) - (9 if kind in (SIGNED, SHORT, INT32) else 0)
+    arrays = [values(rng, kind, shape), amounts.astype(kind.dtype)]
+    if name == "TFLITE_RIGHT_SHIFT" and kind is nd.OperandType.TENSOR_UINT32:
+        assert isinstance(prepared(model, target), ReferenceModel)
+    else:
+        check(model, target, inputs=arrays)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(("low", "high", "bits"), [(-6.0, 6.0, 8), (0.0, 5.7, 2), (-0.1, 2.9, 16)])
+def test_floats_are_rounded_as_if_quantised(target: str, low: float, high: float, bits: int) -> None:
+    build, shape = LayerBuilder(0), (9, 321)
+    given, output = build.operand(FLOAT, shape), build.operand(FLOAT, shape)
+    ends = [build.scalar(each, nd.OperandType.FLOAT32) for each in (low, high)]
+    inputs = [given, *ends, build.scalar(bits)]
+    model = build.model(nd.OperationType.TFLITE_FAKE_QUANT, inputs, output, [given])
+    array = np.random.default_rng(0).normal(size=shape).astype(np.float32) * 5
+    array[0, :5] = np.nan, np.inf, -np.inf, 0, -0.0
+    check(model, target, rtol=0, inputs=[array])
