@@ -241,6 +241,7 @@ class ModelInstance:
                 infer_ns=parts.infer_ns,
                 output_ns=parts.output_ns,
             ),
+            job.trace_id,
         )
 
     def cancel_lent(self, lane: ServedLane) -> None:

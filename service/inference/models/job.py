@@ -85,6 +85,7 @@ class InferenceJob(Struct, kw_only=True, eq=False):
         queued_ns: when it was queued, on the clock of `time.perf_counter_ns`.
         queued_s: the same on the loop's clock.
         attempts: how many workers it was given to.
+        trace_id: of the client's trace; empty if it takes none.
         expiry: ends it at the next of its limits.
     """
 
@@ -101,6 +102,7 @@ class InferenceJob(Struct, kw_only=True, eq=False):
     queued_s: float = 0.0
     queued_ns: int = field(default_factory=time.perf_counter_ns)
     attempts: int = 0
+    trace_id: str = ""
     expiry: asyncio.TimerHandle | None = None
 
     @property

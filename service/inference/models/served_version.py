@@ -400,7 +400,7 @@ class ServedVersion:
     def note_end(self, job: InferenceJob, failure: FailureReason | None) -> None:
         """Notes that a request has ended; `failure` is why it has no answer."""
         if failure is not None:
-            self.statistics.failed(time.perf_counter_ns() - job.queued_ns, failure)
+            self.statistics.failed(time.perf_counter_ns() - job.queued_ns, failure, job.trace_id)
         if job.expiry is not None:
             job.expiry.cancel()
 
@@ -414,6 +414,7 @@ class ServedVersion:
     ) -> InferenceJob:
         """Returns the job of a request with its deadline; see `begin`."""
         job = self._known_interface().job(request, encode, end, note_run)
+        job.trace_id = request.trace_id
         job.priority = self._priority_of(request)
         asked_s = self._asked_s(request)
         job.has_transport_deadline = timeout_s is not None and (asked_s is None or timeout_s <= asked_s)

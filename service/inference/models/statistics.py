@@ -57,6 +57,7 @@ class RequestTimes(Struct, frozen=True, kw_only=True):
         queue_ns, input_ns, infer_ns, output_ns: parts of it; 0 if it failed.
         rows: entries of its batch.
         failed: whether it has no answer.
+        trace_id: of the client's trace; empty if it takes none.
     """
 
     ended_ms: float
@@ -67,6 +68,7 @@ class RequestTimes(Struct, frozen=True, kw_only=True):
     output_ns: int = 0
     rows: int = 1
     failed: bool = False
+    trace_id: str = ""
 
 
 @dataclass(slots=True)
@@ -103,7 +105,7 @@ class Statistics:
     recent: deque[RequestTimes] = field(default_factory=lambda: deque(maxlen=_KEPT))
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def succeeded(self, rows: int, total_ns: int, parts: "Durations") -> None:
+    def succeeded(self, rows: int, total_ns: int, parts: "Durations", trace_id: str) -> None:
         """Counts a request that has an answer."""
         now_ns = time.time_ns()
         times = RequestTimes(
@@ -114,6 +116,7 @@ class Statistics:
             infer_ns=parts.infer_ns,
             output_ns=parts.output_ns,
             rows=rows,
+            trace_id=trace_id,
         )
         with self.lock:
             self.last_ms = now_ns // 1_000_000
@@ -125,9 +128,9 @@ class Statistics:
             self.compute_infer.add(parts.infer_ns)
             self.compute_output.add(parts.output_ns)
 
-    def failed(self, total_ns: int, reason: FailureReason) -> None:
+    def failed(self, total_ns: int, reason: FailureReason, trace_id: str) -> None:
         """Counts a request that failed."""
-        times = RequestTimes(ended_ms=time.time_ns() / 1e6, total_ns=total_ns, failed=True)
+        times = RequestTimes(ended_ms=time.time_ns() / 1e6, total_ns=total_ns, failed=True, trace_id=trace_id)
         with self.lock:
             self.failure.add(total_ns)
             self.reasons[reason] += 1

@@ -5,6 +5,7 @@ import os
 from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
 
@@ -126,6 +127,7 @@ class InferenceRequest(Struct, frozen=True, kw_only=True):
         parameters: of the request.
         inputs: in the client's order.
         outputs: those that are wanted; empty for all.
+        trace_id: of the client's trace; empty if it takes none.
     """
 
     model: str
@@ -134,6 +136,11 @@ class InferenceRequest(Struct, frozen=True, kw_only=True):
     parameters: dict[str, Parameter]
     inputs: tuple[InputTensor, ...]
     outputs: tuple[WantedOutput, ...]
+    trace_id: str = ""
+
+    def of_trace(self, trace_id: str) -> "InferenceRequest":
+        """Returns the request as one of a trace, in its place; itself if there is none."""
+        return replace(self, trace_id=trace_id) if trace_id else self
 
     def release(self) -> None:
         """Says that it has ended, so that the regions of its tensors may go."""

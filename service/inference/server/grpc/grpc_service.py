@@ -5,12 +5,14 @@ import contextlib
 import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from neurald.hal.errors import Error
+from neurald.hal.rpc.transport.call_times import TRACE_KEY
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.grpc_encoding import (
     decode,
@@ -22,6 +24,7 @@ from neurald.service.inference.protocol.grpc_encoding import (
 from neurald.service.inference.protocol.known_requests import KnownRequests
 from neurald.service.inference.protocol.messages import SERVICE, message_type
 from neurald.service.inference.protocol.tensors import InferenceRequest
+from neurald.service.inference.protocol.trace_context import trace_id_of
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, model_parameters
@@ -256,7 +259,7 @@ class V2Service:
             call.abandon_by(leave)
 
         try:
-            request = self._known.decode(message)
+            request = self._known.decode(message).of_trace(_trace_id(call))
         except Exception as error:
             ended(None, error)
             return None
@@ -266,6 +269,7 @@ class V2Service:
     async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
         """Answers the requests of a stream in their order, several of which are under way at once."""
         async with self._errors(context, _INFERENCE):
+            trace_id = _trace_id(context)
             ends_at_error = (_ENDS_AT_ERROR, "true") in (context.invocation_metadata() or ())
             answers: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(_STREAM_DEPTH)
             tasks: set[asyncio.Task[bytes]] = set()
@@ -273,7 +277,9 @@ class V2Service:
             async def read() -> None:
                 try:
                     async for data in requests:
-                        task = asyncio.create_task(self._streamed(data, ends_at_error=ends_at_error))
+                        task = asyncio.create_task(
+                            self._streamed(data, trace_id, ends_at_error=ends_at_error)
+                        )
                         tasks.add(task)
                         task.add_done_callback(tasks.discard)
                         await answers.put(task)
@@ -289,12 +295,12 @@ class V2Service:
                 for task in tuple(tasks):
                     task.cancel()
 
-    async def _streamed(self, data: bytes, *, ends_at_error: bool) -> bytes:
+    async def _streamed(self, data: bytes, trace_id: str, *, ends_at_error: bool) -> bytes:
         """Answers one request of a stream; errors are answers, too, unless they end the stream."""
         request: InferenceRequest | None = None
         try:
             with self._budget.holding(len(data)):
-                request = decode_request(data, self._calls.regions)
+                request = decode_request(data, self._calls.regions).of_trace(trace_id)
                 answer = await self._calls.infer(request, encode_answer)
             assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
             return encode_stream_answer(answer)
@@ -310,13 +316,7 @@ class V2Service:
 
     def _admit(self, context: ServerCall, group: str) -> None:
         """Raises ServiceError if the client has not the token, or a header that the call needs."""
-
-        def find(name: str) -> bytes | None:
-            for key, value in context.invocation_metadata() or ():
-                if key == name:
-                    return value if isinstance(value, bytes) else value.encode()
-            return None
-
+        find = partial(_sent, context)
         if self._token and not hmac.compare_digest(find("authorization") or b"", self._token):
             raise ServiceError(
                 Status.UNAUTHENTICATED, "this service needs the metadata authorization: Bearer TOKEN"
@@ -332,6 +332,19 @@ class V2Service:
         except Exception as error:
             _refuse(context, error)
             raise grpc.aio.AbortError from error
+
+
+def _sent(call: ServerCall, name: str) -> bytes | None:
+    """Returns an entry of the client's metadata; None if there is none of this name."""
+    for key, value in call.invocation_metadata() or ():
+        if key == name:
+            return value if isinstance(value, bytes) else value.encode()
+    return None
+
+
+def _trace_id(call: ServerCall) -> str:
+    """Returns the client's trace; empty if it takes none."""
+    return trace_id_of(_sent(call, TRACE_KEY) or b"")
 
 
 def _refuse(call: ServerCall, error: Exception) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 from neurald.hal.errors import Error
+from neurald.hal.rpc.transport.call_times import TRACE_KEY
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.generate_encoding import (
     decode_generate_request,
@@ -27,6 +28,7 @@ from neurald.service.inference.protocol.json_encoding import (
 )
 from neurald.service.inference.protocol.messages import as_json
 from neurald.service.inference.protocol.tensors import quoted
+from neurald.service.inference.protocol.trace_context import trace_id_of
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, parse_json_parameters
@@ -299,7 +301,9 @@ class HttpApp:
         else:
             parsed = await self._parsed(content, header_bytes)
             request = checked_request(model, version, parsed, self._calls.regions)
-        answer = await body.unless_gone(self._calls.infer(request, encode_answer, body.remaining_s))
+        answer = await body.unless_gone(
+            self._calls.infer(request.of_trace(body.trace_id), encode_answer, body.remaining_s)
+        )
         encoded, header_bytes = answer
         headers = _JSON
         if header_bytes is not None:
@@ -361,7 +365,7 @@ class HttpApp:
             partial(decode_generate_request, model, version, content, inputs), len(content)
         )
         answer: bytes = await body.unless_gone(
-            self._calls.infer(request, encode_generate_answer, body.remaining_s)
+            self._calls.infer(request.of_trace(body.trace_id), encode_generate_answer, body.remaining_s)
         )
         return answer
 
@@ -448,6 +452,11 @@ class _Body:
         self._end_s = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
         #: True if everything was read, so that the connection can be used again.
         self.is_complete = scope["method"] in ("GET", "HEAD")
+
+    @property
+    def trace_id(self) -> str:
+        """The client's trace; empty if it takes none."""
+        return trace_id_of(self.headers.get(TRACE_KEY.encode(), b""))
 
     @property
     def needs_close(self) -> bool:

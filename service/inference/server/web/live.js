@@ -140,6 +140,7 @@
     dialog.replaceChildren(
       make("h2", { id: "dialog-title" }, `A request of ${shown(model.name)}`),
       make("p", { class: "quiet" }, `${new Date(request.ended_ms).toLocaleString()}, ${ms(total)} in all, ${request.rows} in its batch${request.failed ? ", failed" : ""}`),
+      ...(request.trace_id ? [make("p", { class: "quiet" }, "trace ", make("code", {}, request.trace_id))] : []),
       make("table", { "aria-labelledby": "dialog-title" }, make("thead", {}, make("tr", {},
         make("th", { scope: "col" }, "part"), make("th", { scope: "col" }, `0 to ${ms(total)}`), make("th", { scope: "col", class: "number" }, "time"))),
         make("tbody", {}, parts.map(each => make("tr", {}, make("th", { scope: "row" }, each.text),
@@ -156,7 +157,7 @@
     const event = (name, start_ms, length_ms) => ({ ph: "X", pid: 1, tid: 1, cat: "request", name, ts: begin_us + start_ms * 1000, dur: length_ms * 1000 });
     return { displayTimeUnit: "ms", traceEvents: [
       { ph: "M", pid: 1, name: "process_name", args: { name: `model ${model.name}` } },
-      event("request", 0, request.total_ns / 1e6), ...parts.filter(each => each.ms > 0).map(each => event(each.text, each.start, each.ms))] };
+      { ...event("request", 0, request.total_ns / 1e6), args: request.trace_id ? { trace: request.trace_id } : {} }, ...parts.filter(each => each.ms > 0).map(each => event(each.text, each.start, each.ms))] };
   }
 
   function download(model, parts, request) {

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import queue
 import shutil
 import urllib.error
 import urllib.request
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from support.browser import open_browser
 from support.daemon.command_line import error_of, invoke, invoke_json
+from support.inference import zoo
 from support.inference.serving import Serving
 from support.waiting import wait_until
 
@@ -23,6 +25,7 @@ from neurald.service.manager.snapshot import driver_snapshots
 from neurald.service.telemetry.page_state import PageState
 
 TOKEN = "b7e41d0c"
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,9 @@ def infer(service: Serving) -> None:
     data = np.zeros(shape, np.int64).ravel().tolist()
     tensor = {"name": given["name"], "datatype": given["datatype"], "shape": shape, "data": data}
     request = urllib.request.Request(
-        f"http://{service.http}/v2/models/digits/infer", json.dumps({"inputs": [tensor]}).encode()
+        f"http://{service.http}/v2/models/digits/infer",
+        json.dumps({"inputs": [tensor]}).encode(),
+        {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"},
     )
     urllib.request.urlopen(request, timeout=60).read()
 
@@ -124,6 +129,44 @@ def test_the_state_has_models_with_latencies_and_queues(service: Serving) -> Non
     assert "no service manager answers" in found["drivers_problem"]
 
 
+def test_requests_are_shown_with_the_traces_of_their_clients(tmp_path: Path) -> None:
+    triton = pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
+    zoo.write_plain(tmp_path, "count", zoo.counting())
+    traces = [f"{number:032x}" for number in range(1, 6)]
+    headers = [{"traceparent": f"00-{trace}-00f067aa0ba902b7-01"} for trace in traces]
+    with Serving(tmp_path, web="127.0.0.1:0") as service:
+        service.wait_ready()
+
+        def post(call: str, content: Any, sent: dict[str, str]) -> None:
+            address = f"http://{service.http}/v2/models/count/{call}"
+            request = urllib.request.Request(address, json.dumps(content).encode(), sent)
+            urllib.request.urlopen(request, timeout=60).read()
+
+        def counting_to(count: int) -> Any:
+            return {"inputs": [{"name": "x", "datatype": "INT32", "shape": [], "data": [count]}]}
+
+        post("infer", counting_to(3), {})
+        post("infer", counting_to(3), headers[0])
+        post("generate", {"x": 3}, headers[1])
+        with pytest.raises(urllib.error.HTTPError, match="504"):
+            post("infer", counting_to(2**31 - 1), {**headers[2], "x-envoy-expected-rq-timeout-ms": "200"})
+        tensor = triton.InferInput("x", [], "INT32")
+        tensor.set_data_from_numpy(np.array(3, np.int32))
+        answers: queue.Queue[Any] = queue.Queue()
+        with triton.InferenceServerClient(service.grpc) as client:
+            client.infer("count", [tensor], headers=headers[3])
+            client.start_stream(lambda result, error: answers.put(error or result), headers=headers[4])
+            client.async_stream_infer("count", [tensor])
+            assert answers.get(timeout=60).as_numpy("y").item() == 3
+
+        def found() -> dict[str, bool]:
+            (model,) = json.loads(ask(service, "/state")[2])["models"]
+            return {each["trace_id"]: each["failed"] for each in model["slowest"]}
+
+        expected = {trace: trace == traces[2] for trace in ("", *traces)}
+        wait_until(lambda: found() == expected)
+
+
 def test_the_graph_of_a_model_comes_from_its_worker(service: Serving) -> None:
     status, headers, text = ask(service, "/models/digits/versions/1/graph")
     assert status == 200
@@ -181,6 +224,7 @@ def test_the_page_in_a_browser(service: Serving) -> None:
             assert page.evaluate("document.querySelector('dialog').open")
             assert page.unnamed() == []
             assert "computing" in page.evaluate("document.querySelector('dialog').innerText")
+            assert f"trace {TRACE}" in page.evaluate("document.querySelector('dialog').innerText")
             assert page.evaluate("document.querySelector('dialog').getBoundingClientRect().width") <= width
         page.press("Escape")
         assert {each.split("/")[2] for each in page.requested} == {service.status.addresses["web"]}
