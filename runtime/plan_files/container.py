@@ -15,7 +15,7 @@ import contextlib
 import os
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +25,9 @@ from msgspec import Struct, structs
 from neurald.hal.cache.store import Cache, default_directory
 from neurald.hal.decoding import from_json
 from neurald.hal.digests import digest_of, hex_digest_of
-from neurald.hal.errors import BadData, Error
+from neurald.hal.errors import BadData, Error, OutOfMemory
 from neurald.hal.memory.mapped_file import FileMemory, FileState
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, align
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, align, anonymous_whole
 from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.plan_files.keys import KEY_BYTES, SIGNATURE_BYTES, SigningKey, is_signed
 
@@ -158,15 +158,19 @@ class Container:
         if any(any(self._memory.view(first, last - first)) for first, last in gaps if last > first):
             raise BadData(f"{self._path}: it is damaged between its parts: {_REMEDY}")
 
-    def read_all(self) -> dict[str, Memory]:
+    def read_all(self, shared: Collection[str] = ()) -> dict[str, Memory]:
         """Returns verified copies of all parts, in memory that cannot change.
+
+        Args:
+            shared: names of parts that other processes are to map. Each needs two descriptors, of
+                which a process may have few.
 
         Raises:
             BadData: one is damaged.
             OutOfMemory: there is not enough memory.
         """
         state = self._memory.state()
-        copies = {name: self._copy(part) for name, part in self._parts.items()}
+        copies = {name: self._copy(part, is_shared=name in shared) for name, part in self._parts.items()}
         is_known = self._known is not None and self._known == self._memory.state()
         if is_known:
             return copies
@@ -177,12 +181,20 @@ class Container:
             _remember(state, self._head)
         return copies
 
-    def _copy(self, part: PlanFilePart) -> Memory:
+    def _copy(self, part: PlanFilePart, *, is_shared: bool) -> Memory:
         if not part.length:
             return HostMemory(b"")
-        return SharedMemory.constant(
-            self._memory.view(self._start + part.offset, part.length), "neurald plan"
-        )
+        source = self._memory.view(self._start + part.offset, part.length)
+        if is_shared:
+            return SharedMemory.constant(source, "neurald plan")
+        try:
+            copy = anonymous_whole(part.length)
+        except OSError as error:
+            raise OutOfMemory(
+                f"{self._path}: there is no memory for {part.length} bytes of it: {error.strerror}"
+            ) from None
+        copy[:] = source
+        return HostMemory(copy.toreadonly())
 
 
 def verified_container(path: str, memory: FileMemory, trusted: frozenset[bytes]) -> Container:

@@ -268,7 +268,7 @@ def load_plan(
     except (ValueError, KeyError, *DECODE_ERRORS) as error:
         raise BadData(f"{name}: it was made by another version of neurald: {error}") from None
     # Everything is read and verified now, since the file may be replaced later.
-    parts = container.read_all()
+    parts = container.read_all({_FILE, _ADDED})
     try:
         file, outline, graphs, added = (parts[each] for each in (_FILE, _OUTLINE, _GRAPHS, _ADDED))
         steps = [_provided(parts, number, step) for number, step in enumerate(content.steps)]

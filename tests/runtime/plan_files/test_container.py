@@ -7,7 +7,7 @@ import pytest
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
-from neurald.hal.memory.pool import Memory
+from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.runtime.plan_files.container import is_plan_file, verified_container, write_container
 from neurald.runtime.plan_files.keys import SigningKey
 from neurald.runtime.tflite.file.content import file_content
@@ -48,6 +48,23 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert not is_plan_file(other)
     assert not is_plan_file(tmp_path)
     assert not is_plan_file(tmp_path / "none")
+
+
+def test_many_parts_need_few_descriptors(tmp_path: Path) -> None:
+    """A plan of 1,000 steps has thousands of parts, and a process may often have 1,024 descriptors."""
+    path = tmp_path / "a.plan"
+    key = SigningKey()
+    parts = {f"part {number}": memoryview(b"%d" % number) for number in range(500)}
+    write_container(path, msgspec.json.encode(CONTENT), parts, key)
+    name, memory = file_content(path)
+    assert isinstance(memory, FileMemory)
+    container = verified_container(name, memory, frozenset([key.public]))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    copies = container.read_all({"part 7"})
+    assert len(list(Path("/proc/self/fd").iterdir())) - before < 10
+    assert {name: bytes(copy.view()) for name, copy in copies.items()} == parts
+    assert isinstance(copies["part 7"], SharedMemory)
+    assert all(copy.readonly for copy in copies.values())
 
 
 def test_files_of_others_are_refused_until_their_key_is_trusted(tmp_path: Path) -> None:
