@@ -50,6 +50,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/first_tier/binding/factors.py": "tests/drivers/cpu/first_tier/kernels/test_products.py",
     "drivers/cpu/first_tier/binding/scope.py": "tests/drivers/cpu/first_tier/binding/test_binder.py",
     "drivers/cpu/first_tier/binding/movement.py": "tests/drivers/cpu/first_tier/kernels/test_movement.py",
+    "drivers/cpu/first_tier/binding/placement.py": "tests/drivers/cpu/first_tier/kernels/test_movement.py",
     "drivers/cpu/first_tier/binding/gather.py": "tests/drivers/cpu/first_tier/kernels/test_movement.py",
     "drivers/cpu/first_tier/binding/elements.py": "tests/drivers/cpu/first_tier/kernels/test_elements.py",
     "drivers/cpu/first_tier/binding/resizing.py": "tests/drivers/cpu/first_tier/kernels/test_resizing.py",

@@ -9,6 +9,7 @@ from support.cpu.first_tier import prepared, results
 import neurald as nd
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.records import replace
 
 FLOAT, INT32 = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32
 UNSIGNED, SIGNED = nd.OperandType.TENSOR_QUANT8_ASYMM, nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED
@@ -20,11 +21,11 @@ Array = np.ndarray[Any, Any]
 
 def values(rng: np.random.Generator, kind: nd.OperandType, shape: Sequence[int]) -> Array:
     if kind is FLOAT:
-        return rng.normal(size=shape).astype(np.float32)
+        return np.asarray(rng.normal(size=shape), np.float32)
     if kind is BOOL:
-        return rng.integers(0, 2, shape).astype(bool)
+        return np.asarray(rng.integers(0, 2, shape), bool)
     info: Any = np.iinfo(kind.dtype.name)
-    return rng.integers(info.min, info.max + 1, shape).astype(kind.dtype)
+    return np.asarray(rng.integers(info.min, info.max + 1, shape), kind.dtype)
 
 
 class LayerBuilder:
@@ -46,7 +47,12 @@ class LayerBuilder:
                 "scale": float(self.rng.uniform(0.01, 0.2)),
                 "zero_point": int(self.rng.integers(low, low + 256)),
             }
-        return self.builder.add_operand(kind, shape, **more)
+        index = self.builder.add_operand(kind, shape, **more)
+        if not shape:
+            # The builder takes it as a tensor of any rank.
+            operands = self.builder._operands
+            operands[index] = replace(operands[index], dimensions=())
+        return index
 
     def constant(self, kind: nd.OperandType, array: Array, **more: Any) -> int:
         index = self.operand(kind, array.shape, **more)

@@ -201,10 +201,7 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_CONCATENATION,
         T.PACK,
         T.TFLITE_PACK,
-        T.PAD,
-        T.PAD_V2,
-        T.TFLITE_PAD,
-        T.TFLITE_PADV2,
+        T.TFLITE_BITCAST,
         T.TILE,
         T.TFLITE_TILE,
         T.TFLITE_BROADCAST_TO,
@@ -221,6 +218,19 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.SPACE_TO_BATCH_ND,
         T.TFLITE_BATCH_TO_SPACE_ND,
         T.TFLITE_SPACE_TO_BATCH_ND,
+        T.TFLITE_REVERSE_SEQUENCE,
+    ),
+    "placement": (
+        T.TFLITE_FILL,
+        T.TFLITE_ZEROS_LIKE,
+        T.PAD,
+        T.PAD_V2,
+        T.TFLITE_PAD,
+        T.TFLITE_PADV2,
+        T.TFLITE_MATRIX_DIAG,
+        T.TFLITE_MATRIX_SET_DIAG,
+        T.TFLITE_DILATE,
+        T.TFLITE_SPARSE_TO_DENSE,
     ),
 }
 
@@ -232,7 +242,14 @@ def _bindings(module: ModuleType) -> Mapping[OperationType, _Bind]:
 
 _BINDINGS: Final = LazyTable("neurald.drivers.cpu.first_tier.binding", FAMILIES, _bindings)
 #: Operations that models have between constants and their readers.
-_FOLDED: Final = frozenset((*FAMILIES["movement"], *FAMILIES["elements"], OperationType.DENSIFY))
+_FOLDED: Final = frozenset(
+    (
+        *(kind for family in ("movement", "placement", "elements") for kind in FAMILIES[family]),
+        OperationType.DENSIFY,
+        OperationType.FILL,
+        OperationType.TFLITE_RANGE,
+    )
+)
 
 #: Operations whose operands may have no elements.
 _EMPTIABLE: Final = frozenset(

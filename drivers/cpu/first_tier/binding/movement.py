@@ -8,7 +8,7 @@ of their values, which element goes where.
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -175,7 +175,8 @@ def part_moving_call(
     )
 
 
-def _expect_equal_types(operands: Sequence[Operand]) -> None:
+def expect_equal_types(operands: Sequence[Operand]) -> None:
+    """Raises NotBound if operands differ in more than their shapes, or have strings."""
     first = operands[0]
     if first.type is OperandType.TENSOR_STRING or any(
         (each.type, each.scale, each.zero_point) != (first.type, first.scale, first.zero_point)
@@ -197,12 +198,23 @@ def bind_copy(scope: BindingScope, call: Call) -> list[BoundCall]:
     return [copying_call(call.index("output"), call.index("input"), size)]
 
 
+def bind_bits(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds BITCAST, which copies bytes, unless it makes truth values of others."""
+    given, output = call.operand("input"), call.operand("output")
+    if given.type is not output.type is OperandType.TENSOR_BOOL8:
+        raise NotBound("the types have no kernel")
+    size = math.prod(output_shape(call)) * output.type.dtype.itemsize
+    if size != count_of(call, "input") * given.type.dtype.itemsize:
+        raise NotBound("the output has another size")
+    return [copying_call(call.index("output"), call.index("input"), size)]
+
+
 def bind_view(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds operations whose references return views of their input."""
     index = call.index("input")
     outputs = [number for numbers in call.binding.outputs.values() for number in numbers]
     kind = call.operand("input").type
-    _expect_equal_types([call.operand("input"), *(scope.operands[number] for number in outputs)])
+    expect_equal_types([call.operand("input"), *(scope.operands[number] for number in outputs)])
     if call.binding.type in _SLICES and scope.value(call.index("begin")) is None:
         return [_slice_from(scope, call)]
     # Its elements are never read.
@@ -284,7 +296,7 @@ def bind_concatenation(scope: BindingScope, call: Call) -> list[BoundCall]:
             argument = BoundTemporary(size_bytes=math.prod(own))
             calls.append(_rescaling(scope, argument, index, operand, math.prod(own)))
         else:
-            _expect_equal_types([operand, part])
+            expect_equal_types([operand, part])
         calls.append(moving_call(output, argument, itemsize, own, strides, strides_of(own), start))
     return calls
 
@@ -311,51 +323,10 @@ def _rescaling(
     )
 
 
-def bind_pad(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds PAD and PAD_V2: fills the output and copies the input to a part of it."""
-    from neurald.hal.operations.movement.padding import paddings
-
-    operand, given, shape = call.operand("output"), call.shape("input"), output_shape(call)
-    _expect_equal_types([operand, call.operand("input")])
-    pairs = paddings(call, len(given))
-    output, itemsize, count = call.index("output"), operand.type.dtype.itemsize, math.prod(shape)
-    calls: list[BoundCall] = []
-    if any(map(any, pairs)):
-        value = np.array(_padding(scope, call), operand.type.dtype)
-        length = min(count, BLOCK)
-        kind = operand.type.dtype
-        filled = scope.shared(
-            ("filled", kind, value.tobytes(), length), lambda: BoundConstant.of(np.full(length, value, kind))
-        )
-        calls.append(
-            moving_call(
-                output, filled, itemsize, (-(-count // length), length), (length, 1), (0, 1), count=count
-            )
-        )
-    if math.prod(given):
-        strides = strides_of(shape)
-        start = sum(pair[0] * stride for pair, stride in zip(pairs, strides, strict=True))
-        calls.append(
-            moving_call(output, call.index("input"), itemsize, given, strides, strides_of(given), start)
-        )
-    return calls
-
-
-def _padding(scope: BindingScope, call: Call) -> Any:
-    """Returns the raw value of padding."""
-    if call.binding.type is OperationType.PAD_V2:
-        from neurald.hal.operations.movement.padding import padding_value
-
-        return padding_value(call)
-    if call.binding.type is OperationType.TFLITE_PADV2:
-        return scope.constant(call, "value").reshape(-1)[0].item()
-    return call.operand("output").zero_point
-
-
 def bind_update(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds DYNAMIC_UPDATE_SLICE: copies the input, and replaces a part of it."""
     operand, part, start = (call.operand(name) for name in ("input", "update", "start"))
-    _expect_equal_types([operand, part, call.operand("output")])
+    expect_equal_types([operand, part, call.operand("output")])
     output, shape = call.index("output"), call.shape("input")
     return [
         copying_call(output, call.index("input"), math.prod(shape) * operand.type.dtype.itemsize),
@@ -376,7 +347,7 @@ def bind_update(scope: BindingScope, call: Call) -> list[BoundCall]:
 def bind_tile(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds TILE and BROADCAST_TO."""
     given, shape = call.shape("input"), output_shape(call)
-    _expect_equal_types([call.operand("output"), call.operand("input")])
+    expect_equal_types([call.operand("output"), call.operand("input")])
     is_broadcast = call.binding.type is OperationType.TFLITE_BROADCAST_TO
     # The model may declare another shape than that which only executions know.
     if len(given) > len(shape) or any(
@@ -401,7 +372,7 @@ def bind_tile(scope: BindingScope, call: Call) -> list[BoundCall]:
 
 def bind_blocks(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds SPACE_TO_DEPTH, DEPTH_TO_SPACE and CHANNEL_SHUFFLE: transpositions of blocks."""
-    _expect_equal_types([call.operand("output"), call.operand("input")])
+    expect_equal_types([call.operand("output"), call.operand("input")])
     given, shape = call.shape("input"), output_shape(call)
     array = np.empty(given, call.operand("input").type.dtype)
     if call.binding.type is OperationType.CHANNEL_SHUFFLE:
@@ -467,7 +438,7 @@ def bind_nearest(scope: BindingScope, call: Call) -> list[BoundCall]:
 
 def _by_axes(call: Call, indexes: Sequence[Array]) -> list[BoundCall]:
     """Binds a movement that takes elements by their indexes along each axis."""
-    _expect_equal_types([call.operand("output"), call.operand("input")])
+    expect_equal_types([call.operand("output"), call.operand("input")])
     given, itemsize = call.shape("input"), call.operand("output").type.dtype.itemsize
     strides, run, outer = strides_of(given), 1, len(given)
     if math.prod(given) > _MAX_INT32 or math.prod(map(len, indexes)) > _MAX_INT32:
@@ -541,7 +512,7 @@ def _numbered_calls(scope: BindingScope, call: Call) -> list[BoundCall]:
         for index in indexes
         if operands[index].type.is_tensor and scope.value(index) is None
     ]
-    _expect_equal_types([kind, *(operands[index] for index in (*inputs, *outputs))])
+    expect_equal_types([kind, *(operands[index] for index in (*inputs, *outputs))])
     shapes = {index: operands[index].dimensions or () for index in inputs}
     counts = {index: math.prod(shape) for index, shape in shapes.items()}
     if sum(counts.values()) > _MAX_ELEMENTS:
@@ -579,11 +550,11 @@ def _numbered_calls(scope: BindingScope, call: Call) -> list[BoundCall]:
         for index, start in starts.items():
             places = np.flatnonzero(is_moved & (flat >= start) & (flat < start + counts[index]))
             if places.size:
-                calls.append(_running_call(output, index, size, flat[places] - start, places))
+                calls.append(running_call(output, index, size, flat[places] - start, places))
     return calls
 
 
-def _running_call(output: int, given: int, itemsize: int, sources: Array, places: Array) -> BoundCall:
+def running_call(output: int, given: int, itemsize: int, sources: Array, places: Array) -> BoundCall:
     """Returns the call that moves runs of elements.
 
     Args:
@@ -647,7 +618,7 @@ BINDINGS: Final[Mapping[OperationType, _Bind]] = {
         "TFLITE_REVERSE_V2",
     ),
     **_named(bind_concatenation, "CONCATENATION", "TFLITE_CONCATENATION", "PACK", "TFLITE_PACK"),
-    **_named(bind_pad, "PAD", "PAD_V2", "TFLITE_PAD", "TFLITE_PADV2"),
+    **_named(bind_bits, "TFLITE_BITCAST"),
     **_named(bind_update, "TFLITE_DYNAMIC_UPDATE_SLICE"),
     **_named(bind_tile, "TILE", "TFLITE_TILE", "TFLITE_BROADCAST_TO"),
     **_named(
@@ -666,5 +637,6 @@ BINDINGS: Final[Mapping[OperationType, _Bind]] = {
         "SPACE_TO_BATCH_ND",
         "TFLITE_BATCH_TO_SPACE_ND",
         "TFLITE_SPACE_TO_BATCH_ND",
+        "TFLITE_REVERSE_SEQUENCE",
     ),
 }

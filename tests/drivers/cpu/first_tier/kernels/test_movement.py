@@ -6,7 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE, prepared, results
-from support.cpu.layers import FLOAT, INT32, PER_CHANNEL, SHORT, SIGNED, UNSIGNED, LayerBuilder, check, values
+from support.cpu.layers import (
+    BOOL,
+    FLOAT,
+    INT32,
+    INT64,
+    PER_CHANNEL,
+    SHORT,
+    SIGNED,
+    UNSIGNED,
+    LayerBuilder,
+    check,
+    values,
+)
 
 import neurald as nd
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -177,3 +189,103 @@ def test_runs_at_several_axes(target: str, kind: nd.OperandType, index: nd.Opera
             changed[1, 6, axis] = wrong
             with pytest.raises(nd.OpFailed, match="has an index outside of"):
                 results(prepared(model, target), model, [values(rng, kind, shape), changed])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED, BOOL], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("shape", [(1,), (3, 1371), (2, 70, 70)], ids=str)
+def test_outputs_are_filled(target: str, kind: nd.OperandType, shape: tuple[int, ...]) -> None:
+    scale = {"scale": 0.1, "zero_point": 7} if kind is SIGNED else {}
+    build = LayerBuilder(0)
+    given, value = build.operand(kind, shape, **scale), build.operand(kind, (), **scale)
+    zeros, filled = build.operand(kind, shape, **scale), build.operand(kind, shape, **scale)
+    lengths = build.constant(INT32, np.array(shape, np.int32))
+    build.builder.add_operation(nd.OperationType.TFLITE_ZEROS_LIKE, [given], [zeros])
+    build.builder.add_operation(nd.OperationType.TFLITE_FILL, [lengths, value], [filled])
+    build.builder.identify_inputs_and_outputs([given, value], [zeros, filled])
+    check(build.builder.finish(), target, threads=2)
+
+
+@pytest.mark.parametrize("name", ["FILL", "TFLITE_FILL", "TFLITE_RANGE"])
+def test_operations_on_constants_only_are_computed_before(name: str) -> None:
+    build = LayerBuilder(0)
+    given, made, output = (build.operand(FLOAT, (7,)) for _ in range(3))
+    if name == "TFLITE_RANGE":
+        inputs = [build.constant(FLOAT, np.array(each, np.float32)) for each in (0.5, 4, 0.5)]
+    else:
+        lengths = build.constant(INT32, np.array([7], np.int32))
+        value = np.array(0.3, np.float32)
+        is_scalar = name == "FILL"
+        single = build.scalar(0.3, nd.OperandType.FLOAT32) if is_scalar else build.constant(FLOAT, value)
+        inputs = [lengths, single]
+    build.builder.add_operation(nd.OperationType[name], inputs, [made])
+    inputs = [given, made, build.scalar(0)]
+    check(build.model(nd.OperationType.ADD, inputs, output, [given]), TARGETS_HERE[0])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, INT32, SIGNED, INT64], ids=lambda kind: kind.name)
+def test_elements_are_placed_in_an_output(target: str, kind: nd.OperandType) -> None:
+    scale = {"scale": 0.1, "zero_point": 7} if kind is SIGNED else {}
+
+    def integers(build: LayerBuilder, *numbers: Any) -> int:
+        return build.constant(INT32, np.array(numbers, np.int32))
+
+    def constant(build: LayerBuilder, number: int, shape: tuple[int, ...]) -> int:
+        return build.constant(kind, np.full(shape, number, kind.dtype), **scale)
+
+    forms: dict[str, Callable[[LayerBuilder], tuple[list[int], tuple[tuple[int, ...], ...]]]] = {
+        "MATRIX_DIAG": lambda build: ([], ((3, 37), (3, 37, 37))),
+        "DILATE": lambda build: (
+            [integers(build, 2, 3, 1), constant(build, 5, ())],
+            ((4, 5, 6), (7, 13, 6)),
+        ),
+    }
+    for name, form in forms.items():
+        build = LayerBuilder(0)
+        more, (shape, result) = form(build)
+        given, output = build.operand(kind, shape, **scale), build.operand(kind, result, **scale)
+        check(build.model(nd.OperationType[f"TFLITE_{name}"], [given, *more], output, [given]), target)
+    for shape in ((3, 20, 37), (2, 37, 20)):
+        build = LayerBuilder(0)
+        given, output = (build.operand(kind, shape, **scale) for _ in range(2))
+        diagonal = build.operand(kind, (shape[0], 20), **scale)
+        inputs = [given, diagonal]
+        check(build.model(nd.OperationType.TFLITE_MATRIX_SET_DIAG, inputs, output, inputs), target)
+    # Later elements replace earlier ones in the same place.
+    for taken, indexes in (((5,), [[0, 1], [2, 3], [2, 4], [0, 1], [2, 0]]), ((), [[2, 4], [0, 0]])):
+        build = LayerBuilder(0)
+        given, output = build.operand(kind, taken, **scale), build.operand(kind, (3, 5), **scale)
+        inputs = [integers(build, *indexes), integers(build, 3, 5), given, constant(build, 3, ())]
+        check(build.model(nd.OperationType.TFLITE_SPARSE_TO_DENSE, inputs, output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(
+    ("kind", "shape", "other", "result"),
+    [
+        (FLOAT, (3, 70), INT32, (3, 70)),
+        (FLOAT, (3, 70), SIGNED, (3, 70, 4)),
+        (INT32, (3, 70, 2), INT64, (3, 70)),
+        (BOOL, (9, 4), INT32, (9,)),
+    ],
+    ids=str,
+)
+def test_bits_are_copied_as_another_type(
+    target: str, kind: nd.OperandType, shape: tuple[int, ...], other: nd.OperandType, result: tuple[int, ...]
+) -> None:
+    build = LayerBuilder(0)
+    given, output = build.operand(kind, shape), build.operand(other, result)
+    check(build.model(nd.OperationType.TFLITE_BITCAST, [given], output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(("axis", "batch"), [(1, 0), (0, 2)])
+def test_sequences_are_reversed(target: str, kind: nd.OperandType, axis: int, batch: int) -> None:
+    scale = {"scale": 0.1, "zero_point": 7} if kind is SIGNED else {}
+    build, shape = LayerBuilder(0), (5, 6, 5)
+    given, output = build.operand(kind, shape, **scale), build.operand(kind, shape, **scale)
+    lengths = build.constant(INT32, np.array([0, 1, 2, 4, 5], np.int32))
+    inputs = [given, lengths, build.scalar(axis), build.scalar(batch)]
+    check(build.model(nd.OperationType.TFLITE_REVERSE_SEQUENCE, inputs, output, [given]), target)
