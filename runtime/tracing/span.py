@@ -10,7 +10,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -28,8 +27,6 @@ MAX_RECORDS: Final = 400_000
 Expand: TypeAlias = Callable[[int, int, int, int, Any, Any, Any, Any], "Iterable[Span]"]
 #: How many values a record has: its `Expand`, and the eight values that this takes.
 _RECORD_SIZE: Final = 9
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 # There may be a million, and none is part of a cycle.
@@ -52,7 +49,7 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
     process: int
     thread: int
     call: int
-    details: Mapping[str, Any] = _NOTHING
+    details: Mapping[str, Any] = {}
 
 
 class ThreadState:
@@ -151,7 +148,7 @@ class Recorder:
         name: str,
         category: str,
         start_ns: int,
-        details: Mapping[str, Any] = _NOTHING,
+        details: Mapping[str, Any] | None = None,
         end_ns: int | None = None,
     ) -> None:
         """Adds a span of this thread, which ends now unless stated otherwise."""
@@ -191,7 +188,7 @@ class Recorder:
         _: None,
     ) -> tuple[Span, ...]:
         """Makes the span of a record of this process."""
-        return (Span(name, category, start_ns, end_ns, self.process, thread, call, details or _NOTHING),)
+        return (Span(name, category, start_ns, end_ns, self.process, thread, call, details or {}),)
 
     def spans(self) -> list[Span]:
         """Returns the spans so far, in the order in which they ended."""

@@ -21,7 +21,8 @@ SPECS = {spec_name(path): path for path in record_files(VECTORS)}
 MOST_RECORDS = 12
 
 
-@pytest.fixture(scope="session")
+# Later tests of this process would choose these devices.
+@pytest.fixture(scope="module")
 def split_devices() -> Iterator[list[nd.Device]]:
     with (
         running_daemon("support.devices.thirds:create_first") as first,

@@ -95,14 +95,16 @@ def test_addresses_in_use_are_an_error(repository: Path) -> None:
 
 def test_silent_connections_keep_the_service_from_nothing(repository: Path) -> None:
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (200, most))
+    # This process needs some to start the service.
+    limit = max(int(each.name) for each in Path("/proc/self/fd").iterdir()) + 100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
     try:
         service = Serving(repository, limits={"connections": 8})
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (now, most))
     with service, contextlib.ExitStack() as stack:
         service.wait_ready()
-        assert resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE)[0] > 200
+        assert resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE)[0] > limit
         host, port = service.grpc.split(":")
         before = descriptors_of(service.process.pid)
         for _ in range(100):
