@@ -40,11 +40,26 @@ def write_json(document: Any) -> None:
     """Writes one JSON document, and nothing else, to stdout.
 
     NumPy numbers must have been converted to Python numbers. NaN and infinities become null, since
-    JSON cannot represent them.
+    JSON cannot represent them. Bytes of a file's name that are not UTF-8 are escaped.
     """
     import msgspec
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+    try:
+        encoded = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_encodable(msgspec.to_builtins(document)))
+    sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+
+
+def _encodable(value: Any) -> Any:
+    """Returns a value of dictionaries, lists and text with the halves of surrogate pairs escaped."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(each) for each in value]
+    return value
 
 
 def write_line(text: str = "") -> None:

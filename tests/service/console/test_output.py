@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -28,6 +29,13 @@ def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert json.loads(captured.out) == {"a": [1, 2.5, None], "b": None, "c": {"d": "ü"}}
     assert captured.out.endswith("}\n")
+
+
+def test_names_of_files_that_are_not_utf8_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(b"caf\xe9.tflite")
+    output.write_json({name: [name, {"a": (name, 1, None, float("inf"))}]})
+    shown = "caf\\udce9.tflite"
+    assert json.loads(capsys.readouterr().out) == {shown: [shown, {"a": [shown, 1, None, None]}]}
 
 
 def test_tables_in_a_pipe_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
