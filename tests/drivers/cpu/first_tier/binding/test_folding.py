@@ -126,14 +126,16 @@ def test_many_integers_are_computed_by_executions(monkeypatch: pytest.MonkeyPatc
     graph = Graph()
     output = graph.value(INTS, ())
     graph.builder.add_operation(
-        OPS.TFLITE_RIGHT_SHIFT, [graph.constant(range(100), INTS), graph.constant([1], INTS)], [output]
+        OPS.TFLITE_STABLEHLO_SHIFT_LEFT,
+        [graph.constant(range(100), INTS), graph.constant([1], INTS)],
+        [output],
     )
     given = graph.value(INTS, (100,))
     total = graph.binary(OPS.ADD, given, output, graph.value(INTS, (100,)))
     model = graph.finish([given], [total])
     assert folded(model).folded == [0]
     array = np.arange(100, dtype=np.int32)
-    expected = array + (array >> 1)
+    expected = array + (array << 1)
     np.testing.assert_array_equal(results(prepared(model), model, [array])[0], expected)
     monkeypatch.setattr(subject, "_MAX_ELEMENTS", 99)
     found = folded(model)
