@@ -168,9 +168,7 @@ def _call_ms(call: Callable[[], object]) -> float:
     return spent / count * 1e3
 
 
-def worker(
-    engine: str, path: str, *, optimizes: bool, calls: bool = False, fills: bool = False, before: str = ""
-) -> None:
+def worker(engine: str, path: str, *, optimizes: bool, calls: bool = False, before: str = "") -> None:
     """Prepares a model in this new process and prints the figures."""
     if before:
         # The first one stays, as in a program that uses both.
@@ -201,9 +199,8 @@ def worker(
         found["optimized_ms"] = _since(begin)[0]
     found["peak_mib"] = _peak_mib()
     print(json.dumps(found), flush=True)  # noqa: T201 - the parent reads it
-    if not fills:
-        os._exit(0)  # What ends the process is not measured.
-    sys.exit()  # A converted file is kept at the end of a program that has not called the model.
+    # What ends the process is not measured. A converted file is kept then, if no call has done so.
+    sys.exit()
 
 
 class Machine:
@@ -237,8 +234,7 @@ class Machine:
             cache: name of the cache.
             optimizes: whether to wait until optimised code runs.
             calls: whether to call the model.
-            waits: whether to fill the cache: prepare without a first tier, which compiles at once,
-                and end as programs do.
+            waits: whether to prepare without a first tier, which compiles at once.
             before: a model that is prepared earlier.
 
         Raises:
@@ -257,7 +253,6 @@ class Machine:
         }
         if waits:
             environment["NEURALD_STARTUP"] = "optimized"
-            command.append("--fills")
         if optimizes:
             command.append("--optimizes")
         if calls:
@@ -341,14 +336,12 @@ def main() -> None:
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--optimizes", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--calls", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--fills", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         worker(
             *arguments.worker,
             optimizes=arguments.optimizes,
             calls=arguments.calls,
-            fills=arguments.fills,
             before=str(arguments.before or ""),
         )
     if arguments.models is None and not arguments.second:
