@@ -11,7 +11,7 @@ from neurald.hal.process.fork import at_fork
 
 
 class ExclusiveUse:
-    """Whether something is in use, and by whom. Thread-safe.
+    """Lets one user at a time use something, and knows who that is. Thread-safe.
 
     A user is an object that its function makes, and the function ends the use as follows, since a
     method that did this could be interrupted before its first line::

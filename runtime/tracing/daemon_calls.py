@@ -18,7 +18,7 @@ from neurald.runtime.tracing.span import Recorder, Span
 
 
 class Exchange:
-    """What a ring is asked and does in a trace.
+    """Records what a ring is asked and does.
 
     Args:
         peer: the end of the ring.

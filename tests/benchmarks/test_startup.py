@@ -110,13 +110,18 @@ def test_medians(run: ModuleType) -> None:
     assert run.medians([{"a": 3.0}, {"a": 1.0}, {"a": 2.0}]) == {"a": 2.0}
 
 
-def test_cold_and_warm_processes(run: ModuleType, tmp_path: Path) -> None:
+def written_model(folder: Path) -> Path:
+    """Writes a model of one operation, and returns its path."""
     model = TfliteModel()
     graph = model.subgraph()
     x, y = graph.tensor((2, 3), name="x"), graph.tensor((2, 3), name="y")
     graph.operator("TANH", (x,), (y,))
     graph.inputs, graph.outputs = (x,), (y,)
-    path = model.write(tmp_path / "model.tflite")
+    return model.write(folder / "model.tflite")
+
+
+def test_cold_and_warm_processes(run: ModuleType, tmp_path: Path) -> None:
+    path = written_model(tmp_path)
     folder = tmp_path / "caches"
     folder.mkdir()
     machine = run.Machine(folder, tmp_path / "no_peers")
@@ -142,12 +147,7 @@ print("neurald.runtime.tflite.conversion.importer" in sys.modules)
 
 def test_what_fills_the_cache_keeps_the_converted_file(run: ModuleType, tmp_path: Path) -> None:
     """Warm starts without cold ones before them must not convert the file."""
-    model = TfliteModel()
-    graph = model.subgraph()
-    x, y = graph.tensor((2, 3), name="x"), graph.tensor((2, 3), name="y")
-    graph.operator("TANH", (x,), (y,))
-    graph.inputs, graph.outputs = (x,), (y,)
-    path = model.write(tmp_path / "model.tflite")
+    path = written_model(tmp_path)
     folder = tmp_path / "caches"
     folder.mkdir()
     machine = run.Machine(folder, tmp_path / "no_peers")

@@ -6,7 +6,7 @@ from types import FrameType
 
 
 class Interrupted(BaseException):
-    """What the handler of a signal raises."""
+    """Is raised by the handler of a signal."""
 
 
 def interruptions(call: Callable[[], object], *packages: str) -> Iterator[int]:

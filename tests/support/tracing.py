@@ -1,4 +1,4 @@
-"""What share of a call's time its trace explains, and whether viewers can show it."""
+"""Computes what share of a call's time its trace explains, and whether viewers can show it."""
 
 import json
 from collections.abc import Mapping

@@ -115,6 +115,14 @@ def _results(graph: TfliteGraph, operator: str, example: Array) -> list[int]:
     return [graph.tensor((1,) * rank, kind, name="r", shape_signature=(-1,) * rank) for kind in kinds]
 
 
+def compilations(path: Path) -> tuple[nd.Compilation, nd.Compilation]:
+    """Returns a model compiled for the CPU device, optimised, and for the references."""
+    model = nd.load_tflite(path)
+    builder = nd.CompilationBuilder(model, [CpuDevice()])
+    builder.set_startup(nd.Startup.OPTIMIZED)
+    return builder.finish(), nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+
+
 @sweep("name", list(_CASES))
 @sweep("is_computed", [False, True])
 def test_code_is_right_for_all_lengths(
@@ -130,13 +138,10 @@ def test_code_is_right_for_all_lengths(
     sets = [np.array(each, np.int32) for each in case[-1]]
     path = tmp_path / f"{name}{is_computed}.tflite"
     path.write_bytes(_model(case, sets[0], is_computed=is_computed))
-    model = nd.load_tflite(path)
-    builder = nd.CompilationBuilder(model, [CpuDevice()])
-    builder.set_startup(nd.Startup.OPTIMIZED)
     rng = np.random.default_rng(1)
     caplog.clear()
     with caplog.at_level(logging.INFO, "neurald"):
-        compiled, reference = builder.finish(), nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+        compiled, reference = compilations(path)
         for lengths in sets:
             given = [lengths, np.int32(0)] if is_computed else [lengths]
             if case[1] is not None:
@@ -192,13 +197,10 @@ def test_images_are_resized_to_any_size(
     graph.inputs, graph.outputs = (image, size), (result,)
     path = tmp_path / f"{operator}{kind}{channels}{flags}{has_open_images}.tflite"
     path.write_bytes(file.build())
-    model = nd.load_tflite(path)
-    builder = nd.CompilationBuilder(model, [CpuDevice()])
-    builder.set_startup(nd.Startup.OPTIMIZED)
     rng = np.random.default_rng(1)
     caplog.clear()
     with caplog.at_level(logging.INFO, "neurald"):
-        compiled, reference = builder.finish(), nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+        compiled, reference = compilations(path)
         for number, each in enumerate(_SIZES):
             shape = (1, 8 + 3 * number, 9 + number, channels) if has_open_images else (1, 8, 9, channels)
             values = rng.uniform(-100, 100, shape) + (100 if kind == "UINT8" else 0)
@@ -247,13 +249,10 @@ def test_numbers_that_one_input_has(
     graph.inputs, graph.outputs = (number, data), (result,)
     path = tmp_path / f"{name}.tflite"
     path.write_bytes(file.build())
-    model = nd.load_tflite(path)
-    builder = nd.CompilationBuilder(model, [CpuDevice()])
-    builder.set_startup(nd.Startup.OPTIMIZED)
     values = np.random.default_rng(1).standard_normal((30, 8)).astype(np.float32)
     caplog.clear()
     with caplog.at_level(logging.INFO, "neurald"):
-        compiled, reference = builder.finish(), nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+        compiled, reference = compilations(path)
         for each in (5, 1, 24, 0)[: 3 if name == "reshape" else 4]:
             given = np.int32(each), values
             np.testing.assert_array_equal(compiled.run(*given)[0], reference.run(*given)[0], str(each))

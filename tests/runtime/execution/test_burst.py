@@ -179,7 +179,7 @@ def test_memory_of_what_a_closed_burst_gave_up_is_not_used_for_other_values() ->
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_burst_and_an_execution_can_be_used_after_any_interruption(compilation: nd.Compilation) -> None:
-    """As after a keyboard's, between any two steps."""
+    """An interruption may come between any two steps, as that of a keyboard."""
     run, interrupted = Run(compilation), 0
     packages = ("neurald.runtime.execution", "neurald.hal.rpc.client", "neurald.hal.rpc.transport.ring_end")
     with compilation.create_burst() as burst:

@@ -33,6 +33,24 @@ print(*sorted({"llvmlite.binding", "neurald.drivers.cpu.compiler"} & set(sys.mod
 """
 
 
+def ran(program: str, argument: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Runs a program in a new process, whose directories are all in a folder."""
+    return subprocess.run(
+        [sys.executable, "-c", program, argument],
+        capture_output=True,
+        text=True,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": ":".join(sys.path),
+            "XDG_CACHE_HOME": str(folder),
+            "XDG_RUNTIME_DIR": str(folder),
+            "XDG_STATE_HOME": str(folder),
+            "NEURALD_AUTOSTART": "0",
+        },
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [("ordinary", ""), ("embedded", "llvmlite.binding neurald.drivers.cpu.compiler")],
@@ -40,20 +58,7 @@ print(*sorted({"llvmlite.binding", "neurald.drivers.cpu.compiler"} & set(sys.mod
 def test_the_compiler_is_in_another_process_unless_none_can_start(
     kind: str, expected: str, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, kind],
-        capture_output=True,
-        text=True,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": ":".join(sys.path),
-            "XDG_CACHE_HOME": str(tmp_path),
-            "XDG_RUNTIME_DIR": str(tmp_path),
-            "XDG_STATE_HOME": str(tmp_path),
-            "NEURALD_AUTOSTART": "0",
-        },
-        check=False,
-    )
+    done = ran(_PROGRAM, kind, tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, expected), done.stderr
 
 
@@ -84,20 +89,7 @@ def test_the_process_starts_before_what_runs_models_is_imported(tmp_path: Path) 
     graph.operator("ADD", (x, weights), (y,), "AddOptions")
     graph.inputs, graph.outputs = (x,), (y,)
     path = model.write(tmp_path / "model.tflite")
-    done = subprocess.run(
-        [sys.executable, "-c", _AHEAD, str(path)],
-        capture_output=True,
-        text=True,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": ":".join(sys.path),
-            "XDG_CACHE_HOME": str(tmp_path),
-            "XDG_RUNTIME_DIR": str(tmp_path),
-            "XDG_STATE_HOME": str(tmp_path),
-            "NEURALD_AUTOSTART": "0",
-        },
-        check=False,
-    )
+    done = ran(_AHEAD, str(path), tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, "True False"), done.stderr
 
 

@@ -1,4 +1,4 @@
-"""What traces explain of the time of each kind of call.
+"""Traces explain nearly all of the time of each kind of call.
 
 Each call is made a few times. The best of them counts, since others may run between two spans.
 """

@@ -75,6 +75,17 @@ def caller(same: LoadedModel) -> Iterator[Caller]:
 X = TensorAt(kind="int32", shape=(1, 4), offset=0, size=16)
 
 
+def expect_cancelled(caller: Caller, order: RunOrder, begins: threading.Event, go: threading.Event) -> None:
+    """Begins a run, cancels it when it has begun and waits, and lets it go on: it answers so."""
+    socket_end.send(caller.end, encode(order))
+    assert begins.wait(60)
+    caller.server.cancel(order.number)
+    go.set()
+    answer = decode_answer(socket_end.receive(caller.end)[0])
+    assert isinstance(answer, RunFailure)
+    assert answer.is_cancelled
+
+
 def order_of(number: int) -> RunOrder:
     return RunOrder(number=number, slot=0, inputs=(X,), results_at=1024, wanted=(0,))
 
@@ -334,13 +345,7 @@ def test_a_run_that_is_about_to_begin_is_cancelled(
 
     caller = Caller(same)
     monkeypatch.setattr(LaneServer, "_ran", wait)
-    socket_end.send(caller.end, encode(order_of(7)))
-    assert begins.wait(60)
-    caller.server.cancel(7)
-    go.set()
-    answer = decode_answer(socket_end.receive(caller.end)[0])
-    assert isinstance(answer, RunFailure)
-    assert answer.is_cancelled
+    expect_cancelled(caller, order_of(7), begins, go)
     assert isinstance(caller.run(X), RunAnswer)
     caller.end.close()
 
@@ -358,13 +363,7 @@ def test_a_run_is_cancelled_right_before_its_execution_computes(monkeypatch: pyt
     monkeypatch.setattr(nd.Execution, "compute", wait)
     count = TensorAt(kind="int32", shape=(), offset=0, size=4)
     order = RunOrder(number=7, slot=0, inputs=(count,), results_at=64, wanted=(0,))
-    socket_end.send(caller.end, encode(order))
-    assert begins.wait(60)
-    caller.server.cancel(7)
-    go.set()
-    answer = decode_answer(socket_end.receive(caller.end)[0])
-    assert isinstance(answer, RunFailure)
-    assert answer.is_cancelled
+    expect_cancelled(caller, order, begins, go)
     np.frombuffer(caller.arena.view(), np.int32)[0] = 3
     assert isinstance(caller.run(count, results_at=64), RunAnswer)
     caller.end.close()
