@@ -8,8 +8,8 @@ from neurald.hal.accounting.pacing import paced
 from neurald.hal.device import Device, declared_extensions
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension, RequiredExtension, required_extensions
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
-from neurald.hal.model.types import Model
 
 _needed: WeakKeyDictionary[Model, Sequence[frozenset[RequiredExtension]]] = WeakKeyDictionary()
 

@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from neurald.hal.cache.store import default_directory
 from neurald.hal.device import Device
-from neurald.hal.model.types import Model, Preference, Priority
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Preference, Priority
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.plan.prepared_step import CacheOutcome, PreparationReport

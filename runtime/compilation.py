@@ -15,9 +15,11 @@ from neurald.hal.execution.output_shapes import inferred_output_shapes
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.types import Dimensions, Model, counted
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Dimensions
 from neurald.hal.records import replace
 from neurald.hal.unpicklable import Unpicklable
+from neurald.hal.wording import counted
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.array_runs import ArrayRuns
 from neurald.runtime.execution.background.optimization import Optimization

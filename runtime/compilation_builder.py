@@ -10,7 +10,8 @@ from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.types import Model, Preference, Priority
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Preference, Priority
 from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in

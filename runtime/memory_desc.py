@@ -15,9 +15,11 @@ from neurald.hal.device import BufferDescription, BufferRole, Device
 from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNull
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import DeviceType, Dimensions, Operand, counted, value_size
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import DeviceType, Dimensions, value_size
 from neurald.hal.unpicklable import Unpicklable
 from neurald.hal.validation.request_rules import merge_dimensions
+from neurald.hal.wording import counted
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.binding.device_memory import DeviceMemory

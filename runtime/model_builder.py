@@ -18,25 +18,17 @@ from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.memory.pool import HostMemory, Memory, align, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.elements import as_elements
 from neurald.hal.model.extension import Extension, check_extension_name, extension_of
+from neurald.hal.model.graph import ChannelQuant, Location, Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.strings import as_strings, encode_strings
-from neurald.hal.model.types import (
-    ChannelQuant,
-    Lifetime,
-    Location,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Subgraph,
-    as_elements,
-    byte_size,
-    counted,
-)
+from neurald.hal.model.types import Lifetime, OperandType, byte_size
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model, validate_operand_type
+from neurald.hal.wording import counted
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.extensions import find_extension
 from neurald.runtime.model.defaults import without_defaults

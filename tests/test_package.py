@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal import types
+from neurald.hal.model import elements, graph, model, request
 from neurald.hal.model import types as model_types
 from neurald.hal.rpc.client.device import RemoteDevice
 from neurald.runtime.devices.on_demand import OnDemandDevice
@@ -133,14 +136,21 @@ def test_consoles_show_what_public_objects_are() -> None:
 
 
 def test_hal_types_keep_their_path() -> None:
-    """`neurald.hal.types` has every public name of `neurald.hal.model.types`, and OperationType."""
-    tree = ast.parse(Path(model_types.__file__).read_text())
-    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    assert {name for name in defined if not name.startswith("_")} <= set(types.__all__)
+    """`neurald.hal.types` has every public name of the modules that it exports."""
+    homes = (elements, graph, model, request, model_types)
+    defined = {name: home for home in homes for name in _defined(home)}
+    assert defined.keys() <= set(types.__all__)
+    for name, home in defined.items():
+        assert getattr(types, name) is getattr(home, name)
     assert types.OperationType is nd.OperationType
-    for name in types.__all__:
-        if name != "OperationType":
-            assert getattr(types, name) is getattr(model_types, name)
+
+
+def _defined(module: ModuleType) -> Iterator[str]:
+    """Yields the public classes and functions that a module defines."""
+    assert module.__file__ is not None
+    for node in ast.parse(Path(module.__file__).read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            yield node.name
 
 
 def test_importing_it_loads_nothing_heavy() -> None:

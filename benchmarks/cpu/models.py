@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import neurald as nd
-from neurald.hal.model.types import Operation
+from neurald.hal.model.graph import Operation
 from neurald.service.tensors.arrays import input_slots, random_inputs
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -31,7 +31,7 @@ import numpy as np
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.link_speed import measure_link
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel

@@ -40,7 +40,7 @@ import numpy as np
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -33,7 +33,7 @@ import neurald as nd
 from neurald.drivers.opencl.device import create
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.tuning.choices import Choices, decoded, encoded
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -21,7 +21,7 @@ from support.models.graphs import candidate
 from support.models.placement_problems import random_dag
 
 import neurald as nd
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 from neurald.runtime.costs.estimate import device_costs
 from neurald.runtime.costs.table import Average, CostTable, DeviceLink

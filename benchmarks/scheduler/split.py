@@ -28,7 +28,7 @@ import numpy as np
 import neurald as nd
 from neurald.hal.device import Device, KernelTime
 from neurald.hal.errors import Error
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.costs import store
 from neurald.runtime.costs.calibration import calibrate
 from neurald.runtime.costs.table import DeviceLink

@@ -22,7 +22,9 @@ from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory, aligned_zeros
-from neurald.hal.model.types import Operand, Request, first_elements
+from neurald.hal.model.elements import first_elements
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.request import Request
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:

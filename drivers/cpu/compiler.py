@@ -63,8 +63,9 @@ from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import charge
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operations_name
-from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.records import replace
 from neurald.hal.sync.progress import report_progress
 

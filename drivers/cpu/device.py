@@ -32,8 +32,10 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.lazy_numpy import numpy_version
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import first_few
-from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
+from neurald.hal.model.types import DeviceType, FeatureLevel, OperandType
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -22,7 +22,9 @@ from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model, Operand, Request
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -19,7 +19,7 @@ from neurald.drivers.cpu.variants import Restore, RestoreOpen
 from neurald.hal.device import Compiler, CompileResult, ExecuteOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -12,7 +12,8 @@ from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import Step
-from neurald.hal.model.types import Model, first_elements
+from neurald.hal.model.elements import first_elements
+from neurald.hal.model.model import Model
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
 

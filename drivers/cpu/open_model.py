@@ -26,7 +26,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.records import DECODE_ERRORS
 

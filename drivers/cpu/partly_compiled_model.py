@@ -15,7 +15,8 @@ from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.execution.reference_graph import ExecutionState
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
 

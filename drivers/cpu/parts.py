@@ -20,7 +20,8 @@ from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.records import DECODE_ERRORS
 
 _MAGIC = b"nprt0002"

@@ -40,8 +40,10 @@ from neurald.hal.accounting.account import temporary
 from neurald.hal.errors import BadData, Error, OutOfMemory
 from neurald.hal.execution.reference_graph import Step, only_calculates
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operations_name
-from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations
 

@@ -24,7 +24,8 @@ from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Argument, Operand, Request
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.fork import forkable_lock
 
 if TYPE_CHECKING:

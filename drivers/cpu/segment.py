@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operation_number
-from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 
 

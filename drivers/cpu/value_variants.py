@@ -25,7 +25,10 @@ from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Request
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.process.fork import forkable_lock

@@ -17,7 +17,7 @@ from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.operations.machinery.call import Shape
 
 if TYPE_CHECKING:

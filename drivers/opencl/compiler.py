@@ -57,8 +57,8 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
     local_size,
     may_fetch,
 )
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operations_name
-from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 
 _LOG = logging.getLogger(__name__)

@@ -66,8 +66,10 @@ from neurald.hal.errors import (
     OutOfMemory,
 )
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import first_few
-from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand
+from neurald.hal.model.types import DeviceType, FeatureLevel
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 

@@ -19,7 +19,8 @@ from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape, Timing
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.model.types import OperandType, Request
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.process.fork import keep_in_children

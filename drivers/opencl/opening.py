@@ -29,8 +29,8 @@ from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelC
 from neurald.drivers.opencl.runtime.open_launches import OpenCall, OpenLaunches
 from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
 from neurald.hal.errors import Error
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operations_name
-from neurald.hal.model.types import Model
 
 _LOG = logging.getLogger(__name__)
 

@@ -28,7 +28,8 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Argument, Operand, Request
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.process.fork import forkable_lock, keep_in_children
 from neurald.hal.sync.cancellation import Cancellation

@@ -24,8 +24,10 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_support import supported_by_references
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import first_few
-from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType
+from neurald.hal.model.types import DeviceType, FeatureLevel, OperandType
 
 if TYPE_CHECKING:
     # Imported when a model is prepared, so that listing devices stays fast.

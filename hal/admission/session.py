@@ -39,7 +39,8 @@ from neurald.hal.errors import (
 )
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model, Priority
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
 

@@ -10,7 +10,9 @@ from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer, described_op
 from neurald.hal.device import BufferDescription, BufferRole, Device, PreparedModel
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Dimensions, Model, Operand, value_size
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Dimensions, value_size
 
 
 class RequestedRole(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,9 @@ from neurald.hal.device import ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Argument, Dimensions, Operand, Request, Subgraph, byte_size
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions, byte_size
 from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Argument, Dimensions, OperandType, Request, Subgraph, byte_size
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions, OperandType, byte_size
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions

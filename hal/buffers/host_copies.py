@@ -6,7 +6,9 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Argument, Operand, Request, Subgraph, value_size
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import value_size
 from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions
 

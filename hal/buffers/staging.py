@@ -17,7 +17,9 @@ from msgspec import Struct
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import ALIGNMENT, Memory, align
-from neurald.hal.model.types import Model, OperandType, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import OperandType
 from neurald.hal.records import replace
 
 #: A copy: target bytes and source bytes.

@@ -22,7 +22,8 @@ from neurald.hal.digests import are_equal
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
-from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.wire.model import decode_model, encode_model
 

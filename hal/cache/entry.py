@@ -41,7 +41,8 @@ from neurald.hal.digests import are_equal, hex_digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align
-from neurald.hal.model.types import Model, byte_size
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import byte_size
 from neurald.hal.records import DECODE_ERRORS
 
 FORMAT = 5

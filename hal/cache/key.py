@@ -17,9 +17,11 @@ from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.extension import code_of, declaration_digest, extension_of
 from neurald.hal.model.extension_attribute import AttributeValue
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_number
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Operand, OperandType, Subgraph
+from neurald.hal.model.types import OperandType
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 

@@ -10,7 +10,8 @@ from neurald.hal.cache.key import KeyParts, key_parts
 from neurald.hal.cache.store import Cache, CacheLocation, Miss, default_directory
 from neurald.hal.device import Artifact, CacheFilesNeeded, CacheRecord, Device, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, Var
 from neurald.hal.errors import OpFailed, ResourceExhaustedTransient
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import vendor_extensions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -9,7 +9,7 @@ processes, see `neurald.hal.compiling.pool`. Other devices compile in the daemon
 from typing import Protocol
 
 from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 
 class CompilesApart(Protocol):

@@ -25,7 +25,8 @@ from neurald.hal.cache.store import CacheLocation
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.packet import receive_packet, rights
 

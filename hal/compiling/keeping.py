@@ -9,7 +9,8 @@ from neurald.hal.cache.store import Cache, CacheLocation, Miss
 from neurald.hal.cache.variants import SharedCache, VariantCache
 from neurald.hal.compiling.job import Keep
 from neurald.hal.device import Artifact, PrepareOptions
-from neurald.hal.model.types import Model, Preference, Priority
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Preference, Priority
 
 logger = logging.getLogger(__name__)
 

@@ -50,7 +50,7 @@ from neurald.hal.compiling.keeping import compile_and_keep
 from neurald.hal.device import CompileResult, PrepareOptions, declared_extensions
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.fork import permit_forks
 from neurald.hal.process.parent import die_with
 from neurald.hal.records import replace

@@ -10,7 +10,7 @@ from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
 from neurald.hal.crashes.records import REFUSED_AFTER, CrashEntry, CrashRecords
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 _MAX_COUNTED: Final = 256
 

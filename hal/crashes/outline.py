@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 #: Constants in pools that are kept, each and together.
 _MAX_CONSTANT_BYTES: Final = 1024

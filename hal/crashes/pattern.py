@@ -18,8 +18,10 @@ import msgspec
 from neurald.hal.accounting.pacing import paced
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import code_of, extension_of
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 
 #: How many different operations a pattern lists. One with more is `is_partial`.
 MAX_OPERATIONS: Final = 512

@@ -21,8 +21,8 @@ from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operations_name
-from neurald.hal.model.types import Model
 from neurald.hal.records import DECODE_ERRORS
 
 #: Outlines of larger models do not fit into a record.

@@ -15,7 +15,7 @@ from neurald.hal.crashes.breadcrumbs import recorded_version
 from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
 from neurald.hal.crashes.record_file import MAX_TEXT, RecordFile
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.files.user_directories import state_directory
 
 

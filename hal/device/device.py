@@ -10,7 +10,8 @@ from neurald.hal.device.preparation import Artifact, CacheFilesNeeded, PrepareOp
 from neurald.hal.device.prepared_model import PreparedModel
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
-from neurald.hal.model.types import DeviceType, Dimensions, FeatureLevel, Model
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import DeviceType, Dimensions, FeatureLevel
 from neurald.hal.unpicklable import Unpicklable
 
 

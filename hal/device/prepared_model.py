@@ -5,7 +5,7 @@ from typing import Protocol
 
 from neurald.hal.device.execution import ExecuteOptions, ExecutionResult, KernelTime, Timing
 from neurald.hal.device.preparation import Artifact
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.sync.fence import Fence
 
 

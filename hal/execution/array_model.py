@@ -38,17 +38,11 @@ from neurald.hal.errors import (
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.memory.string_memory import StringMemory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import (
-    Argument,
-    Dimensions,
-    Model,
-    Operand,
-    OperandType,
-    Request,
-    array_to_store,
-    byte_size,
-    stored_array,
-)
+from neurald.hal.model.elements import array_to_store, stored_array
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions, OperandType, byte_size
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.validation.shape_inference import merge
 

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 from neurald.hal.device import ExecutionResult, PreparedModel
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 
 #: Runs a model on its input arrays and returns its outputs, in new arrays. Returns None if an array
 #: is not a contiguous one of the input's type and shape, or if the execution failed.

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from neurald.hal.device import Device, PreparedModel, PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 
 class HasFirstTier(Protocol):

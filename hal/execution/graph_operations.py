@@ -10,9 +10,11 @@ from msgspec import Struct
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import BadData, OpFailed, OutOfMemory
 from neurald.hal.execution.array_model import ExecutionLimits
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_name, operation_name
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Subgraph, byte_size
+from neurald.hal.model.types import byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, GraphRunner, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, FencedExecution
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.sync.fence import Fence
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 
 GATE: Final = {
     "LOCK": 0,

@@ -7,7 +7,7 @@ wait for: both cost more than a small model computes.
 from typing import Protocol
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 
 
 class PendingExecution(Protocol):

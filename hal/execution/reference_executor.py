@@ -6,8 +6,9 @@ from types import MappingProxyType
 
 from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.graph_operations import GraphOperations, Kernel
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.machinery.definition import Definition
 

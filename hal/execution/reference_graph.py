@@ -9,9 +9,11 @@ from neurald.hal.device import REFERENCE, KernelTime
 from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.compiled_segment import CompiledSegment
 from neurald.hal.execution.graph_operations import GraphOperations, OperandValues
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, OperandType, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.machinery.definition import Definition

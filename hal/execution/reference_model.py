@@ -23,13 +23,11 @@ from neurald.hal.execution.array_model import (
 )
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph, Step
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    Model,
-    Operand,
-    OperandType,
-    Request,
-)
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.sync.cancellation import Cancellation

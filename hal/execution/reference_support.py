@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from neurald.hal.device import Device, Verdict
 from neurald.hal.extension_support import refused_operations
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.operations import DEFINITIONS
 
 _SUPPORTED = Verdict(ok=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from neurald.hal.device import ExecutionResult, PreparedModel
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.sync.cancellation import Cancellation
 
 #: Runs a request; see `ReusesExecutions.create_reusable_execution`.

@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import ALIGNMENT, Memory, SharedMemory, align
-from neurald.hal.model.types import Lifetime, Location, Model, Operand, Subgraph
+from neurald.hal.model.graph import Location, Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 

@@ -26,8 +26,10 @@ from msgspec.structs import force_setattr
 
 from neurald.hal.digests import digest_of
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
-from neurald.hal.model.types import Model, OperandType, Operation, Subgraph, add_operand_type
+from neurald.hal.model.types import OperandType, add_operand_type
 from neurald.hal.process.fork import forkable_lock
 
 #: The extension whose operations and operand types are part of this package.

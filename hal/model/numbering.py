@@ -8,7 +8,7 @@ position.
 
 from collections.abc import Iterable, Sequence
 
-from neurald.hal.model.types import Operand, Subgraph
+from neurald.hal.model.graph import Operand, Subgraph
 
 #: How many operations a message names at most.
 _MAX_NAMED = 4

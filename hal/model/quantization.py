@@ -1,6 +1,7 @@
 """Which operands are quantised."""
 
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import OperandType
 
 #: Operand types whose elements represent (quantised value - zero_point) * scale.
 QUANTIZED = frozenset(

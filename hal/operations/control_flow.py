@@ -9,8 +9,9 @@ import time
 from collections.abc import Sequence
 
 from neurald.hal.errors import BadData, MissedDeadlineTransient
+from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FeatureLevel, Operand, OperandType, Subgraph
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, row, tensor

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.extension import extension_of
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FeatureLevel, Operand, OperandType, Operation
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS as _BUILT_IN
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition

@@ -11,20 +11,12 @@ from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.extension import extension_of
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
 from neurald.hal.model.strings import decode_strings
-from neurald.hal.model.types import (
-    MAX_OPERAND_BYTES,
-    FeatureLevel,
-    Lifetime,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Subgraph,
-    byte_size,
-)
+from neurald.hal.model.types import MAX_OPERAND_BYTES, FeatureLevel, Lifetime, OperandType, byte_size
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.signature import MAX_RANK, Binding
 from neurald.hal.operations.vendor import definition_of

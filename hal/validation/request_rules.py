@@ -5,16 +5,10 @@ from collections.abc import Sequence
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import (
-    MAX_OPERAND_BYTES,
-    Argument,
-    Dimensions,
-    Model,
-    Operand,
-    OperandType,
-    Request,
-    byte_size,
-)
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import MAX_OPERAND_BYTES, Dimensions, OperandType, byte_size
 
 
 def validate_request(model: Model, request: Request) -> None:

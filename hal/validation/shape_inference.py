@@ -5,9 +5,11 @@ from weakref import ref
 
 from neurald.hal.accounting.pacing import paced
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Dimensions, Model, Operand, Subgraph
+from neurald.hal.model.types import Dimensions
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.signature import Binding
 from neurald.hal.operations.vendor import definition_of

@@ -25,7 +25,9 @@ from msgspec import Struct, field
 from neurald.hal.device import Device, ExecuteOptions, PreparedModel, PrepareOptions, Timing
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, aligned_zeros
-from neurald.hal.model.types import Argument, DeviceType, Model, Preference, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import DeviceType, Preference
 from neurald.runtime.costs.micro_models import MicroModel, micro_models, moving_models
 from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import kind_of, work_of

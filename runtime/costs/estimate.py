@@ -14,7 +14,9 @@ from msgspec import Struct, field
 
 from neurald.hal.device import Capabilities, Link, Performance
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.model.types import Model, OperandType, Operation, Subgraph
+from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import OperandType
 from neurald.runtime.costs.table import SOURCES, CostSource, CostTable, DeviceLink, band_of
 from neurald.runtime.costs.work import (
     OperationKind,

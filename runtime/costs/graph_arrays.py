@@ -11,8 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.model.graph import Subgraph
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, OperandType, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.runtime.costs.work import CONSTANTS, elements_of, operand_bytes
 
 #: No operand.

@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.model.types import OperandType, Operation, Subgraph
+from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.types import OperandType
 from neurald.runtime.costs.estimate import DeviceCosts, OperationCost
 from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.table import MAX_BAND, SOURCES, bands_of

@@ -8,8 +8,10 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 
 _F32: Final = OperandType.TENSOR_FLOAT32
 _Q8: Final = OperandType.TENSOR_QUANT8_ASYMM_SIGNED

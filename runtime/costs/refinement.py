@@ -11,7 +11,7 @@ from typing import Final
 
 from neurald.hal.device import Device, KernelTime
 from neurald.hal.errors import Error
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.costs.estimate import DeviceCosts, ModelWork, device_costs
 from neurald.runtime.costs.store import costs_of
 from neurald.runtime.costs.table import CostBook

@@ -8,7 +8,7 @@ import math
 from typing import Final
 
 from neurald.hal.device import Device
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 _FIRST_RUNS: Final = 2
 

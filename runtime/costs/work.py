@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from neurald.hal.lazy_numpy import np
-from neurald.hal.model.types import Dimensions, Lifetime, Operation, Subgraph, value_size
+from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.types import Dimensions, Lifetime, value_size
 
 #: An element of an operation without multiplications takes as long as that many of them, because it
 #: is read and written.

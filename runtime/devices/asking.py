@@ -9,8 +9,8 @@ from neurald.hal.api_arguments import shown
 from neurald.hal.device import Device, Verdict
 from neurald.hal.errors import BadData, Error, WrongType
 from neurald.hal.extension_support import refused_operations
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import positions_by_number
-from neurald.hal.model.types import Model
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, feature_level
 from neurald.runtime.devices.extensions import conflicts
 from neurald.runtime.model.feature_level_slice import slice_for

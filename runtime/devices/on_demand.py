@@ -16,7 +16,8 @@ from neurald.hal.device import (
 from neurald.hal.errors import DeadObject, UnavailableDevice, Unreachable
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
-from neurald.hal.model.types import DeviceType, FeatureLevel, Model
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import DeviceType, FeatureLevel
 from neurald.hal.process.address import Address
 from neurald.runtime.devices.measurements import Measurement
 

@@ -1,7 +1,7 @@
 """Memory of an execution that did not end as its driver said: the driver may still write to it."""
 
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 
 
 def mark_abandoned(request: Request) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 
 from neurald.hal.errors import OutputInsufficientSize
 from neurald.hal.lazy_numpy import Array
-from neurald.hal.model.types import Dimensions, first_elements
+from neurald.hal.model.elements import first_elements
+from neurald.hal.model.types import Dimensions
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.execution import Execution
 

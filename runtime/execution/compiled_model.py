@@ -4,7 +4,7 @@ from typing import Final, Protocol
 
 from neurald.hal.errors import BadState, UnexpectedNull
 from neurald.hal.model.extension_attribute import AttributeValue
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.execution.program.executor import PlanExecutor
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State

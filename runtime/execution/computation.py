@@ -19,7 +19,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.execution.binding.arguments import ExecutionArguments
 from neurald.runtime.execution.binding.device_memory import (

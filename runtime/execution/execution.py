@@ -31,9 +31,10 @@ from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Dimensions, Duration, counted
+from neurald.hal.model.types import Dimensions, Duration
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.unpicklable import Unpicklable
+from neurald.hal.wording import counted
 from neurald.runtime.execution.background.event import Event, event_of
 from neurald.runtime.execution.background.fenced import (
     FencedResult,

@@ -16,9 +16,12 @@ from msgspec import Struct, field
 from neurald.hal.api_arguments import instance, items, shown
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import WrongType
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_number, positions_by_number
-from neurald.hal.model.types import Model, Operand, OperandType, Subgraph, byte_size, counted
+from neurald.hal.model.types import OperandType, byte_size
 from neurald.hal.records import replace
+from neurald.hal.wording import counted
 from neurald.runtime.explain.graph_description import describe_graphs
 from neurald.runtime.explain.graph_records import GraphDescription, KernelDescription
 from neurald.runtime.explain.records import (

@@ -4,18 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from neurald.hal.errors import BadData, Error
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_number, operation_number
-from neurald.hal.model.types import (
-    FusedActivation,
-    Lifetime,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    PaddingScheme,
-    Subgraph,
-    value_size,
-)
+from neurald.hal.model.types import FusedActivation, Lifetime, OperandType, PaddingScheme, value_size
 from neurald.hal.operations.vendor import definition_of
 from neurald.runtime.explain.graph_records import (
     GraphDescription,

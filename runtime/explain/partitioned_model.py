@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from neurald.hal.model.types import Model, Preference
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Preference
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.groups import StepGroup

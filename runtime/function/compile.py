@@ -8,7 +8,7 @@ from typing import Any, Final
 from neurald.hal.api_arguments import instance, items, mapping, shown
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice, WrongType
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 from neurald.hal.registry import driver_names
 from neurald.runtime.compilation import Compilation

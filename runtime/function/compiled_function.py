@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.model.types import counted
+from neurald.hal.wording import counted
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.execution.background.stream import streamed, usual_depth
 from neurald.runtime.execution.background.worker_pool import Lane

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Lifetime, Model
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 

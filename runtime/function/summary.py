@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 
-from neurald.hal.model.types import counted
+from neurald.hal.wording import counted
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.function.tensor_info import TensorInfo
 

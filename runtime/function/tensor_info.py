@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.model.types import Model, Operand
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

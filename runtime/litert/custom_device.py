@@ -18,7 +18,9 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlineTransient, OpFailed
 from neurald.hal.execution.array_model import ArrayModel, ExecutionLimits
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Operand, OperandType, Operation
+from neurald.hal.model.graph import Operand, Operation
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import DeviceType, FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.validation.shape_inference import merge
 from neurald.runtime.tflite.graph.custom_operators import CALL, EXTENSION, CustomCall, CustomOperators

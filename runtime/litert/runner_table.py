@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.device import Device
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.litert.model_source import ModelSource

@@ -12,8 +12,9 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.hal.errors import BadData, Error
+from neurald.hal.model.model import Model
 from neurald.hal.model.strings import as_strings, decode_strings
-from neurald.hal.model.types import Model, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.litert.arguments import integer
 from neurald.runtime.litert.element_types import ElementType, element_type, name_of

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from neurald.hal.model.types import Lifetime, Subgraph
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.types import Lifetime
 
 _WRITTEN = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
 

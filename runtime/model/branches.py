@@ -6,9 +6,11 @@ Graph number 0 is the main graph, and graph number k + 1 is `Model.referenced[k]
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 
 #: The number of the main graph.
 MAIN = 0

@@ -14,8 +14,9 @@ from itertools import chain
 from weakref import WeakKeyDictionary
 
 from neurald.hal.model.extension import extension_of
+from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_number, operation_number
-from neurald.hal.model.types import Model, Operation, Subgraph
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import Nesting, graph_of, referenced_graphs
 

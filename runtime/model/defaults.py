@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from neurald.hal.model.types import Lifetime, Operand, Operation
+from neurald.hal.model.graph import Operand, Operation
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations.machinery.signature import Parameter
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.records import replace

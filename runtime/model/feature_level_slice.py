@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from neurald.hal.model.types import FeatureLevel, Lifetime, Model
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import FeatureLevel, Lifetime
 from neurald.runtime.model.branches import model_of
 
 #: The last released level, which includes all others.

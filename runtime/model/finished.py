@@ -2,7 +2,7 @@
 
 from neurald.hal.api_arguments import shown
 from neurald.hal.errors import BadState, UnexpectedNull, WrongType
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 
 def finished_model(value: object) -> Model:

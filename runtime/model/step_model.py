@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_number, operation_number
-from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 from neurald.runtime.model.boundary import Boundary
 from neurald.runtime.model.branches import graph_of

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Lifetime, Operand, Operation
+from neurald.hal.model.graph import Operand, Operation
+from neurald.hal.model.types import Lifetime
 
 
 def execution_order(operands: Sequence[Operand], operations: Sequence[Operation]) -> list[int]:

@@ -5,7 +5,8 @@ from typing import cast
 
 from neurald.hal.device import Capabilities, Device, HasLink, Link, Performance, Verdict, declared_extensions
 from neurald.hal.errors import Error
-from neurald.hal.model.types import Model, Preference
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Preference
 from neurald.runtime.devices.asking import check_devices, verdicts_in_execution_order
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
 from neurald.runtime.devices.local import cpu_device

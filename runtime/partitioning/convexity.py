@@ -10,8 +10,9 @@ from typing import Final
 
 from neurald.hal.errors import OpFailed
 from neurald.hal.lazy_numpy import np
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_name, operation_number
-from neurald.hal.model.types import Model, Subgraph
 from neurald.runtime.costs.graph_arrays import flat
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.model.dead_operations import dead_operations

@@ -11,8 +11,8 @@ same way.
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.runtime.model.boundary import readers_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup

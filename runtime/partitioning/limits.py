@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model, counted
+from neurald.hal.model.model import Model
+from neurald.hal.wording import counted
 from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 from neurald.runtime.partitioning.options import Partitioning
 from neurald.runtime.partitioning.placement import INTERPRETER, Candidate, OperationId, Placement, describe

@@ -8,8 +8,9 @@ it is.
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operation_number
-from neurald.hal.model.types import Model, Subgraph
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, graph_of
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from neurald.hal.api_arguments import instance, integer, integers, shown
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, referenced_graphs
 from neurald.runtime.partitioning.placement import Candidate, OperationId, describe

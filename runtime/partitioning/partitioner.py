@@ -6,7 +6,8 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model, Preference
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Preference
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of
 from neurald.runtime.model.dead_operations import dead_operations

@@ -17,9 +17,11 @@ from msgspec import Struct, field
 
 from neurald.hal.device import Capabilities, Performance, Verdict
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, OperandType, Operation, Preference, Subgraph
+from neurald.hal.model.types import OperandType, Preference
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
 

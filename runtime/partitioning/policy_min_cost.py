@@ -22,8 +22,10 @@ from typing import Final, overload
 from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Operation, Preference, Subgraph
+from neurald.hal.model.types import Preference
 from neurald.runtime.costs.estimate import DeviceCosts, OperationCost, device_costs
 from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.graph_work import GraphWork, OperationCosts

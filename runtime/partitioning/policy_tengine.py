@@ -17,9 +17,11 @@ the CPU device cannot run stays on the device.
 
 from collections.abc import Mapping, Sequence
 
+from neurald.hal.model.graph import Operation
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operation_number
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Operation, Preference
+from neurald.hal.model.types import Preference
 from neurald.runtime.model.branches import MAIN, Nesting
 from neurald.runtime.partitioning.groups import Group, StepGroup
 from neurald.runtime.partitioning.placement import (

@@ -19,7 +19,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     Unreachable,
 )
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.plan.compiling import (

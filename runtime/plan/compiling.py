@@ -6,7 +6,7 @@ import time
 
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.device import Device, PreparedModel, PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults

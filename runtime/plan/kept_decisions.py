@@ -18,7 +18,7 @@ from neurald.hal.cache.key import graphs_digest
 from neurald.hal.decoding import from_json
 from neurald.hal.device import Device
 from neurald.hal.errors import Error
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.costs.store import identity

@@ -19,16 +19,11 @@ from neurald.hal.api_arguments import integer
 from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import ALIGNMENT, Memory
-from neurald.hal.model.types import (
-    Dimensions,
-    FeatureLevel,
-    Model,
-    Operand,
-    OperandType,
-    counted,
-    value_size,
-)
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Dimensions, FeatureLevel, OperandType, value_size
 from neurald.hal.unpicklable import Unpicklable
+from neurald.hal.wording import counted
 from neurald.runtime.devices.driver_faults import feature_level
 from neurald.runtime.model.branches import MAIN
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnexpectedNull, error_for
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operation_name
-from neurald.hal.model.types import Model
 from neurald.runtime.devices.asking import verdicts_in_execution_order
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.boundary import Boundary, boundaries

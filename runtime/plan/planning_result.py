@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from neurald.hal.device import Device
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.plan.plan import ExecutionPlan, ExecutionStep, SimpleBody
 from neurald.runtime.plan.prepared_step import PreparedStep
 from neurald.runtime.plan.report import CompilationReport

@@ -23,7 +23,7 @@ from neurald.hal.device import CacheFilesNeeded, Device, PreparedModel, PrepareO
 from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.model.constants import seal_constants
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to

@@ -7,8 +7,10 @@ from msgspec import Struct
 
 from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_number, operation_number
-from neurald.hal.model.types import Lifetime, Model, Operand
+from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.partitioning.groups import Group, IfGroup, StepGroup, WhileGroup

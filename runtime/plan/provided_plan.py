@@ -9,7 +9,7 @@ from neurald.hal.cache.key import KeyParts
 from neurald.hal.device import Artifact, Device
 from neurald.hal.digests import digest_of
 from neurald.hal.errors import Error
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups

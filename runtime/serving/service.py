@@ -14,9 +14,9 @@ from neurald.hal.errors import BadData, DeadObject, Error
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import BYTES, Receipt, type_named
 from neurald.hal.model.strings import as_strings
-from neurald.hal.model.types import counted
 from neurald.hal.process.activation import SERVICE_SOCKET
 from neurald.hal.process.files.runtime_directory import runtime_directory
+from neurald.hal.wording import counted
 from neurald.runtime.function.conversion import as_array
 from neurald.runtime.function.tensor_info import TensorInfo
 from neurald.runtime.serving.balancer import Balancer

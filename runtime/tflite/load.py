@@ -8,7 +8,7 @@ from neurald.hal.api_arguments import instance, mapping
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.runtime.tflite.file.content import file_content
 from neurald.runtime.tflite.kept.converted import ConvertedFile

@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
-from neurald.hal.model.types import counted
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.unpicklable import Unpicklable
+from neurald.hal.wording import counted
 from neurald.runtime.tracing.kernel_spans import with_kernels
 from neurald.runtime.tracing.otel import current_span, export, require_exporter
 from neurald.runtime.tracing.otlp import otlp_document

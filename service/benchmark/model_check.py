@@ -5,7 +5,7 @@ from typing import Any
 
 import neurald as nd
 from neurald.hal.errors import BadData, Error
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.verification.step_comparison import StepComparison, may_be_compared
 from neurald.service.benchmark.accuracy import Array, differences

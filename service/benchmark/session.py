@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import neurald as nd
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.service.benchmark.accuracy import differences
 from neurald.service.benchmark.breakdown import time_parts
 from neurald.service.benchmark.clients import run_clients

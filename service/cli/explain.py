@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from neurald.hal.device import Device
-    from neurald.hal.model.types import Model
+    from neurald.hal.model.model import Model
     from neurald.runtime.execution.measurement.profile import StepProfile
     from neurald.runtime.explain.explanation import Explanation
     from neurald.runtime.explain.records import StepExplanation

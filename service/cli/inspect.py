@@ -58,7 +58,7 @@ def inspect(
 
 
 def _show(name: str, size_bytes: int, summary: "ModelSummary", found: Sequence[str]) -> None:
-    from neurald.hal.model.types import counted
+    from neurald.hal.wording import counted
     from neurald.service.console.output import printable, write_line, write_table
 
     total = sum(summary.operations.values())

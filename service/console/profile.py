@@ -7,8 +7,8 @@ from typing import Any
 
 import neurald as nd
 from neurald.hal.device import KernelTime
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import positions_by_number
-from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 from neurald.runtime.execution.measurement.profile import StepProfile
 from neurald.runtime.model.branches import graph_of

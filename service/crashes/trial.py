@@ -33,16 +33,10 @@ from neurald.hal.device import Device, ExecuteOptions, PrepareOptions, declared_
 from neurald.hal.errors import BadData, Error
 from neurald.hal.memory.pool import HostMemory, Memory, align
 from neurald.hal.model.extension import Extension
-from neurald.hal.model.types import (
-    Argument,
-    Lifetime,
-    Model,
-    Operand,
-    OperandType,
-    Request,
-    Subgraph,
-    byte_size,
-)
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Lifetime, OperandType, byte_size
 from neurald.hal.process.address import Address
 from neurald.hal.process.own_program import find_modules_here
 from neurald.hal.process.parent import die_with

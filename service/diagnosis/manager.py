@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from neurald.hal.errors import BadData, Error
-from neurald.hal.model.types import counted
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.autostart import autostart_settings
 from neurald.hal.process.files.runtime_directory import runtime_directory
+from neurald.hal.wording import counted
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.manager.control import manager_status
 from neurald.service.manager.state import DriverState, DriverStatus

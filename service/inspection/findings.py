@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.model.types import Lifetime, Model, Operation, Subgraph, counted
+from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.wording import counted
 from neurald.service.inspection.summary import ModelSummary, is_open
 
 #: How many names a finding lists.

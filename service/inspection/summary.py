@@ -7,7 +7,9 @@ from typing import Final
 import msgspec
 
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
-from neurald.hal.model.types import Lifetime, Model, Operand, Operation, Subgraph, value_size
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime, value_size
 
 #: Places of values in memory are multiples of this.
 _ALIGNMENT: Final = 64

@@ -16,7 +16,6 @@ import msgspec
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadState, Error
-from neurald.hal.model.types import counted
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
@@ -25,6 +24,7 @@ from neurald.hal.process.files.runtime_directory import prepare_directory, runti
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.peer import CREDENTIALS, described_user
 from neurald.hal.records import DECODE_ERRORS
+from neurald.hal.wording import counted
 from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon.admitted_users import group_number
 from neurald.service.daemon.notifications import (

@@ -17,8 +17,10 @@ from typing import IO, Any
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.strings import as_strings
-from neurald.hal.model.types import MAX_OPERAND_BYTES, Model, Operand, OperandType
+from neurald.hal.model.types import MAX_OPERAND_BYTES, OperandType
 from neurald.service.tensors.files import open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]

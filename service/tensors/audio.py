@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Model, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.service.tensors.arrays import Array, describe_type, input_slots
 from neurald.service.tensors.files import open_regular
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Model, Operand
 from neurald.hal.operations.arithmetic.quantized import dequantize
 from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.files import open_regular

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.classification import real_values
 from neurald.service.tensors.raw_detections import find_raw_detections

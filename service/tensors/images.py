@@ -7,7 +7,9 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model, Operand, OperandType
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import OperandType
 from neurald.service.tensors.arrays import Array, describe_type, input_slots
 from neurald.service.tensors.files import open_regular
 from neurald.service.tensors.packed_normalization import Normalization

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.service.tensors.arrays import SEED, Array, input_slots, random_inputs, read_inputs
 from neurald.service.tensors.packed_normalization import Normalization
 from neurald.service.tensors.shapes import Shapes

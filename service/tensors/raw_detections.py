@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from msgspec import Struct
 
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.service.tensors.anchors import grid, mediapipe_anchors, ssd_anchors
 from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.classification import real_values

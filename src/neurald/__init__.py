@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from neurald.hal.errors import Unmappable as Unmappable
     from neurald.hal.errors import WrongType as WrongType
     from neurald.hal.memory.pool import Memory as Memory
+    from neurald.hal.model.model import Model as Model
     from neurald.hal.model.operation_type import OperationType as OperationType
     from neurald.hal.model.types import DeviceType as DeviceType
     from neurald.hal.model.types import Duration as Duration
     from neurald.hal.model.types import FeatureLevel as FeatureLevel
     from neurald.hal.model.types import FusedActivation as FusedActivation
-    from neurald.hal.model.types import Model as Model
     from neurald.hal.model.types import OperandType as OperandType
     from neurald.hal.model.types import PaddingScheme as PaddingScheme
     from neurald.hal.model.types import Preference as Preference
@@ -102,7 +102,7 @@ _HOMES = {
     "MissedDeadlinePersistent": "hal.errors",
     "MissedDeadlineTransient": "hal.errors",
     "MissingFile": "hal.errors",
-    "Model": "hal.model.types",
+    "Model": "hal.model.model",
     "ModelBuilder": "runtime.model_builder",
     "OpFailed": "hal.errors",
     "OperandType": "hal.model.types",

@@ -18,8 +18,9 @@ from support.devices.faulty import Execute, Faulty
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.request import Request
 from neurald.hal.records import replace
 
 FAULT_VARIABLE = "NEURALD_FAULT"

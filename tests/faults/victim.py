@@ -14,7 +14,7 @@ from support.models.addition import addition
 
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.sync.fence import Fence
 

@@ -12,7 +12,8 @@ import numpy as np
 from fuzz.target import Finding, byte_runs, kind_of, mutate_bytes
 
 import neurald as nd
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import OperandType
 from neurald.service.tensors.arrays import Slot, read_inputs
 
 T = OperandType

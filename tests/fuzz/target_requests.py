@@ -34,7 +34,7 @@ from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.errors import Error
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.constants import seal_constants
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.server.grpc_service import SERVICE

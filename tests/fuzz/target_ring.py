@@ -36,7 +36,7 @@ import neurald as nd
 from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect

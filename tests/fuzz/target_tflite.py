@@ -22,7 +22,8 @@ from random_graphs.graph import RandomGraph
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.hal.model.types import Model, OperandType
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import OperandType
 from neurald.hal.validation.model_rules import validate_model
 
 Array = np.ndarray[Any, Any]

@@ -5,8 +5,9 @@ from dataclasses import FrozenInstanceError, dataclass
 import pytest
 from msgspec import Struct
 
+from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import OperandType
 from neurald.hal.records import replace
 
 

@@ -16,7 +16,7 @@ from support.models.small import add_model
 from support.tflite.litert_files import counter, sums, two_signatures
 
 import neurald as nd
-from neurald.hal.model.types import counted
+from neurald.hal.wording import counted
 from neurald.runtime.plan.prepared_step import PreparationReport
 from neurald.runtime.plan.report import CompilationReport
 

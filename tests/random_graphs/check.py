@@ -16,7 +16,8 @@ from support.devices.misbehaving import SampleDevice
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.model.types import Model, Subgraph
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.devices.local import cpu_device
 

@@ -7,8 +7,9 @@ from random_graphs.conversion import CONVERTIBLE, converted
 from random_graphs.growing import Growing
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Operand, OperandType, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.records import replace
 
 #: Adds approximately this many operations to a graph.

@@ -6,8 +6,9 @@ import numpy as np
 from random_graphs.growing import Growing
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.records import replace
 

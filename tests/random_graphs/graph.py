@@ -16,8 +16,10 @@ from random_graphs.conversion import CONVERTIBLE, converted, is_same_kind
 from random_graphs.growing import REFUSALS, Growing, Making
 
 from neurald.hal.memory.pool import HostMemory, Memory, align
+from neurald.hal.model.graph import Location, Operand, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model

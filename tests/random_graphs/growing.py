@@ -8,8 +8,11 @@ import numpy as np
 from random_graphs.reference import Evaluation, call_of
 
 from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.model.elements import array_to_store
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph, array_to_store
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
 from neurald.hal.records import replace

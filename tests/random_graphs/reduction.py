@@ -6,7 +6,9 @@ from random_graphs.graph import RandomGraph
 from random_graphs.growing import REFUSALS
 from random_graphs.reference import Evaluation
 
-from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import bind_operations, merge

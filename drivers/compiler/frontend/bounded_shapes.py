@@ -23,9 +23,10 @@ from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS
 from neurald.drivers.compiler.lowering.machinery.table import BoundedValue, Lowering
 from neurald.drivers.compiler.lowering.reduction.reduction import of_nothing
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.model.types import Operation, byte_size
+from neurald.hal.model.types import byte_size
 from neurald.hal.operations import DEFINITIONS, FAMILIES
 from neurald.hal.operations.machinery.call import Call, UnknownValue
 

@@ -55,16 +55,11 @@ from neurald.drivers.compiler.ir.extent import number_of, same_length
 from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    Lifetime,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Subgraph,
-)
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call, UnknownValue
 from neurald.hal.records import replace

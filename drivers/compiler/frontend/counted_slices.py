@@ -27,15 +27,9 @@ from neurald.drivers.compiler.frontend.symbolic_integers import (
 )
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    FusedActivation,
-    Lifetime,
-    Operand,
-    OperandType,
-    Operation,
-    Subgraph,
-)
+from neurald.hal.model.types import FusedActivation, Lifetime, OperandType
 from neurald.hal.operations.machinery.arguments import slice_range
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.concatenation import concatenation_axis

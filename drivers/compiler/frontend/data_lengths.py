@@ -36,11 +36,9 @@ from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, MIN_LENGTH, Gua
 from neurald.drivers.compiler.ir.extent_terms import Relation
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    Lifetime,
-    Operation,
-)
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.records import replace

@@ -34,16 +34,12 @@ from neurald.drivers.compiler.ir.extent import Extent, has_extents, same_shape, 
 from neurald.drivers.compiler.ir.extent_scope import ExtentScope
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
+from neurald.hal.model.elements import array_to_store
+from neurald.hal.model.graph import Operand, Operation
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    Lifetime,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    array_to_store,
-)
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.records import replace

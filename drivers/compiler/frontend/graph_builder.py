@@ -31,8 +31,10 @@ from neurald.drivers.compiler.lowering.machinery.complex_parts import lower_part
 from neurald.hal.accounting.account import charge
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.records import replace

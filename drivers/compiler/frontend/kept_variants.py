@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.device import PreparedModel
-from neurald.hal.model.types import Operand
+from neurald.hal.model.graph import Operand
 
 if TYPE_CHECKING:
     from neurald.drivers.compiler.frontend.variant_uses import VariantUses

@@ -28,8 +28,9 @@ from neurald.drivers.compiler.frontend.structured_model import (
     each_item,
 )
 from neurald.drivers.compiler.ir.extent import has_extents, is_one
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Operand, Operation
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.concatenation import concatenation_axis

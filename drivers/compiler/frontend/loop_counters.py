@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.structured_model import CONTROL_FLOW
-from neurald.hal.model.types import Subgraph
+from neurald.hal.model.graph import Subgraph
 
 
 class LoopCounter(Struct, frozen=True, kw_only=True):

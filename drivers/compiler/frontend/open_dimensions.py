@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.frontend.kept_variants import Shape
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model, Operand
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
 from neurald.hal.errors import BadData, DeadObject, Error
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 if TYPE_CHECKING:
     # A warm start does not import it.

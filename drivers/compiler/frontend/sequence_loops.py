@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extent import has_extents
 from neurald.drivers.compiler.ir.value import Shape
+from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Operand, OperandType, Operation, Subgraph, byte_size
+from neurald.hal.model.types import Lifetime, OperandType, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.records import replace

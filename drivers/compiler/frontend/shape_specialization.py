@@ -37,7 +37,9 @@ from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model, Operand, Request
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 from neurald.drivers.compiler.frontend.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.extent import Extent, has_extents
 from neurald.drivers.compiler.ir.extent_scope import ExtentScope, Guard
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 
 #: Operations that run graphs.

@@ -28,7 +28,7 @@ from neurald.drivers.compiler.ir.graph import (
 from neurald.drivers.compiler.ir.op import Number, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.hal.model.types import Operand
+from neurald.hal.model.graph import Operand
 from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.records import replace

@@ -18,7 +18,9 @@ from neurald.hal.accounting.account import charge
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
-from neurald.hal.model.types import Model, Operand, OperandType
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import OperandType
 
 if TYPE_CHECKING:
     # Running a cached step must not import the compiler.

@@ -7,7 +7,8 @@ import msgspec
 
 from neurald.drivers.compiler.ir.string_references import stored_bytes
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import OperandType
 
 #: The types by number; calling the enumeration takes five times as long.
 _TYPES: Final = {int(kind): kind for kind in OperandType}

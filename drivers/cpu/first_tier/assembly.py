@@ -14,7 +14,9 @@ from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
 from neurald.hal.memory.pool import aligned_zeros
-from neurald.hal.model.types import Model, Operand, Subgraph, byte_size
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import byte_size
 from neurald.hal.operations.machinery.call import Array
 
 if TYPE_CHECKING:

@@ -20,8 +20,10 @@ from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, Subgraph
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations.machinery.call import Array
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, 
 from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies, without_own_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization
 from neurald.drivers.cpu.target.executable import Opcode
-from neurald.hal.model.types import Operand, byte_size
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import byte_size
 
 #: What a variable holds.
 Key = int | BoundTemporary

@@ -18,7 +18,9 @@ from neurald.drivers.compiler.frontend.structured_model import (
 )
 from neurald.drivers.compiler.ir.extent import Extent
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.hal.model.types import Lifetime, Model, Operand, Subgraph
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
 

@@ -16,7 +16,7 @@ import msgspec
 from neurald.drivers.compiler.memory.buffer_location import BufferLocation, Port
 from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Operand
+from neurald.hal.model.graph import Operand
 from neurald.hal.records import replace
 
 #: Size of an extent that kernels read, and of other words in the memory of a step.

@@ -23,19 +23,11 @@ from neurald.hal.decoding import from_json
 from neurald.hal.device import Capabilities, Device, ExecuteOptions, Performance, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    Argument,
-    DeviceType,
-    Lifetime,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Preference,
-    Request,
-    Subgraph,
-)
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import DeviceType, Lifetime, OperandType, Preference
 from neurald.hal.process.files.private_directory import make_directory
 from neurald.hal.process.files.user_directories import cache_directory
 from neurald.hal.process.fork import forkable_lock

@@ -4,8 +4,9 @@ from functools import cache, lru_cache
 
 import numpy as np
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import FusedActivation, Operand, OperandType
+from neurald.hal.model.types import FusedActivation, OperandType
 from neurald.hal.operations.machinery.call import Array, Call
 
 #: Number of limits of activations that are remembered.

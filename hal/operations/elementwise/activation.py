@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import FeatureLevel, FusedActivation, Operand, OperandType
+from neurald.hal.model.types import FeatureLevel, FusedActivation, OperandType
 from neurald.hal.operations.arithmetic.quantized import activate, dequantize, quantize, saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition

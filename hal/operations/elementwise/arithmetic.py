@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import FeatureLevel, Operand, OperandType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import activate, saturate
 from neurald.hal.operations.machinery.broadcasting import broadcast_shape

@@ -8,9 +8,10 @@ product is shifted to the output's scale.
 
 import numpy as np
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import FeatureLevel, Operand
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier
 from neurald.hal.operations.arithmetic.quantized import saturate
 from neurald.hal.operations.machinery.call import Array, Call

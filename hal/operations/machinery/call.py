@@ -10,8 +10,9 @@ from typing import Any, Protocol, TypeVar
 
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import Array as Array
+from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.numbering import operand_name
-from neurald.hal.model.types import FusedActivation, Lifetime, Operand, PaddingScheme, Subgraph
+from neurald.hal.model.types import FusedActivation, Lifetime, PaddingScheme
 from neurald.hal.operations.machinery.signature import Binding, Parameter
 
 Shape = tuple[int, ...]

@@ -6,15 +6,9 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    MAX_OPERAND_BYTES,
-    FeatureLevel,
-    Operand,
-    OperandType,
-    Operation,
-    byte_size,
-)
+from neurald.hal.model.types import MAX_OPERAND_BYTES, FeatureLevel, OperandType, byte_size
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.signature import (
     MAX_RANK,

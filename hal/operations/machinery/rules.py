@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import FeatureLevel, Operand, OperandType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Call, Shape
 from neurald.hal.operations.machinery.definition import Check
 from neurald.hal.operations.machinery.signature import Row, row

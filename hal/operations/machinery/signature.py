@@ -12,9 +12,10 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FeatureLevel, Lifetime, Operand, OperandType, Operation
+from neurald.hal.model.types import FeatureLevel, Lifetime, OperandType
 
 #: Maximum rank of any operand. Android NN sets no limit, and its conformance tests use up to 10.
 MAX_RANK = 16

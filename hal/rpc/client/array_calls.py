@@ -14,7 +14,9 @@ from msgspec import Struct
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import Error
 from neurald.hal.memory.pool import SharedMemory, align
-from neurald.hal.model.types import Argument, Dimensions, Operand, OperandType, Request, value_size
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions, OperandType, value_size
 from neurald.hal.rpc.client.rings.ring import RemoteModel
 from neurald.hal.rpc.client.rings.ring_pool import RingPool
 

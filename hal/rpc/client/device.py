@@ -40,7 +40,8 @@ from neurald.hal.errors import (
 )
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.extension import Extension
-from neurald.hal.model.types import DeviceType, FeatureLevel, Model
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import DeviceType, FeatureLevel
 from neurald.hal.process.activation import is_standing_by
 from neurald.hal.process.address import Address
 from neurald.hal.process.fork import forkable_lock

@@ -15,7 +15,9 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Error
 from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.model.types import Argument, Operand, OperandType, Request, value_size
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import OperandType, value_size
 from neurald.hal.rpc.client.array_calls import MAX_BYTES, ModelOnRings, Place, placed, total_bytes
 from neurald.hal.validation.request_rules import merge_dimensions
 

@@ -27,7 +27,8 @@ from neurald.hal.execution.in_process import InProcessBurst, start_fenced
 from neurald.hal.execution.pending import PendingExecution
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.hal.rpc.client.array_calls import create_array_function
 from neurald.hal.rpc.client.artifacts import fetch_artifact
 from neurald.hal.rpc.client.buffer import RemoteBuffer, send_pools

@@ -19,7 +19,7 @@ from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.memory.untouched_pages import UntouchedPages
 from neurald.hal.model.extension import Extension
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.records import replace
 from neurald.hal.rpc.server.call_trace import phase, times_of_request
 from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, clamped_part_bytes

@@ -27,7 +27,8 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.extension_support import require_extensions
 from neurald.hal.memory.pool import HostMemory, Memory
-from neurald.hal.model.types import FeatureLevel, Model
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.records import replace
 from neurald.hal.rpc.server.call_trace import phase
 from neurald.hal.rpc.server.execution_handler import is_writable

@@ -7,7 +7,8 @@ from msgspec import Struct
 from neurald.hal.admission.session import RegisteredModel
 from neurald.hal.buffers.staging import ByteCopy, Staged
 from neurald.hal.device import OutputShape
-from neurald.hal.model.types import OperandType, Request
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import OperandType
 from neurald.hal.rpc.transport.ring_end import RingEnd
 from neurald.hal.sync.cancellation import Cancellation
 

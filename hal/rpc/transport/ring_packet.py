@@ -23,7 +23,8 @@ from msgspec import Struct
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData, Error, OpFailed, ResultCode, error_for
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Argument, Dimensions, Request
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions
 from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.hal.rpc.transport.ring_layout import MAX_REQUESTS as MAX_REQUESTS
 

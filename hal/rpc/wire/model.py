@@ -18,19 +18,10 @@ from neurald.hal.errors import BadData, OpFailed, ResourceExhaustedPersistent, R
 from neurald.hal.execution.fenced_execution import FencedOutcome
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension, vendor_extensions
-from neurald.hal.model.types import (
-    Argument,
-    ChannelQuant,
-    Dimensions,
-    Lifetime,
-    Location,
-    Model,
-    Operand,
-    Operation,
-    Request,
-    SignatureNames,
-    Subgraph,
-)
+from neurald.hal.model.graph import ChannelQuant, Location, Operand, Operation, Subgraph
+from neurald.hal.model.model import Model, SignatureNames
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions, Lifetime
 from neurald.hal.rpc.wire.extension import ExtensionNumbers, extension_to_wire, extensions_from_wire
 from neurald.hal.validation.model_rules import MAX_OPERANDS, MAX_OPERATIONS
 

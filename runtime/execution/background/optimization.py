@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import DeadObject, Error, OpFailed
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to

@@ -14,7 +14,7 @@ from neurald.hal.compiling.leaving import call_at_exit, may_leave
 from neurald.hal.device import Device
 from neurald.hal.errors import Error
 from neurald.hal.model.extension import vendor_extensions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.plan.compiling import compiles_in_process_of_its_own, has_known_inputs
 from neurald.runtime.plan.preparer import Preparer
 

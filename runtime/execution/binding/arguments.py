@@ -12,20 +12,15 @@ from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.memory.string_memory import StringMemory
+from neurald.hal.model.elements import as_elements
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.strings import as_strings, encode_strings
-from neurald.hal.model.types import (
-    Argument,
-    Dimensions,
-    Model,
-    Operand,
-    OperandType,
-    Request,
-    as_elements,
-    counted,
-    value_size,
-)
+from neurald.hal.model.types import Dimensions, OperandType, value_size
 from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions, validate_argument
+from neurald.hal.wording import counted
 from neurald.runtime.execution.binding.device_memory import DeviceMemory
 from neurald.runtime.execution.binding.string_output import StringOutput
 

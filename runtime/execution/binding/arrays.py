@@ -6,7 +6,9 @@ from typing import Any, TypeAlias
 from neurald.hal.api_arguments import shown
 from neurald.hal.errors import BadData, WrongType
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.model.types import Dimensions, Model, OperandType, as_elements
+from neurald.hal.model.elements import as_elements
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Dimensions, OperandType
 
 #: Number of input shape combinations whose output shapes are cached.
 SHAPE_CACHE_SIZE = 256

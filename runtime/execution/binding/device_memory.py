@@ -13,7 +13,9 @@ from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Argument, Dimensions, Operand, Request, Subgraph
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.validation.request_rules import merge_dimensions, validate_argument
 

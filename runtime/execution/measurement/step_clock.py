@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, StepDuration, Timing
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.runtime.execution.program.step_runner import Runner
 from neurald.runtime.plan.plan import ExecutionStep
 

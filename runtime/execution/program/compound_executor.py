@@ -10,7 +10,8 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Argument, Dimensions, OperandType, Request, byte_size, value_size
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions, OperandType, byte_size, value_size
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.execution.measurement.step_clock import StepClock

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from neurald.hal.device import MAX_LOOP_TIMEOUT_S
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
-from neurald.hal.model.types import OperandType, stored_array
+from neurald.hal.model.elements import stored_array
+from neurald.hal.model.types import OperandType
 from neurald.runtime.execution.program.temporaries import Temporaries, ValueStorage
 from neurald.runtime.plan.plan import IfStep, WhileStep
 

@@ -13,7 +13,9 @@ from neurald.hal.errors import (
     OpFailed,
 )
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import MAX_OPERAND_BYTES, Operand, OperandType, Request
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import MAX_OPERAND_BYTES, OperandType
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.plan.plan import ExecutionStep
 

@@ -19,13 +19,8 @@ from neurald.hal.device import OutputShape
 from neurald.hal.errors import OpFailed, OutOfMemory
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, SharedMemory, align, aligned_zeros
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import (
-    MAX_OPERAND_BYTES,
-    Argument,
-    Dimensions,
-    OperandType,
-    Request,
-)
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import MAX_OPERAND_BYTES, Dimensions, OperandType
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.validation.request_rules import merge_dimensions
 from neurald.runtime.plan.plan import CompoundBody, PlanValue

@@ -1,7 +1,9 @@
 """Runs steps and whole models on the CPU device, in place of other devices."""
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, Timing
-from neurald.hal.model.types import Model, Request, Subgraph
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.runtime.devices.local import cpu_device

@@ -17,7 +17,8 @@ import math
 from collections import deque
 from typing import Final
 
-from neurald.hal.model.types import Model, value_size
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import value_size
 from neurald.runtime.costs.slowness import set_slowness
 from neurald.runtime.execution.medians import low_median, median
 from neurald.runtime.model.branches import is_control_flow

@@ -13,7 +13,7 @@ from neurald.hal.execution.direct_calls import (
 )
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.sync.cancellation import Cancellation
 
 

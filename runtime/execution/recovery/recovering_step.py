@@ -45,7 +45,7 @@ from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.runtime.costs.step_times import StepTimes

@@ -11,7 +11,8 @@ from neurald.hal.errors import (
     Error,
 )
 from neurald.hal.extension_support import refused_operations
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
 from neurald.runtime.execution.recovery.cpu_runs import WholeModelFallback

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from neurald.hal.device import Device
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.partitioning.groups import Group
 from neurald.runtime.partitioning.limits import step_groups

@@ -20,7 +20,8 @@ from msgspec import Struct
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import Error
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.driver_faults import convert_driver_faults

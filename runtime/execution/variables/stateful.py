@@ -15,7 +15,9 @@ from neurald.hal.execution.direct_calls import ShortExecution
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, OperandType, Request, array_to_store, stored_array
+from neurald.hal.model.elements import array_to_store, stored_array
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import OperandType
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.variables.state import Array, State

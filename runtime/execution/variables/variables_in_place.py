@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, OperandType, Request
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import OperandType
 from neurald.hal.records import replace
 from neurald.runtime.execution.variables.state import Array, State
 

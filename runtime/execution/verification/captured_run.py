@@ -9,7 +9,9 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Pre
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Argument, Model, Request, byte_size, value_size
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import byte_size, value_size
 from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions
 

@@ -17,8 +17,8 @@ from neurald.hal.crashes.pattern import CrashPattern, ModelSignatures
 from neurald.hal.device import Device, ExecuteOptions, PreparedModel
 from neurald.hal.errors import BadData, Error
 from neurald.hal.lazy_numpy import Array
+from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operation_name
-from neurald.hal.model.types import Model
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.verification.captured_run import CapturedRun

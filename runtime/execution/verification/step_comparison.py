@@ -14,9 +14,11 @@ from msgspec import Struct
 
 from neurald.hal.execution.output_comparison import RANDOM, Bounds, describe_beyond
 from neurald.hal.lazy_numpy import Array
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import Model, Operand, OperandType, Subgraph
+from neurald.hal.model.types import OperandType
 from neurald.runtime.model.branches import is_control_flow
 
 #: In relation to the largest element, so many times the relative error of an element is allowed:

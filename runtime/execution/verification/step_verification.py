@@ -22,7 +22,8 @@ from neurald.hal.crashes.wrong_results import WrongResults
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState, Error
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.model.types import Argument, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation

@@ -7,7 +7,7 @@ and in much less time, so that plans can be compared with them.
 from collections.abc import Collection, Mapping, Sequence
 
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.model.types import Operation
+from neurald.hal.model.graph import Operation
 from neurald.runtime.partitioning.min_cost.problem import Steps
 from neurald.runtime.partitioning.policy_tengine import MIN_COMPLEXITY, is_too_little
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.validation.model_rules import validate_accepted, validate_model
 from neurald.runtime.tflite.conversion.importer import Importer
 from neurald.runtime.tflite.conversion.input_shapes import with_input_shapes, without_result_shapes

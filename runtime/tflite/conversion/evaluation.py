@@ -3,7 +3,8 @@
 import math
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model, byte_size
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.validation.shape_inference import bind_operations

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from neurald.hal.api_arguments import integer, items
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model, SignatureNames
+from neurald.hal.model.model import Model, SignatureNames
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.validation.model_rules import validate_accepted, validate_model
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes

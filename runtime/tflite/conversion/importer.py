@@ -13,18 +13,10 @@ import numpy as np
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory, Memory
-from neurald.hal.model.types import (
-    Dimensions,
-    Lifetime,
-    Location,
-    Model,
-    Operand,
-    OperandType,
-    StateVariable,
-    Subgraph,
-    array_to_store,
-    byte_size,
-)
+from neurald.hal.model.elements import array_to_store
+from neurald.hal.model.graph import Location, Operand, Subgraph
+from neurald.hal.model.model import Model, StateVariable
+from neurald.hal.model.types import Dimensions, Lifetime, OperandType, byte_size
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_OPERATIONS

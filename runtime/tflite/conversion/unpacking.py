@@ -12,8 +12,9 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Operand, OperandType, Operation
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.runtime.tflite.file.flatbuffer import INT8, INT32, UINT8, UINT16, NumberFormat, Table

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from neurald.hal.model.types import Lifetime, Operand, OperandType
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite.file.options import OPTIONS
 from neurald.runtime.tflite.file.schema import Operator

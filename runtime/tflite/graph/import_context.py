@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from neurald.hal.model.types import Operand, Subgraph
+from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite.file.schema import Operator, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.graph.state import CallArguments, Effects, VariableKey

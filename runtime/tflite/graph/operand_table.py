@@ -6,7 +6,8 @@ Scalars, intermediate results, omitted arguments.
 import struct
 from collections.abc import Sequence
 
-from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, byte_size
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import Dimensions, Lifetime, OperandType, byte_size
 from neurald.hal.records import replace
 from neurald.runtime.tflite.graph.operands import UnsupportedFeature
 

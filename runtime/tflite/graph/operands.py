@@ -4,15 +4,8 @@ Type, dimensions, quantisation, location of the constant.
 """
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import (
-    ChannelQuant,
-    Dimensions,
-    Lifetime,
-    Location,
-    Operand,
-    OperandType,
-    byte_size,
-)
+from neurald.hal.model.graph import ChannelQuant, Location, Operand
+from neurald.hal.model.types import Dimensions, Lifetime, OperandType, byte_size
 from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.hal.validation.model_rules import validate_operand_type
 from neurald.runtime.tflite.file.schema import INT2, UINT4, Quantization, Tensor

@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.elements import array_to_store
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Dimensions, Lifetime, Operand, Operation, array_to_store
+from neurald.hal.model.types import Dimensions, Lifetime
 from neurald.hal.operations import DEFINITIONS, WIDER
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition

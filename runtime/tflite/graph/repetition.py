@@ -17,8 +17,9 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Location, Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Dimensions, Location, Operand, Operation
+from neurald.hal.model.types import Dimensions
 from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.hal.records import replace
 from neurald.runtime.tflite.file.options import Options

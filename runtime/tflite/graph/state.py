@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from neurald.hal.model.types import Operand
+from neurald.hal.model.graph import Operand
 from neurald.runtime.tflite.file.flatbuffer import INT32
 from neurald.runtime.tflite.file.schema import OMITTED, Operator, Tensor, shown
 from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions, TensorType

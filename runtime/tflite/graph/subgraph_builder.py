@@ -13,15 +13,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    Dimensions,
-    Lifetime,
-    Operand,
-    OperandType,
-    Operation,
-    Subgraph,
-)
+from neurald.hal.model.types import Dimensions, Lifetime, OperandType
 from neurald.hal.records import replace
 from neurald.runtime.tflite.file.schema import OMITTED, Operator, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.file.schema_enums import TensorType

@@ -28,7 +28,7 @@ from neurald.hal.digests import hex_digest_of
 from neurald.hal.errors import BadState, Error
 from neurald.hal.memory.mapped_file import FileMemory, FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.postponed import POSTPONED
 from neurald.runtime.tflite.kept.stored_model import ReadGraphs, StoredModel
 

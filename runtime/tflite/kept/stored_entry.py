@@ -6,7 +6,7 @@ import msgspec
 
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import DECODE_ERRORS, replace
 from neurald.runtime.tflite.kept.stored_model import ReadGraphs, StoredModel, restored_model, stored_model
 

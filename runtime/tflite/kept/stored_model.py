@@ -24,17 +24,9 @@ from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import (
-    FeatureLevel,
-    Location,
-    Model,
-    ModelContent,
-    Operand,
-    Outline,
-    SignatureNames,
-    StateVariable,
-    Subgraph,
-)
+from neurald.hal.model.graph import Location, Operand, Subgraph
+from neurald.hal.model.model import Model, ModelContent, Outline, SignatureNames, StateVariable
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.records import DECODE_ERRORS, replace
 from neurald.runtime.model.branches import model_of
 from neurald.runtime.model.feature_level_slice import levels_of, remember_levels

@@ -3,8 +3,9 @@
 import struct
 from functools import reduce
 
+from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Dimensions, Lifetime, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Dimensions, Lifetime, OperandType
 from neurald.hal.records import replace
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import STABLEHLO_CASE, Operator

@@ -6,8 +6,9 @@ not passed.
 
 from collections.abc import Sequence
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Dimensions, Lifetime, Operand
+from neurald.hal.model.types import Dimensions, Lifetime
 from neurald.hal.records import replace
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator

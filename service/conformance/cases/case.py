@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.model.graph import ChannelQuant, Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.definition import Definition

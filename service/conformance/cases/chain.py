@@ -8,19 +8,10 @@ import numpy as np
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.graph import Location, Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    FusedActivation,
-    Lifetime,
-    Location,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    PaddingScheme,
-    Subgraph,
-    byte_size,
-)
+from neurald.hal.model.types import FusedActivation, Lifetime, OperandType, PaddingScheme, byte_size
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import operation_levels, validate_model
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from neurald.hal.memory.pool import HostMemory, Memory, aligned_zeros
-from neurald.hal.model.types import Location
+from neurald.hal.model.graph import Location
 
 #: Number of guard bytes before and after each range.
 GUARD_BYTES = 64

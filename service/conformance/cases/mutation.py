@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Operation, Request
+from neurald.hal.model.graph import ChannelQuant, Operand, Operation
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model
 

@@ -12,7 +12,10 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, P
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.output_comparison import describe_difference
 from neurald.hal.memory.pool import Memory, align
-from neurald.hal.model.types import Argument, Model, Request, byte_size, stored_array
+from neurald.hal.model.elements import stored_array
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import byte_size
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
 from neurald.service.conformance.cases.case import Case

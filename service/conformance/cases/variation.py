@@ -16,8 +16,9 @@ import numpy as np
 
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.execution.output_comparison import describe_difference
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import FusedActivation, Operand, OperandType, PaddingScheme
+from neurald.hal.model.types import FusedActivation, OperandType, PaddingScheme
 from neurald.hal.operations.machinery.call import Array, Shape, UnknownValue
 from neurald.hal.records import replace
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate_pinned

@@ -16,7 +16,7 @@ from neurald.hal.device import (
     declared_extensions,
 )
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.rpc.wire.model import decode_model
 from neurald.service.conformance.guard.fault_handler import report_faults
 from neurald.service.conformance.guard.guard_pages import GuardPageMemory, GuardPlacement

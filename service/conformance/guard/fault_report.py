@@ -3,7 +3,7 @@
 import signal
 from dataclasses import dataclass
 
-from neurald.hal.model.types import counted
+from neurald.hal.wording import counted
 from neurald.service.conformance.guard.fault_handler import Fault
 from neurald.service.conformance.guard.message import BufferRegion, Stage
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from neurald.hal.device import Device, ExecutionResult, OutputShape
 from neurald.hal.errors import Error, UnavailableDevice
-from neurald.hal.model.types import Lifetime, Location, Model
+from neurald.hal.model.graph import Location
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 from neurald.hal.rpc.wire.model import encode_model
 from neurald.service.conformance.cases.case import Case

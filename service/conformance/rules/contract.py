@@ -12,17 +12,10 @@ from neurald.hal.device import MAX_CACHE_FILES, Performance
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    DeviceType,
-    FeatureLevel,
-    Lifetime,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Subgraph,
-)
+from neurald.hal.model.types import DeviceType, FeatureLevel, Lifetime, OperandType
 from neurald.hal.records import replace
 from neurald.hal.sync.fence import Fence
 from neurald.service.conformance.cases.mutation import request_mutations

@@ -12,7 +12,7 @@ from neurald.hal.device import BufferDescription, BufferRole
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.records import replace
 from neurald.service.conformance.cases.chain import heavy_models, supported_chains
 from neurald.service.conformance.cases.guard_bytes import pattern

@@ -11,7 +11,8 @@ import numpy as np
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, Error, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.memory.pool import HostMemory, aligned_zeros
-from neurald.hal.model.types import Argument, Request, byte_size
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import byte_size
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.service.conformance.cases.chain import OperationChain, supported_chains

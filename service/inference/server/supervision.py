@@ -13,11 +13,11 @@ import msgspec
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadState
-from neurald.hal.model.types import counted
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
+from neurald.hal.wording import counted
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import notice
 from neurald.service.manager.restart_policy import RestartPolicy

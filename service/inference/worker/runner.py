@@ -14,7 +14,7 @@ from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.lanes.packets import Receipt, RunAnswer, RunOrder, TensorAt, aligned, kind_of
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.model.types import counted
+from neurald.hal.wording import counted
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.sized_runs import Array, Shape
 

@@ -19,7 +19,7 @@ from neurald.drivers.cpu.target.executable import ANY_THREADS, BandedCalls, Band
 from neurald.drivers.cpu.target.target import host_target
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -17,7 +17,7 @@ from neurald.drivers.cpu.target.executable import BoundedPort
 from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 
 COUNT = 30
 OPTIONS = PrepareOptions(cache_key=b"key")

@@ -29,7 +29,7 @@ from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, ExecutionRes
 from neurald.hal.errors import BadData, Cancelled, OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -9,7 +9,7 @@ import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 _STORED = (
     nd.OperandType.TENSOR_QUANT8_ASYMM,

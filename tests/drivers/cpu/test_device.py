@@ -23,7 +23,8 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, OperandType, Request
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -10,7 +10,7 @@ import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.operations.machinery.call import Array
 from neurald.service.conformance.cases.case import Case, generate_pinned, signatures
 from neurald.service.conformance.recipes.draw import EMPTY

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from neurald.hal.device import Device, PrepareOptions
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
 from neurald.hal.registry import create_device

@@ -22,7 +22,7 @@ from neurald.hal.errors import BadData, Cancelled, MissedDeadlinePersistent
 from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.sync.cancellation import Cancellation
 
 Op = nd.OperationType

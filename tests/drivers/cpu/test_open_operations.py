@@ -21,7 +21,8 @@ from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Error
 from neurald.hal.execution.array_model import ExecutionLimits
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph
-from neurald.hal.model.types import Model, OperandType
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Shape
 from neurald.hal.records import replace
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate, signatures

@@ -9,7 +9,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 T = nd.OperationType
 RUN = ExecuteOptions()

@@ -14,7 +14,7 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import Cancelled
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -33,7 +33,8 @@ from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.model.types import DeviceType, Model, Preference
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import DeviceType, Preference
 from neurald.hal.records import replace
 
 _Op = nd.OperationType

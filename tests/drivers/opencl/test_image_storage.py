@@ -32,7 +32,7 @@ from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE, Tuner, Tuning
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed, UnavailableDevice
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
 _Op = nd.OperationType

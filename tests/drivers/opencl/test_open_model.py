@@ -29,7 +29,7 @@ from neurald.drivers.opencl.tuning.build_helper import build_kernels
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
 _Op, _FLOAT, _INT32 = nd.OperationType, nd.OperandType.TENSOR_FLOAT32, nd.OperandType.INT32

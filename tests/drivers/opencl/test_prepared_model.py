@@ -21,7 +21,7 @@ from neurald.drivers.opencl.runtime.instance import Instance
 from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, Error, MissedDeadlineTransient
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.sync.cancellation import Cancellation
 
 

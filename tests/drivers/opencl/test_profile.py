@@ -11,7 +11,7 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.hal.device import COPY_IN, COPY_OUT, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 
 T = nd.OperationType
 RUN = ExecuteOptions()

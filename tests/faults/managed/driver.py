@@ -31,8 +31,9 @@ from neurald.hal.device import (
     PrepareOptions,
     Verdict,
 )
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.request import Request
 from neurald.hal.records import replace
 
 FOLDER_VARIABLE = "NEURALD_MATRIX"

@@ -13,8 +13,9 @@ from pathlib import Path
 from support.devices.simulated import SimulatedDevice
 
 from neurald.hal.device import ExecutionResult
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.request import Request
 
 FOLDER_VARIABLE = "NEURALD_PLANS"
 KINDS = (OperationType.TANH, OperationType.LOGISTIC)

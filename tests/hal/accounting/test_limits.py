@@ -30,7 +30,9 @@ from neurald.hal.admission.admission_queue import MAX_RUNNING_EXECUTIONS
 from neurald.hal.admission.session import Session, Sessions
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent, ResourceExhaustedTransient
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.process.address import Address
 from neurald.hal.process.memory import machine
 from neurald.hal.records import replace

@@ -14,7 +14,7 @@ from neurald.hal.accounting.pacing import FREE_S, MAX_REST_S, SLICE_S, Interpret
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.execution.array_model import ExecutionLimits
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer

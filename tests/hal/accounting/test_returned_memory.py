@@ -20,7 +20,7 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.device import RemoteDevice, connect

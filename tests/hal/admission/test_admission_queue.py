@@ -26,7 +26,8 @@ from neurald.hal.admission.admission_queue import (
 from neurald.hal.admission.usage import AGEING_S, Ticket
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
-from neurald.hal.model.types import Priority, Request
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import Priority
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer

@@ -16,7 +16,7 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.watchdog import Watchdog
 from neurald.hal.device import ExecuteOptions, KernelTime, PrepareOptions
 from neurald.hal.errors import DeadObject, MissedDeadlineTransient, UnavailableDevice
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer

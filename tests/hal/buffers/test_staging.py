@@ -10,7 +10,8 @@ from neurald.hal.buffers.staging import ArenaPool, stage
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, SharedMemory
-from neurald.hal.model.types import Argument, Dimensions, OperandType, Request
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions, OperandType
 
 BYTES = OperandType.TENSOR_QUANT8_ASYMM
 

@@ -11,7 +11,9 @@ from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer, described_op
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Dimensions, Operand, OperandType, Request, value_size
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions, OperandType, value_size
 from neurald.hal.registry import create_device
 
 pytestmark = pytest.mark.quick

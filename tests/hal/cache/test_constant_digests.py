@@ -19,7 +19,7 @@ from neurald.hal.device import PrepareOptions
 from neurald.hal.memory import mapped_file
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
 VALUES = np.arange(6, dtype=np.float32)

@@ -15,18 +15,10 @@ from neurald.hal.cache.key import KeyParts, key_parts
 from neurald.hal.device import PrepareOptions
 from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.constants import seal_constants
+from neurald.hal.model.graph import ChannelQuant, Location, Operand, Operation
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    ChannelQuant,
-    Lifetime,
-    Location,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Preference,
-    Priority,
-)
+from neurald.hal.model.types import Lifetime, OperandType, Preference, Priority
 from neurald.hal.records import replace
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)

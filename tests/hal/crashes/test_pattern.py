@@ -8,8 +8,8 @@ from support.models.small import add_model
 
 from neurald.hal.crashes.pattern import MAX_OPERATIONS, CrashPattern, ModelSignatures, PatternOperation
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 
 ADD, MUL, RELU = OperationType.ADD, OperationType.MUL, OperationType.RELU

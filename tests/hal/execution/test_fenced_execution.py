@@ -23,7 +23,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
 )
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.process.background import BackgroundThreads
 from neurald.hal.rpc.client.device import connect

@@ -12,7 +12,8 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.errors import BadData, UnexpectedNull, Unmappable
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
-from neurald.hal.model.types import Argument, Operand, Request
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.rpc.wire.model import request_from_wire, request_to_wire
 from neurald.hal.validation.request_rules import validate_argument
 

@@ -12,8 +12,8 @@ from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.execution.array_model import OutputArrays, input_arrays
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.memory.string_memory import StringMemory
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.strings import encode_strings
-from neurald.hal.model.types import Argument, Request
 
 STRING, LONG, BOOL = T.TENSOR_STRING, T.TENSOR_INT64, T.TENSOR_BOOL8
 

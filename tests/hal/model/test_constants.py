@@ -11,7 +11,9 @@ from support.sweeps import sweep
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, SharedMemory
 from neurald.hal.model.constants import seal_constants
-from neurald.hal.model.types import Lifetime, Location, Model, Operand, OperandType, Subgraph
+from neurald.hal.model.graph import Location, Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime, OperandType
 
 pytestmark = pytest.mark.quick
 

@@ -16,18 +16,11 @@ from support.tiers import Tier, current_tier, spread
 import neurald as nd
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import ChannelQuant, Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import (
-    ChannelQuant,
-    Lifetime,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Subgraph,
-    byte_size,
-)
+from neurald.hal.model.types import Lifetime, OperandType, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAX_RANK, Form, Parameter, Row

@@ -9,8 +9,9 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Operand, OperandType
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 
 _T = OperationType

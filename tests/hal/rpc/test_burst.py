@@ -29,7 +29,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.device import RemoteDevice, connect

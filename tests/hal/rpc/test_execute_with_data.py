@@ -23,7 +23,7 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
 )
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import RemoteDevice, connect

@@ -16,7 +16,8 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission import serving_turns
 from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
 from neurald.hal.device import ExecuteOptions, PrepareOptions
-from neurald.hal.model.types import Priority, Request
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import Priority
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server import grpc_service

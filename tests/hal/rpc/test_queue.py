@@ -12,7 +12,7 @@ from support.models.small import add_model, bound_execution
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer

@@ -28,7 +28,7 @@ from neurald.hal.errors import (
     Unmappable,
 )
 from neurald.hal.memory.pool import HostMemory, SharedMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.process.processors import Processors
 from neurald.hal.rpc.client.connection import Connection

@@ -22,7 +22,7 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, Error, OpFailed, Unmappable
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.records import replace
 from neurald.hal.rpc.client.burst import RemoteBurst

@@ -24,7 +24,7 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import DeadObject, Error, UnavailableDevice
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 
 KEYED = PrepareOptions(cache_key=bytes(32))

@@ -9,20 +9,11 @@ from support.sweeps import sweep
 
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.graph import ChannelQuant, Location, Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    Argument,
-    ChannelQuant,
-    FeatureLevel,
-    Lifetime,
-    Location,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Request,
-    Subgraph,
-)
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import FeatureLevel, Lifetime, OperandType
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_DEPTH, validate_accepted, validate_model
 from neurald.hal.validation.request_rules import merge_dimensions, validate_request

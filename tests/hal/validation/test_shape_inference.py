@@ -7,7 +7,7 @@ import pytest
 from support.models.addition import addition
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Subgraph
+from neurald.hal.model.graph import Subgraph
 from neurald.hal.validation import shape_inference
 from neurald.hal.validation.shape_inference import bind_operations, forget_bindings
 

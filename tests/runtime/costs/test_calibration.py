@@ -20,7 +20,9 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import OpFailed
-from neurald.hal.model.types import DeviceType, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import DeviceType
 from neurald.runtime.costs import calibration
 from neurald.runtime.costs.calibration import LowTimes, calibrate
 from neurald.runtime.costs.work import OperationKind

@@ -6,7 +6,9 @@ import pytest
 from support.models.graphs import model, random_graph
 
 import neurald as nd
-from neurald.hal.model.types import Lifetime, Model, Operation
+from neurald.hal.model.graph import Operation
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.work import elements_of, operand_bytes

@@ -10,7 +10,7 @@ from support.models.placement_problems import CAPABILITIES
 
 import neurald as nd
 from neurald.hal.device import Capabilities
-from neurald.hal.model.types import Subgraph
+from neurald.hal.model.graph import Subgraph
 from neurald.runtime.costs.estimate import DeviceCosts, device_costs
 from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.graph_work import GraphWork

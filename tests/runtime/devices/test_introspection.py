@@ -25,7 +25,9 @@ import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.device import MAX_DURATION_NS, ExecuteOptions, ExecutionResult, PreparedModel, Timing
 from neurald.hal.errors import BadData, Error, OpFailed
-from neurald.hal.model.types import FeatureLevel, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.process.address import Address
 from neurald.hal.records import replace
 from neurald.hal.rpc.server.server import DeviceServer

@@ -1,5 +1,5 @@
 from neurald.hal.memory.pool import HostMemory, SharedMemory
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.runtime.execution.abandoned_memory import mark_abandoned
 
 

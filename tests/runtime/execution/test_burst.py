@@ -21,7 +21,7 @@ import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import DeadObject
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
 

@@ -14,7 +14,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent, UnavailableDevice
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 
 pytestmark = pytest.mark.quick
 

@@ -15,7 +15,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import Cancelled, OpFailed
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.sync.cancellation import Cancellation
 
 

@@ -22,7 +22,8 @@ import neurald as nd
 from neurald.hal.accounting.events import CountedEvent, event_counts
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PreparedModel
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory, error_for
-from neurald.hal.model.types import Dimensions, Request
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import Dimensions
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.fence import Fence

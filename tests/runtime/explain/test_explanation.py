@@ -12,8 +12,9 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.sample.device import create_all
 from neurald.hal.errors import BadData, WrongType
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, OperandType, Preference
+from neurald.hal.model.types import OperandType, Preference
 from neurald.runtime.explain.explanation import Explanation, explain
 from neurald.runtime.partitioning.options import Partitioning
 from neurald.runtime.partitioning.overrides import pin

@@ -12,8 +12,9 @@ from support.browser import BrowserPage, address_of, open_browser
 from support.models.graphs import all_but, candidate, chain, model, only, random_graph
 
 from neurald.hal.device import KernelTime
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, OperandType, Preference
+from neurald.hal.model.types import OperandType, Preference
 from neurald.hal.records import replace
 from neurald.runtime.execution.measurement.profile import StepProfile
 from neurald.runtime.explain.explanation import Explanation, explain

@@ -1,6 +1,5 @@
 """`nd.compile`: every kind of source and option, and what is refused."""
 
-import copy
 import pickle
 import subprocess
 import sys
@@ -137,12 +136,6 @@ for path in map(pathlib.Path, sys.argv[1:]):
         found = [each.tolist() for each in function(*inputs)]
         expected.append(f"{name} {sorted(function.compilation.model.signatures)} {found}")
     assert run.stdout.splitlines() == expected, run.stderr
-
-
-def test_copies_of_a_model_are_the_model() -> None:
-    model = add_model((2,))
-    assert copy.copy(model) is model
-    assert copy.deepcopy([model]) == [model]
 
 
 def test_real_numbers_for_quantised_values() -> None:

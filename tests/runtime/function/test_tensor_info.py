@@ -1,6 +1,8 @@
 import numpy as np
 
-from neurald.hal.model.types import ChannelQuant, Lifetime, Model, Operand, OperandType, Subgraph
+from neurald.hal.model.graph import ChannelQuant, Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.runtime.function.tensor_info import inputs_of
 
 

@@ -11,7 +11,7 @@ from support.tflite.builder import TfliteModel
 from support.tflite.litert_files import composite, counter, sums, two_signatures
 from support.tflite.resources import constant
 
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.litert import Interpreter, InterpreterWithCustomOps, OpResolverType, load_delegate
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder

@@ -7,7 +7,8 @@ from support.models.small import FLOAT, add_model
 
 import neurald as nd
 from neurald.hal.device import Verdict
-from neurald.hal.model.types import FeatureLevel, Model
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.model import feature_level_slice
 from neurald.runtime.model.feature_level_slice import slice_for

@@ -10,7 +10,8 @@ from support.models.graphs import model
 
 import neurald as nd
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Lifetime, Model
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime
 from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.model.boundary import boundaries
 from neurald.runtime.model.branches import graph_of

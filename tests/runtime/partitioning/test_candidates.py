@@ -10,8 +10,9 @@ from support.models.small import add_model
 import neurald as nd
 from neurald.hal.device import Capabilities, Performance, Verdict
 from neurald.hal.errors import BadData, DeadObject
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import DeviceType, Model, OperandType, Preference
+from neurald.hal.model.types import DeviceType, OperandType, Preference
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.candidates import find_candidates
 from neurald.runtime.partitioning.options import PartitioningMode

@@ -10,8 +10,8 @@ from support.models.graphs import graph, model, random_graph
 from support.sweeps import sweep
 
 from neurald.hal.errors import OpFailed
+from neurald.hal.model.graph import Subgraph
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Subgraph
 from neurald.runtime.model.boundary import writer_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex

@@ -6,8 +6,10 @@ import random
 from support.models.graphs import candidate, chain, graph, model, only, random_graph
 from support.sweeps import sweep
 
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, OperandType, Preference, Subgraph
+from neurald.hal.model.types import OperandType, Preference
 from neurald.runtime.model.boundary import boundaries
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex

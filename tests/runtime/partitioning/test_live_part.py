@@ -7,8 +7,9 @@ import pytest
 from support.models.graphs import all_but, candidate, graph, model, only
 from support.sweeps import sweep
 
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Preference
+from neurald.hal.model.types import Preference
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.model.dead_operations import dead_operations
 from neurald.runtime.partitioning.groups import IfGroup, StepGroup

@@ -9,8 +9,9 @@ from support.models.graphs import all_but, candidate, chain, graph, model, only,
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, OperandType, Preference
+from neurald.hal.model.types import OperandType, Preference
 from neurald.hal.records import replace
 from neurald.runtime.costs import estimate
 from neurald.runtime.model.branches import MAIN

@@ -9,8 +9,10 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import Performance
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, OperandType, Preference, Subgraph
+from neurald.hal.model.types import OperandType, Preference
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.placement import (
     INTERPRETER,

@@ -9,8 +9,9 @@ from support.models.graphs import all_but, candidate, chain, model, only, random
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Preference
+from neurald.hal.model.types import Preference
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.convexity import check_groups, is_convex
 from neurald.runtime.partitioning.groups import StepGroup

@@ -35,7 +35,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.runtime.execution.program.executor import PlanExecutor, plan_executor
 from neurald.runtime.partitioning.groups import IfGroup, StepGroup, WhileGroup
 from neurald.runtime.plan.plan import CompoundBody, WhileStep

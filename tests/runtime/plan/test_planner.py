@@ -14,7 +14,7 @@ import neurald as nd
 from neurald.hal.accounting.events import CountedEvent, event_counts
 from neurald.hal.device import PreparedModel, PrepareOptions, Verdict
 from neurald.hal.errors import BadData, Error, OpFailed
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.partitioning.options import POLICY_NAMES, Partitioning, PartitioningMode
 from neurald.runtime.plan.prepared_step import CacheOutcome
 

@@ -31,7 +31,7 @@ from neurald.hal.errors import (
     Unreachable,
 )
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 from neurald.runtime.plan import compiling
 from neurald.runtime.plan.prepared_step import CacheOutcome

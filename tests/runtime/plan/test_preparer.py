@@ -36,7 +36,8 @@ from neurald.hal.errors import OpFailed, OutOfMemory
 from neurald.hal.memory import mapped_file
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Model, Preference, Priority
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Preference, Priority
 from neurald.hal.rpc.client.device import connect
 from neurald.runtime.plan import preparer as preparation
 from neurald.runtime.plan.prepared_step import CacheOutcome, PreparedStep

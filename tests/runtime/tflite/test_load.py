@@ -10,8 +10,9 @@ from support.sweeps import sweep
 from support.tflite.builder import TfliteGraph, TfliteModel
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import SignatureNames
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, OperandType, SignatureNames
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.tflite import load_tflite
 

@@ -16,8 +16,8 @@ from neurald.hal.cache.secret import SECRET_VARIABLE
 from neurald.hal.crashes.outline import outline_of
 from neurald.hal.crashes.pattern import ModelSignatures
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.hal.rpc.wire.model import encode_model
 from neurald.service.crashes.trial import model_of, part_of, smallest_part
 from neurald.service.crashes.trial_job import TrialJob, TrialReport

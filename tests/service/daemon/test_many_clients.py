@@ -10,7 +10,8 @@ from support.waiting import wait_until
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 

@@ -5,7 +5,7 @@ import pytest
 from support.models.control_flow import Graph
 
 import neurald as nd
-from neurald.hal.model.types import StateVariable
+from neurald.hal.model.model import StateVariable
 from neurald.hal.records import replace
 from neurald.service.inspection import findings as module
 from neurald.service.inspection.findings import findings

@@ -10,7 +10,9 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Dimensions, Lifetime, Model, Operand, OperandType, Subgraph
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Dimensions, Lifetime, OperandType
 from neurald.service.tensors.arrays import (
     Slot,
     input_slots,

@@ -6,8 +6,10 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.service.tensors.classification import (
     ClassScores,
     align_labels,

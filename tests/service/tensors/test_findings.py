@@ -7,8 +7,10 @@ import pytest
 from support.tflite.builder import TfliteModel
 from support.tflite.resources import constant
 
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.runtime.tflite import load_tflite
 from neurald.service.tensors.findings import (
     find_detections,

@@ -11,7 +11,9 @@ from PIL import Image
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Dimensions, Lifetime, Model, Operand, OperandType, Subgraph
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Dimensions, Lifetime, OperandType
 from neurald.service.tensors.images import image_input, read_image
 from neurald.service.tensors.packed_normalization import Normalization
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from support.models.small import add_model
 
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Subgraph
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.service.tensors.anchors import grid, mediapipe_anchors, ssd_anchors
 from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.raw_detections import find_raw_detections, is_like_a_detector

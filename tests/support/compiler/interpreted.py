@@ -18,7 +18,10 @@ from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions, Verdict
 from neurald.hal.errors import OpFailed
-from neurald.hal.model.types import Model, Operand, Request, stored_array
+from neurald.hal.model.elements import stored_array
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 
 
 class InterpretedDevice(SampleDevice):

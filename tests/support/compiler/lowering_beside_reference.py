@@ -15,8 +15,9 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS, LOWERINGS
 from neurald.drivers.compiler.lowering.machinery.complex_parts import lower_parts, moves_complex
 from neurald.drivers.compiler.lowering.machinery.table import BoundedValue
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Operand
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.records import replace
 

@@ -14,7 +14,8 @@ from neurald.drivers.cpu.target.target import TARGETS, runs_here
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
 
 #: The targets whose code runs on this machine.
 TARGETS_HERE = sorted(name for name, target in TARGETS.items() if runs_here(target))

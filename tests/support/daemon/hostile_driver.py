@@ -17,7 +17,7 @@ from typing import Any
 from support.models.addition import AddingDevice
 
 from neurald.hal.device import ExecuteOptions
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 
 TARGETS_VARIABLE = "TARGETS"
 _PTRACE_SEIZE = 0x4206

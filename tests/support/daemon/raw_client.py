@@ -21,7 +21,8 @@ from google.protobuf.message import Message
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.constants import seal_constants
-from neurald.hal.model.types import Argument, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
 from neurald.hal.rpc.transport.ring_packet import (

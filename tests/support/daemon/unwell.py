@@ -12,7 +12,7 @@ from support.models.addition import AddingDevice
 
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import DeadObject
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 
 ILLNESS_VARIABLE = "ILLNESS"
 

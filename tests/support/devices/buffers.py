@@ -15,8 +15,10 @@ from neurald.hal.device import (
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Dimensions, Model, Request
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import Dimensions
 from neurald.hal.records import replace
 
 #: Capacity of a buffer in bytes.

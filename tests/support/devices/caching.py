@@ -25,7 +25,9 @@ from neurald.hal.device import (
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory, Memory
-from neurald.hal.model.types import DeviceType, FeatureLevel, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import DeviceType, FeatureLevel
 from neurald.hal.rpc.wire.model import decode_model, encode_model
 from neurald.hal.validation.model_rules import validate_model
 

@@ -23,7 +23,7 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import HostMemory, SharedMemory
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 DRIVER = "support.devices.compiling:CompilingDevice"
 #: Longer than any test.

@@ -17,7 +17,7 @@ from neurald.hal.device import (
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.in_process import InProcessBurst, start_fenced
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.sync.fence import Fence
 
 

@@ -23,8 +23,9 @@ from neurald.hal.device import (
 from neurald.hal.errors import Error
 from neurald.hal.execution.in_process import InProcessBurst, start_fenced
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.request import Request
 from neurald.hal.records import replace
 
 Execute = Callable[[PreparedModel, Request, ExecuteOptions], ExecutionResult]

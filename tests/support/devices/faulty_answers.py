@@ -20,7 +20,8 @@ from neurald.hal.device import (
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.in_process import start_fenced
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.hal.records import replace
 from neurald.hal.sync.fence import Fence
 

@@ -10,8 +10,10 @@ from support.devices.unrecorded import SampleDevice
 from neurald.hal.device import Artifact, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import Error
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import Lifetime, Model, Operand
+from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations
 

@@ -73,8 +73,10 @@ from support.devices.faulty_executions import (
 from support.devices.unrecorded import Faulty, SampleDevice
 
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Operand, Request
+from neurald.hal.model.request import Request
 
 
 class Wrapping(SampleDevice):

@@ -19,14 +19,10 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.model import Model
 from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import (
-    Argument,
-    Lifetime,
-    Model,
-    OperandType,
-    Request,
-)
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.records import replace
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

@@ -9,8 +9,10 @@ from support.devices.misbehaving import SampleDevice
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PreparedModel, PrepareOptions
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Argument, Model, Operand, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.runtime.model.boundary import boundaries
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.model.step_model import step_model

@@ -16,8 +16,11 @@ from neurald.hal.device import (
     PrepareOptions,
 )
 from neurald.hal.errors import DeadObject, Error
+from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, OperandType, Operation, Request, Subgraph
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import OperandType
 
 
 class SampleDevice(drivers_sample.SampleDevice):

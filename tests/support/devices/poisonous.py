@@ -28,8 +28,9 @@ from neurald.hal.device import (
     PrepareOptions,
     Verdict,
 )
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.request import Request
 
 NAME = "poisonous"
 _SUPPORTED = (

@@ -6,7 +6,7 @@ from support.devices.caching import CachingDevice, added, model_adding
 
 import neurald as nd
 from neurald.hal.device import PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.plan.prepared_step import PreparationReport
 from neurald.runtime.plan.preparer import Caching, Preparer
 

@@ -10,8 +10,9 @@ from support.devices.fakes import FakePreparedModel
 from support.devices.misbehaving import SampleDevice
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions, Timing
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.request import Request
 from neurald.hal.records import replace
 
 

@@ -3,7 +3,7 @@
 from support.devices import faulty, misbehaving
 
 from neurald.hal.device import PreparedModel, PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 
 class SampleDevice(misbehaving.SampleDevice):

@@ -20,20 +20,11 @@ from neurald.hal.device import (
     Verdict,
 )
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.model.graph import Location, Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    Argument,
-    DeviceType,
-    FeatureLevel,
-    Lifetime,
-    Location,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Request,
-    Subgraph,
-)
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import DeviceType, FeatureLevel, Lifetime, OperandType
 
 FLOAT = OperandType.TENSOR_FLOAT32
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from support.opencl.models import COLUMNS, INT32, QUANT8, ROWS, Models
 
 import neurald as nd
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 _Op = nd.OperationType
 

@@ -4,8 +4,10 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from neurald.hal.device import Capabilities, Performance, Verdict
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Dimensions, Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Dimensions, Lifetime, OperandType
 from neurald.runtime.model.branches import Nesting, referenced_graphs
 from neurald.runtime.partitioning.placement import Candidate
 

@@ -4,7 +4,8 @@ import numpy as np
 
 import neurald as nd
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
 
 _T, _P = nd.OperandType, nd.OperationType
 

@@ -4,7 +4,7 @@ import numpy as np
 from support.opencl.models import FLOAT, INT32, QUANT8, Models
 
 import neurald as nd
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 _Op = nd.OperationType
 

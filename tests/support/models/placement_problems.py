@@ -6,8 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from neurald.hal.device import Capabilities, Performance
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.runtime.costs.estimate import DeviceCosts
 from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.table import DeviceLink

@@ -8,7 +8,7 @@ from support.devices.misbehaving import SampleDevice
 
 import neurald as nd
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Request
+from neurald.hal.model.request import Argument, Request
 from neurald.runtime.plan.plan import CompoundBody
 
 Array = np.ndarray[Any, np.dtype[Any]]

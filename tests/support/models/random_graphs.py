@@ -10,7 +10,7 @@ from support.devices.misbehaving import SampleDevice
 import neurald as nd
 from neurald.hal.device import Verdict
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Operation
+from neurald.hal.model.graph import Operation
 
 MAX_OPERATIONS = 100
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import neurald as nd
-from neurald.hal.model.types import StateVariable
+from neurald.hal.model.model import StateVariable
 from neurald.hal.records import replace
 from neurald.runtime.execution.compiled_model import CompiledModel
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import neurald as nd
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 FLOAT32, FLOAT16 = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_FLOAT16
 UNSIGNED, SIGNED = nd.OperandType.TENSOR_QUANT8_ASYMM, nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes

@@ -18,7 +18,8 @@ from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses
 from neurald.drivers.opencl.tuning.improvement import ImprovementBuild
 from neurald.hal.device import Capabilities, Performance, PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.model.types import Model, OperandType
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import OperandType
 
 _Use = tuple[Source, tuple[Base, ...]]
 

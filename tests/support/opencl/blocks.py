@@ -12,7 +12,7 @@ from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 RELU6, SAME, VALID = 3, 1, 2
 _Op, _Type = nd.OperationType, nd.OperandType

@@ -13,7 +13,8 @@ from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.model.types import Argument, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.operations.machinery.call import Array
 
 FLOAT, INT32, BOOL = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32, nd.OperandType.TENSOR_BOOL8

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from support.operations.single_operation import Given, given, wanted
 
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16

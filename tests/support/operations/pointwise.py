@@ -7,9 +7,10 @@ import numpy as np
 from support.compiler.lowering_beside_reference import close
 from support.operations.single_operation import Given, given, wanted
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 

@@ -11,9 +11,10 @@ from support.operations.single_operation import (
     wanted,
 )
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED
-from neurald.hal.model.types import FeatureLevel, Operand, OperandType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array
 
 #: Types that nearly every operation supports, and the same with INT32.

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from support.operations.single_operation import Given, call_of, given
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Operand, OperandType
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
 

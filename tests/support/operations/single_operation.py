@@ -6,16 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from neurald.hal.model.elements import array_to_store
+from neurald.hal.model.graph import ChannelQuant, Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    ChannelQuant,
-    FeatureLevel,
-    Lifetime,
-    Operand,
-    OperandType,
-    Operation,
-    array_to_store,
-)
+from neurald.hal.model.types import FeatureLevel, Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.signature import Binding

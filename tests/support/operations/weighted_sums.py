@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from support.operations.single_operation import QUANT8_TYPES, Given, given, scalars, stored_values, wanted
 
-from neurald.hal.model.types import ChannelQuant, Operand, OperandType
+from neurald.hal.model.graph import ChannelQuant, Operand
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 
 FLOAT32, FLOAT16 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16

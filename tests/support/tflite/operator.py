@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from support.tflite.builder import TfliteModel
 
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, Operand
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.validation.model_rules import validate_model
 from neurald.runtime.tflite import load_tflite

@@ -10,7 +10,7 @@ from support.tflite.builder import TfliteModel
 from support.tflite.operator import Load
 
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from support.tflite.builder import TfliteModel
 
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.tflite import load_tflite
 
 

@@ -9,8 +9,9 @@ from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import FusedActivation, Operand
+from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations.arithmetic.fixed_point import (
     Rounding,
     quantize_multiplier,

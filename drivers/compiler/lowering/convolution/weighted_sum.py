@@ -16,8 +16,8 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import Requantizer, 
 from neurald.drivers.compiler.lowering.arithmetic.row_quantization import Padding
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Operand
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call

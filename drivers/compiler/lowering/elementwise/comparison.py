@@ -13,9 +13,9 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import (
     widen,
 )
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
 
 COMPARISONS: dict[OperationType, Function] = {

@@ -7,8 +7,8 @@ from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import concatenated
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.movement.concatenation import RESCALED, concatenation_axis, rescale
 

@@ -8,10 +8,12 @@ from neurald.drivers.cpu.first_tier.binding.folding import Folding
 from neurald.drivers.cpu.first_tier.binding.scope import BindingScope
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
 from neurald.drivers.cpu.first_tier.layout import Tiles
+from neurald.hal.model.graph import Operation, Subgraph
 from neurald.hal.model.lazy_table import LazyTable
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.model.types import Lifetime, Model, Operation, Subgraph
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import bind_operations

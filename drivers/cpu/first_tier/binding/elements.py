@@ -25,8 +25,9 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK, SHORT_SHIFT
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FusedActivation, Operand, OperandType
+from neurald.hal.model.types import FusedActivation, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import quantized_limits

@@ -19,8 +19,9 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.drivers.cpu.first_tier.product_kind import Products
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Call
 
 

@@ -11,8 +11,10 @@ from typing import Final
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.model.types import Lifetime, Model, Operand, Operation, Subgraph
+from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.signature import Binding

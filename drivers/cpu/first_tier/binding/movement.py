@@ -22,8 +22,9 @@ from neurald.drivers.cpu.first_tier.binding.nest import (
 from neurald.drivers.cpu.first_tier.binding.scope import BYTES, BindingScope, count_of, output_shape
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK, LINE_BYTES, TRANSPOSED
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.layout import is_nchw

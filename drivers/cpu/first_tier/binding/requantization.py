@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from neurald.hal.model.types import Operand
+from neurald.hal.model.graph import Operand
 from neurald.hal.operations.arithmetic.fixed_point import Rounding, quantize_multipliers, short_mantissas
 from neurald.hal.operations.machinery.call import Array
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
 from neurald.drivers.cpu.first_tier.layout import Tiles
-from neurald.hal.model.types import Operand, OperandType, Subgraph
+from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.quantized import activate
 from neurald.hal.operations.machinery.call import Array, Call
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import FeatureLevel, Operand, OperandType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import activate
 from neurald.hal.operations.arithmetic.row_quantization import MAX_QUANTIZED_MAGNITUDE
 from neurald.hal.operations.convolution.weighted_sum import MAX_EXACT_FLOAT32, Writer

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.model.types import FeatureLevel, Operand, OperandType
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import round_away
 from neurald.hal.operations.machinery.broadcasting import broadcast_shape
 from neurald.hal.operations.machinery.call import Array, Call, Shape

@@ -19,7 +19,8 @@ from neurald.hal.buffers.staging import ByteCopy, Staged, copy, stage
 from neurald.hal.device import ExecuteOptions, ExecutionResult, Timing
 from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersistent, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
-from neurald.hal.model.types import OperandType, Request
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import OperandType
 from neurald.hal.records import replace
 from neurald.hal.rpc.client.rings.ring_peer import RingConnection, RingPeer
 from neurald.hal.rpc.client.rings.ring_slots import RingSlots

@@ -23,7 +23,7 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
 )
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.rpc.client.rings.ring import RemoteModel, Ring, RingRequest, is_for_rings
 from neurald.hal.rpc.client.rings.ring_execution import RingExecution, SubmittedRun
 from neurald.hal.rpc.client.rings.ring_peer import RingConnection

@@ -1,8 +1,9 @@
 """FULLY_CONNECTED."""
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.records import replace
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator

@@ -1,8 +1,9 @@
 """BATCH_MATMUL."""
 
+from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.model.types import ChannelQuant, Dimensions
+from neurald.hal.model.types import Dimensions
 from neurald.hal.records import replace
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator

@@ -1,7 +1,8 @@
 """Arithmetic on two or more inputs."""
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FusedActivation, Operand, OperandType
+from neurald.hal.model.types import FusedActivation, OperandType
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator
 from neurald.runtime.tflite.file.schema_enums import BuiltinOperator

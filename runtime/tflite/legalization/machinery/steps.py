@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.runtime.tflite.file.schema import Operator
 from neurald.runtime.tflite.graph.operands import UnsupportedFeature
 from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder

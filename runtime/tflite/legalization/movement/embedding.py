@@ -1,7 +1,8 @@
 """EMBEDDING_LOOKUP and EMBEDDING_LOOKUP_SPARSE."""
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FusedActivation, Operand, OperandType
+from neurald.hal.model.types import FusedActivation, OperandType
 from neurald.hal.operations.tflite.movement.embedding import FLOATS
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator

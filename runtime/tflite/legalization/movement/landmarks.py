@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FusedActivation, Operand, OperandType
+from neurald.hal.model.types import FusedActivation, OperandType
 from neurald.runtime.tflite.file.flexbuffer import FlexMap
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator

@@ -22,7 +22,7 @@ from neurald.drivers.compiler.frontend.structured_model import (
 )
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
-from neurald.hal.model.types import Operation
+from neurald.hal.model.graph import Operation
 from neurald.hal.operations.machinery.call import Array
 
 Op = nd.OperationType

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 FLOAT = nd.OperandType.TENSOR_FLOAT32
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.frontend.loop_counters import changing_values, loop_counter
+from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.model.types import Lifetime, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 
 
 def graph(

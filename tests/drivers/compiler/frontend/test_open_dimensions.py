@@ -11,7 +11,7 @@ from neurald.drivers.compiler.frontend.open_dimensions import (
     with_assumed_shapes,
 )
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 pytestmark = pytest.mark.quick
 

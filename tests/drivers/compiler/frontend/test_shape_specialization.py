@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.compiling import leaving
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient, OpFailed
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.sync.cancellation import Cancellation
 
 _Op = nd.OperationType

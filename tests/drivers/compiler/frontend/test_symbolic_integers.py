@@ -7,8 +7,9 @@ from neurald.drivers.compiler.frontend.symbolic_integers import (
     sums_of_result,
     unknown_sums,
 )
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType as Op
-from neurald.hal.model.types import Lifetime, Operand, OperandType, Operation
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 

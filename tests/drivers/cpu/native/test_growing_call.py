@@ -16,7 +16,7 @@ from neurald.drivers.cpu.native.growing_instance import GrowingInstance
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.execution.direct_calls import ShortExecution
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 
 Array = np.ndarray[Any, Any]
 WIDTH = 5

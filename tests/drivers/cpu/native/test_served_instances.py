@@ -11,7 +11,7 @@ from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.execution.native_serving import INSTANCE_BYTES, NativeCall
-from neurald.hal.model.types import Argument
+from neurald.hal.model.request import Argument
 from neurald.hal.records import replace
 
 

@@ -35,7 +35,7 @@ from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
 from neurald.drivers.opencl.tuning.tuning import TUNING_VARIABLE
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
 FLOAT16_MODES = [Precision.F32_F16, Precision.F16]

@@ -10,7 +10,8 @@ from neurald.drivers.opencl.tuning import calibration
 from neurald.drivers.opencl.tuning.calibration import calibrated, estimated
 from neurald.hal.device import Device
 from neurald.hal.errors import OpFailed
-from neurald.hal.model.types import DeviceType, Model, OperandType
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import DeviceType, OperandType
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from neurald.drivers.opencl.tuning.build_helper import HelperBuild
 from neurald.drivers.opencl.tuning.choices import Choices, class_of_step
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import Cancelled, OpFailed
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 
 OPTIONS = PrepareOptions(cache_key=b"k" * 32)
 

@@ -17,8 +17,9 @@ from support.operations.weighted_sums import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import ChannelQuant, Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, FeatureLevel, Operand, OperandType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.convolution import depthwise_convolution
 
 DEPTHWISE = OperationType.DEPTHWISE_CONV_2D

@@ -27,8 +27,9 @@ from support.operations.weighted_sums import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, FeatureLevel, OperandType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.convolution import grouped_convolution
 from neurald.hal.operations.machinery.call import Array

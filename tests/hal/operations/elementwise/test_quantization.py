@@ -17,8 +17,9 @@ from support.operations.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, FeatureLevel, OperandType
+from neurald.hal.model.types import FeatureLevel, OperandType
 
 QUANTIZE, DEQUANTIZE, REQUANTIZE = (
     OperationType.QUANTIZE,

@@ -4,8 +4,9 @@ import pytest
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Dimensions, FeatureLevel, Lifetime, Operand, OperandType, Operation
+from neurald.hal.model.types import Dimensions, FeatureLevel, Lifetime, OperandType
 from neurald.hal.operations.machinery.signature import Binding, Form, Row, bind, layout, row, scalar, tensor
 
 FLOAT32, FLOAT16, INT32 = (

@@ -19,8 +19,9 @@ from support.operations.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FeatureLevel, Operand, OperandType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.farmhash import fingerprint64
 from neurald.hal.operations.machinery.call import UnknownValue

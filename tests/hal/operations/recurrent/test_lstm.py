@@ -37,8 +37,9 @@ from support.operations.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FeatureLevel, Lifetime, Operand, OperandType
+from neurald.hal.model.types import FeatureLevel, Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.recurrent.lstm import LstmCell, LstmGate, run_lstm

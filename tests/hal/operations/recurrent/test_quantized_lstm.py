@@ -10,8 +10,9 @@ from support.operations.single_operation import Given, evaluate_all, given, leve
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FeatureLevel, Operand, OperandType
+from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root, sigmoid16, tanh16
 from neurald.hal.operations.machinery.call import Array
 

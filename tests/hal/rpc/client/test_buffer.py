@@ -26,7 +26,9 @@ from neurald.hal.errors import (
     Unmappable,
 )
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
-from neurald.hal.model.types import Argument, Dimensions, Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Dimensions
 from neurald.hal.process.address import Address
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.client.device import RemoteDevice, connect

@@ -29,16 +29,10 @@ from neurald.hal.errors import (
     UnavailableDevice,
 )
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
-from neurald.hal.model.types import (
-    Argument,
-    Lifetime,
-    Location,
-    Model,
-    Operand,
-    OperandType,
-    Request,
-    Subgraph,
-)
+from neurald.hal.model.graph import Location, Operand, Subgraph
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.process.address import Address
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.client.connection import Connection

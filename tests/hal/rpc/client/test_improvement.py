@@ -9,7 +9,7 @@ from support.devices.caching import CachingDevice, CachingPreparedModel, added, 
 from support.waiting import wait_until
 
 from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client import improvement
 from neurald.hal.rpc.client.device import RemoteDevice, connect

@@ -10,7 +10,8 @@ from support.models.addition import FLOAT, AddingDevice, addition
 from neurald.hal.device import ExecutionResult, OutputShape, PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.model.types import Lifetime, Operand, OperandType
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.rpc.client import open_calls
 from neurald.hal.rpc.client.device import RemoteDevice
 from neurald.hal.rpc.client.open_calls import RemoteOpenFunction, create_open_function

@@ -11,7 +11,8 @@ from support.models.hostile import chain
 
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import Error
-from neurald.hal.model.types import FeatureLevel, Model
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import FeatureLevel
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server import model_handler

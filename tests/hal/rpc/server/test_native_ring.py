@@ -24,17 +24,11 @@ from neurald.hal.admission.native_gate import NativeGate
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, OpFailed, ResourceExhaustedTransient
 from neurald.hal.execution.native_serving import ARMED, GATE, WITHDRAWN
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import (
-    Lifetime,
-    Model,
-    Operand,
-    OperandType,
-    Operation,
-    Priority,
-    Request,
-    Subgraph,
-)
+from neurald.hal.model.request import Request
+from neurald.hal.model.types import Lifetime, OperandType, Priority
 from neurald.hal.process.address import Address
 from neurald.hal.records import replace
 from neurald.hal.rpc.client.device import RemoteDevice, connect

@@ -27,24 +27,18 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import BadData, Error, ResourceExhaustedPersistent, ResultCode
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.graph import ChannelQuant, Location, Operand, Operation, Subgraph
+from neurald.hal.model.model import Model, SignatureNames
 from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationType
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import (
-    Argument,
-    ChannelQuant,
     DeviceType,
     Dimensions,
     FeatureLevel,
     Lifetime,
-    Location,
-    Model,
-    Operand,
     OperandType,
-    Operation,
     Preference,
     Priority,
-    Request,
-    SignatureNames,
-    Subgraph,
 )
 from neurald.hal.records import replace
 from neurald.hal.rpc.transport.status import parse

@@ -25,7 +25,7 @@ from neurald.hal.compiling import background
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import optimization
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep

@@ -14,9 +14,12 @@ import neurald as nd
 from neurald.hal.device import Device, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData, OpFailed, OutputInsufficientSize
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.strings import decode_strings, encode_strings
-from neurald.hal.model.types import Argument, Model, Operand, OperandType, Request
+from neurald.hal.model.types import OperandType
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.execution.binding.string_output import StringOutput

@@ -14,7 +14,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, KernelTime, PreparedModel
 from neurald.hal.errors import OpFailed
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.records import replace
 from neurald.runtime.execution.recovery import retry
 from neurald.runtime.execution.recovery.retry import RetryPolicy

@@ -40,7 +40,8 @@ from neurald.hal.device import (
 )
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory, SharedMemory
-from neurald.hal.model.types import Argument, Request, StateVariable
+from neurald.hal.model.model import StateVariable
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.program.executor import plan_executor

@@ -28,7 +28,7 @@ from neurald.hal.device import (
     PreparedModel,
 )
 from neurald.hal.errors import Cancelled, OpFailed
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.runtime.execution.recovery import retry

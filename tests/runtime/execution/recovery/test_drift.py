@@ -15,7 +15,7 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PrepareOptions
-from neurald.hal.model.types import Request
+from neurald.hal.model.request import Request
 from neurald.runtime.costs import store
 from neurald.runtime.costs.slowness import slowness_of
 from neurald.runtime.execution.recovery import fast_paths, recovering_step, retry, slow_device, step_health

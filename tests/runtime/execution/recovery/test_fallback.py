@@ -37,7 +37,8 @@ from neurald.hal.errors import (
     Withdrawn,
     error_for,
 )
-from neurald.hal.model.types import Model, Request
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
 from neurald.hal.sync.fence import Fence
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.event import Event

@@ -12,7 +12,8 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.device import ExecutionResult
 from neurald.hal.errors import OpFailed
-from neurald.hal.model.types import Request, StateVariable
+from neurald.hal.model.model import StateVariable
+from neurald.hal.model.request import Request
 from neurald.hal.records import replace
 from neurald.runtime.execution.variables import variables_in_place
 

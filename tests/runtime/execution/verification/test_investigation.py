@@ -10,8 +10,8 @@ from support.models.chains import chain, ramp
 import neurald as nd
 from neurald.hal.device import Device, ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.execution.verification.captured_run import CapturedRun
 from neurald.runtime.execution.verification.investigation import Investigation, WrongOperations

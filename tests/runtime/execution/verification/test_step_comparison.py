@@ -4,8 +4,9 @@ from support.models.chains import chain
 from support.models.graphs import graph
 
 import neurald as nd
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.runtime.execution.verification.step_comparison import (
     StepComparison,
     has_undecided,

@@ -11,8 +11,10 @@ from support.models.every_choice import optimum
 from support.models.placement_problems import CAPABILITIES, problem_of, random_problem
 from support.sweeps import sweep
 
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, Model, Operand, OperandType, Operation, Subgraph
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.runtime.costs.estimate import DeviceCosts
 from neurald.runtime.costs.table import DeviceLink
 from neurald.runtime.partitioning.min_cost import exact_search

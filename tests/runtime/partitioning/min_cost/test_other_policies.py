@@ -8,7 +8,7 @@ from support.models.graphs import FLOAT, candidate, only, random_graph
 
 import neurald as nd
 from neurald.hal.device import Performance
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.runtime.partitioning import placement, policy_tengine
 from neurald.runtime.partitioning.grouping_android import group_into_steps
 from neurald.runtime.partitioning.groups import StepGroup

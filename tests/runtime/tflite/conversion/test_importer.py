@@ -8,8 +8,8 @@ from support.tflite.builder import TfliteGraph, TfliteModel
 from support.tflite.resources import branch, constant, counts_up_to, loop, plus, stepped
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite

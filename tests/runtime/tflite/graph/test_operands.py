@@ -6,7 +6,8 @@ from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import ChannelQuant, Lifetime, Operand, OperandType
+from neurald.hal.model.graph import ChannelQuant, Operand
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.runtime.tflite.file.schema import Tensor, TfliteFile
 from neurald.runtime.tflite.graph.operands import (
     UnsupportedFeature,

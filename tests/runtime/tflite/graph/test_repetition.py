@@ -12,8 +12,8 @@ from support.sweeps import sweep
 from support.tflite.builder import TfliteGraph, TfliteModel
 
 from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.hal.records import replace
 from neurald.runtime.tflite.conversion import importer
 from neurald.runtime.tflite.conversion.file_conversion import convert

@@ -12,7 +12,7 @@ from neurald.hal.cache.key import graphs_digest
 from neurald.hal.cache.store import Cache
 from neurald.hal.errors import BadData
 from neurald.hal.memory import mapped_file
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.process.postponed import POSTPONED, PostponedWork
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.devices.local import cpu_device

@@ -12,8 +12,8 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.compiler.lowering.elementwise.comparison import COMPARISONS, ordered
 from neurald.drivers.compiler.lowering.elementwise.pointwise import BINARY_INPUTS, Function, pointwise, widen
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand
 from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.elementwise.comparison import PRECISION_BITS, is_compared_by_scale

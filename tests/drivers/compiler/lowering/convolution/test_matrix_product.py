@@ -5,8 +5,9 @@ from support.compiler.lowering_beside_reference import close, expect_same
 from support.operations.single_operation import FLOAT_TYPES, Given, given, scalars, stored_values, wanted
 from support.sweeps import sweep
 
+from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 
 ANDROID, TFLITE = OperationType.BATCH_MATMUL, OperationType.TFLITE_BATCH_MATMUL

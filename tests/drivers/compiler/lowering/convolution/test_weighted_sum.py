@@ -7,8 +7,9 @@ from support.operations.single_operation import Given, given, ints, scalars, sto
 from support.operations.weighted_sums import QUANT8, SAME, TYPES, VALID, Case, random_case
 from support.sweeps import sweep
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.types import OperandType
 
 pytestmark = pytest.mark.quick
 

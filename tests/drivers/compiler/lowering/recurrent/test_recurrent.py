@@ -22,8 +22,9 @@ from support.operations.single_operation import FLOAT_TYPES, Given, given, scala
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.builder import Unsupported
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Operand, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 
 FLOAT32, FLOAT16, INT8 = *FLOAT_TYPES, OperandType.TENSOR_QUANT8_ASYMM_SIGNED

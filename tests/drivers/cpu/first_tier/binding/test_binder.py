@@ -13,7 +13,7 @@ from neurald.drivers.cpu.first_tier.bound_call import BoundCall
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
-from neurald.hal.model.types import Operation
+from neurald.hal.model.graph import Operation
 
 
 def test_weights_may_be_computed_from_constants() -> None:

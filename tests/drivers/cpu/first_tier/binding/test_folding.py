@@ -13,7 +13,7 @@ from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
-from neurald.hal.model.types import Operand
+from neurald.hal.model.graph import Operand
 
 OPS = nd.OperationType
 INTS = nd.OperandType.TENSOR_INT32

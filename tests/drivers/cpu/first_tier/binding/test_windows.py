@@ -8,7 +8,7 @@ import numpy as np
 from neurald.drivers.cpu.first_tier.binding.scope import BindingScope
 from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, window_table
 from neurald.drivers.cpu.first_tier.layout import Tiles
-from neurald.hal.model.types import Subgraph
+from neurald.hal.model.graph import Subgraph
 
 
 def table(batches: int, axes: tuple[WindowAxis, ...], depth: int) -> list[int]:

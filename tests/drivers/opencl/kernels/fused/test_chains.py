@@ -20,7 +20,7 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.platform.reduction_order import ReductionOrder
 from neurald.hal.device import PrepareOptions
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
 _Op = nd.OperationType

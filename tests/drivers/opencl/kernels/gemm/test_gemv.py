@@ -21,7 +21,8 @@ from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
-from neurald.hal.model.types import Model, OperandType
+from neurald.hal.model.model import Model
+from neurald.hal.model.types import OperandType
 
 UNSIGNED, SIGNED = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL

@@ -15,8 +15,9 @@ from support.operations.windows import SAME, VALID, convolution_sums, transposed
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array, UnknownValue

@@ -5,8 +5,9 @@ from support.operations.single_operation import Given, evaluate, given, scalars,
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, OperandType
+from neurald.hal.model.types import OperandType
 
 FLOAT32, FLOAT16, FLOAT64 = (
     OperandType.TENSOR_FLOAT32,

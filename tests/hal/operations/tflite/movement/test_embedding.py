@@ -7,8 +7,9 @@ from support.operations.single_operation import Given, evaluate, given, ints, sc
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 
 LOOKUP = OperationType.TFLITE_EMBEDDING_LOOKUP

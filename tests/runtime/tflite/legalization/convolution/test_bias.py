@@ -17,7 +17,7 @@ from support.tflite.operator import (
 )
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import Model
+from neurald.hal.model.model import Model
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
 

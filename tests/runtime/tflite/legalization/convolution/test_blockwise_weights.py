@@ -13,8 +13,8 @@ from support.tflite.operator import NONE, RELU, random, types
 import neurald as nd
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite

@@ -27,8 +27,8 @@ from support.tflite.weights import CHANNEL_SCALES, exact_floats, random_bytes
 
 import neurald as nd
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite

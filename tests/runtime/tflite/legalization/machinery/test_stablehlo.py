@@ -8,8 +8,8 @@ from support.tflite.operator import random, types
 from support.tflite.stablehlo import BOOLEAN_BODIES, NUMBER_BODIES, WINDOW, load_with_body
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Model
 
 
 @sweep("body", [*NUMBER_BODIES, *BOOLEAN_BODIES])

@@ -8,8 +8,9 @@ from support.operations.single_operation import Given, given, ints, scalars, wan
 from support.operations.windows import SAME, VALID
 from support.sweeps import sweep
 
+from neurald.hal.model.graph import ChannelQuant, Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, Operand, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 
 CONV_2D = OperationType.TFLITE_CONV_2D

@@ -7,8 +7,9 @@ from support.operations.single_operation import Given, given, omitted, scalars, 
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.builder import Unsupported
+from neurald.hal.model.graph import ChannelQuant, Operand
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, Operand, OperandType
+from neurald.hal.model.types import OperandType
 
 FULLY_CONNECTED = OperationType.TFLITE_FULLY_CONNECTED
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64

@@ -4,8 +4,9 @@ from support.operations.pointwise import SHAPES, label, numbers, result, rows
 from support.operations.single_operation import given
 from support.sweeps import sweep
 
+from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, OperandType
+from neurald.hal.model.types import OperandType
 
 INT32 = OperandType.TENSOR_INT32
 PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL

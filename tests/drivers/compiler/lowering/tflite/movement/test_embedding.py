@@ -6,8 +6,9 @@ from support.operations.single_operation import Given, given, ints, scalars, wan
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed
+from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import ChannelQuant, OperandType
+from neurald.hal.model.types import OperandType
 
 INT32 = OperandType.TENSOR_INT32
 LOOKUP = OperationType.TFLITE_EMBEDDING_LOOKUP
