@@ -2,12 +2,15 @@
 
 import contextlib
 import fcntl
+import math
 import os
 import re
 import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from neurald.hal.cache.entry import HEAD
 from neurald.hal.cache.file import open_directory
@@ -19,6 +22,24 @@ _ENTRY = r"[0-9a-f]{64}"
 _DRAFT = r"\.draft-[0-9a-f]{16}"
 #: Age in seconds after which a draft without a locked writer counts as abandoned.
 _DRAFT_AGE_S = 60.0
+#: How many directories a process remembers.
+_MAX_KNOWN = 8
+
+
+class _Known(Struct, kw_only=True):
+    """What this process remembers of a directory, so that a store does not look into all entries again.
+
+    Attributes:
+        sizes: number of the inode and size of each entry by name, when they were last listed.
+        swept_s: when drafts were last looked for, on the clock of `time.monotonic()`.
+    """
+
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    swept_s: float = -math.inf
+
+
+#: By path of the directory.
+_known: dict[str, _Known] = {}
 
 
 class CacheDirectory:
@@ -77,13 +98,26 @@ class CacheDirectory:
 
     def names(self) -> list[str]:
         """Returns the names of all entries, in no particular order."""
+        return list(self.inodes())
+
+    def inodes(self) -> dict[str, int]:
+        """Returns the number of the inode of each entry by name; another entry has another one."""
         return self._matching(_ENTRY)
 
-    def _matching(self, pattern: str) -> list[str]:
+    def _matching(self, pattern: str) -> dict[str, int]:
         try:
-            return [path.name for path in self.path.iterdir() if re.fullmatch(pattern, path.name)]
+            with os.scandir(self.text) as found:
+                return {each.name: each.inode() for each in found if re.fullmatch(pattern, each.name)}
         except OSError:
-            return []
+            return {}
+
+    def _remembered(self) -> _Known:
+        known = _known.get(self.text)
+        if known is None:
+            if len(_known) >= _MAX_KNOWN:
+                _known.clear()
+            known = _known[self.text] = _Known()
+        return known
 
     def size_bytes(self, name: str) -> int:
         """Returns the total size of an entry's files; 0 if it was removed meanwhile."""
@@ -136,6 +170,8 @@ class CacheDirectory:
                         raise
                     taken.append(earlier)
                 else:
+                    # The number of the inode may be that of an earlier entry of this name.
+                    self._remembered().sizes.pop(name, None)
                     return
         finally:
             for earlier in taken:
@@ -160,14 +196,18 @@ class CacheDirectory:
             _delete(taken)
         return taken is not None
 
-    def shrink(self, limit_bytes: int, keep: str = "") -> list[str]:
+    def shrink(self, limit_bytes: int, keep: str = "", *, is_estimate: bool = False) -> list[str]:
         """Removes the least recently used entries until the limit holds; returns their names.
 
         Args:
             limit_bytes: maximum total size of the remaining entries.
             keep: name of an entry that is never removed.
+            is_estimate: whether entries count that were there when they were last listed, so that
+                only a full cache is listed again.
         """
-        sizes = {name: self.size_bytes(name) for name in self.names()}
+        if is_estimate and sum(size for _, size in self._remembered().sizes.values()) <= limit_bytes:
+            return []
+        sizes = self._sizes()
         total = sum(sizes.values())
         removed = []
         if total > limit_bytes:
@@ -179,12 +219,30 @@ class CacheDirectory:
                 total -= sizes[name]
         return removed
 
+    def _sizes(self) -> dict[str, int]:
+        """Returns the sizes of all entries, and looks only into those that were not listed before."""
+        remembered = self._remembered()
+        known, found = remembered.sizes, {}
+        for name, inode in self.inodes().items():
+            earlier = known.get(name)
+            if earlier is None or earlier[0] != inode:
+                earlier = inode, self.size_bytes(name)
+            found[name] = earlier
+        remembered.sizes = found
+        return {name: size for name, (_, size) in found.items()}
+
+    def sweep_at_times(self) -> None:
+        """Removes drafts of dead writers, unless this process did so within the last minute."""
+        if time.monotonic() - self._remembered().swept_s >= _DRAFT_AGE_S:
+            self.sweep()
+
     def sweep(self, age_s: float = _DRAFT_AGE_S) -> None:
         """Removes drafts of dead writers that are older than `age_s`.
 
         The writer of a younger draft may not hold its lock yet. Drafts of single files have no
         lock, since they are written at once.
         """
+        self._remembered().swept_s = time.monotonic()
         until = time.time() - age_s
         for name in self._matching(_DRAFT):
             path = self.path / name

@@ -50,6 +50,11 @@ DEFAULT_MAX_BYTES = 2 << 30
 _LOCKS = "locks"
 #: How many entries are compared at most to explain a miss.
 _MAX_COMPARED = 256
+#: Of how many directories a process remembers the parts of entries.
+_MAX_KNOWN = 8
+#: The number of the inode and the parts of each entry that this process has read, by name, latest
+#: last, for the path of the directory and the secret; without parts if it is not to be compared.
+_known_parts: dict[tuple[Path, bytes], dict[str, tuple[int, KeyParts | None]]] = {}
 
 
 class Miss(Struct, frozen=True, kw_only=True):
@@ -195,19 +200,43 @@ class Cache:
     def why_missing(self, parts: KeyParts) -> str:
         """Returns why these parts have no entry, judging by other entries of the device."""
         nearest: tuple[str, ...] | None = None
-        import heapq  # a hit in the cache does not need it
-
-        for name in heapq.nlargest(_MAX_COMPARED, self._directory.names(), self._directory.last_use_s):
-            status = self._status(name, is_thorough=False)
-            earlier = None if status is None or status.manifest is None else status.manifest.parts
+        compared = 0
+        for earlier in self._parts_of_entries():
             # Only entries of the same variant are comparable.
-            if earlier is None or (earlier.device, earlier.variant) != (parts.device, parts.variant):
+            if (earlier.device, earlier.variant) != (parts.device, parts.variant):
                 continue
             if earlier.graphs == parts.graphs or (parts.token and earlier.token == parts.token):
                 changes = parts.changes_since(earlier)
                 if nearest is None or len(changes) < len(nearest):
                     nearest = changes
+                compared += 1
+                if compared == _MAX_COMPARED:
+                    break
         return "; ".join(nearest) if nearest else "first use"
+
+    def _parts_of_entries(self) -> list[KeyParts]:
+        """Returns the parts of entries, latest first; reads only what this process has not read before."""
+        place = self.path, self._secret
+        known, inodes = _known_parts.get(place, {}), self._directory.inodes()
+        found = {name: each for name, each in known.items() if each[0] == inodes.get(name)}
+        new = inodes.keys() - found.keys()
+        if new:
+            import heapq  # a hit in the cache does not need it
+
+            latest = heapq.nlargest(_MAX_COMPARED, new, self._directory.last_use_s)
+            found |= {name: (inodes[name], None) for name in new.difference(latest)}
+            found |= {name: (inodes[name], self._parts_of(name)) for name in reversed(latest)}
+        if place not in _known_parts and len(_known_parts) >= _MAX_KNOWN:
+            _known_parts.clear()
+        _known_parts[place] = found
+        return [parts for _, parts in reversed(found.values()) if parts is not None]
+
+    def _parts_of(self, name: str) -> KeyParts | None:
+        """Returns the parts of an entry; None if it is damaged or was removed meanwhile."""
+        try:
+            return self._authenticated(self._directory.entry(name), name)[0].parts
+        except (OSError, Error):
+            return None
 
     @contextlib.contextmanager
     def lock(
@@ -271,8 +300,8 @@ class Cache:
         name = parts.key().hex()
         try:
             self._directory.make()
-            self._directory.sweep()
-            self._directory.shrink(self.limit_bytes - size, keep=name)
+            self._directory.sweep_at_times()
+            self._directory.shrink(self.limit_bytes - size, keep=name, is_estimate=True)
             with self._directory.draft(name) as entry:
                 write_entry(entry, self._secret, parts, artifact, origin, self._owner)
             self._directory.shrink(self.limit_bytes, keep=name)

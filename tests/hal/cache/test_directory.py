@@ -4,17 +4,21 @@ import errno
 import fcntl
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.daemon.open_files import open_files
 from support.devices.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
 
-from neurald.hal.cache.entry import HEAD
+from neurald.hal.cache import entry as entry_file
+from neurald.hal.cache.entry import HEAD, Manifest
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache, EntryStatus, Loaded, Miss
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory
@@ -76,6 +80,53 @@ def test_never_more_than_the_limit(directory: Path) -> None:
         assert sum(status.size_bytes for status in cache.entries()) <= 35_000
         assert number in kept(cache)
     assert len(kept(cache)) == 3
+
+
+def test_the_limit_counts_what_others_store_and_replace(directory: Path) -> None:
+    """Sizes are remembered between stores, but not those of entries that are not the same any more."""
+    cache = Cache(directory, limit_bytes=45_000)
+    fill(cache, 3)
+    other = directory / ".another process"
+    shutil.copytree(directory / numbered(2).hex(), other)
+    (other / "data0").write_bytes(bytes(25_000))
+    shutil.rmtree(directory / numbered(2).hex())
+    other.rename(directory / numbered(2).hex())
+    shutil.copytree(directory / numbered(1).hex(), directory / numbered(9).hex())
+    use(cache, 9, 1009.0)
+    cache.store(entry_parts(graphs="4"), artifact(bytes(1000)), ORIGIN)
+    assert kept(cache) == {4, 9}
+    assert cache.why_missing(entry_parts(graphs="4", priority="HIGH")) == "priority changed from LOW to HIGH"
+
+
+def test_storing_looks_into_each_entry_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan of 1,000 steps stores 1,000 entries, each after asking why it was missing."""
+    looked_into: Counter[str] = Counter()
+
+    def scandir(path: str | Path) -> Any:
+        looked_into["the directory" if Path(path) == directory else Path(path).name] += 1
+        return real_scandir(path)
+
+    def read_manifest(path: str, secret: bytes, key: str) -> Manifest:
+        read[key] += 1
+        return real_read(path, secret, key)
+
+    read: Counter[str] = Counter()
+    real_scandir, real_read = os.scandir, entry_file.read_manifest
+    monkeypatch.setattr("neurald.hal.cache.directory.os.scandir", scandir)
+    monkeypatch.setattr("neurald.hal.cache.store.read_manifest", read_manifest)
+    count = 50
+    for number in range(count):
+        parts = entry_parts(token="44", graphs=str(number))
+        # Each step of a plan has a cache of its own.
+        assert Cache(directory).why_missing(parts) == (
+            "the model's operations or operands changed" if number else "first use"
+        )
+        Cache(directory).store(parts, artifact(), ORIGIN)
+    assert looked_into.pop("the directory") <= 3 * count
+    assert len(looked_into) == count
+    assert set(looked_into.values()) == {1}
+    assert len(read) == count - 1
+    assert set(read.values()) == {1}
 
 
 def test_what_never_fits_is_not_stored_and_costs_nobody_his_place(directory: Path) -> None:
