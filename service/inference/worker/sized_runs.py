@@ -76,9 +76,12 @@ class SizedRuns:
         """
         shapes = self._likely_shapes(tuple(each.shape for each in inputs))
         for _ in range(_MAX_GROWTHS):
-            if sum(math.prod(shape) for shape in shapes) > _MAX_OUTPUT_BYTES:
+            size = sum(
+                math.prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, self.types, strict=True)
+            )
+            if size > _MAX_OUTPUT_BYTES:
                 raise BadData(
-                    f"the outputs have the shapes {shapes}, which take more than {_MAX_OUTPUT_BYTES} bytes"
+                    f"the outputs have the shapes {shapes}, which take {size} bytes; {_MAX_OUTPUT_BYTES} may be"
                 )
             execution = nd.Execution(self._compilation, reusable=not self.has_strings)
             execution.set_loop_timeout(self._loop_timeout_s)

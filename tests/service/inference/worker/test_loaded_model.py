@@ -2,11 +2,13 @@
 
 import os
 
+import numpy as np
 import pytest
 from support.inference import zoo
 from support.inference.loading import load
 
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, UnavailableDevice
+from neurald.service.inference.worker import sized_runs
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.orders import LoadOrder, Warmup
 
@@ -45,6 +47,16 @@ def test_batches_open_the_first_length() -> None:
 def test_warm_ups_that_do_not_fit_are_refused(warmup: Warmup) -> None:
     with pytest.raises(BadData):
         load(zoo.dense(), warmups=(warmup,))
+
+
+def test_outputs_are_limited_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = load(zoo.addition(), devices=("cpu",)).create_runs()
+    inputs = [np.ones((1, 4), np.int32)] * 2
+    monkeypatch.setattr(sized_runs, "_MAX_OUTPUT_BYTES", 2 * inputs[0].nbytes)
+    assert [each.tolist() for each in runs.compute(inputs)] == [[[2] * 4], [[0] * 4]]
+    monkeypatch.setattr(sized_runs, "_MAX_OUTPUT_BYTES", 2 * inputs[0].nbytes - 1)
+    with pytest.raises(BadData, match="take 32 bytes; 31 may be"):
+        runs.compute(inputs)
 
 
 @pytest.mark.parametrize("is_batched", [False, True])
