@@ -176,7 +176,7 @@ class DeviceServer:
             DeadObject: the call needs a session and has none.
         """
         try:
-            return self._service.session(context)
+            return self._service.sessions.find(context)
         except DeadObject:
             service, _, name = method.removeprefix("/").rpartition("/")
             if service == SERVICE and name not in _SESSIONLESS_CALLS:
@@ -225,7 +225,7 @@ class DeviceServer:
             os.umask(mask)
         if bound.path is None:
             self.address = self._staging = Address(host=self.address.host, port=port)
-            self._service.port = port
+            self._service.sessions.port = port
         else:
             if self._sharing != NOBODY_ELSE:
                 bound.path.chmod(self._sharing.socket_mode)
@@ -304,7 +304,7 @@ class DeviceServer:
         """
         if self._certificates is not None and self._revocations is not None:
             self._revocations.update()
-            self._service.end_refused(self._certificates.refusal)
+            self._service.sessions.end_refused(self._certificates.refusal)
 
     def stop(self) -> None:
         """Ends all sessions and calls, and removes the sockets. `drain` lets calls finish first.
@@ -321,12 +321,12 @@ class DeviceServer:
             last_first.callback(self._stop_grpc)
             if self._compilers is not None:
                 last_first.callback(self._compilers.close)
-            last_first.callback(self._service.end_sessions)
+            last_first.callback(self._service.sessions.end_sessions)
             if self._channel is not None:
                 last_first.callback(self._channel.close)
                 self._channel = None
                 # Clients learn that the daemon stops before their side channels break.
-                last_first.callback(self._service.end_sessions)
+                last_first.callback(self._service.sessions.end_sessions)
 
     def _remove_sockets(self) -> None:
         """Removes the files of the sockets, unless another process has replaced them."""

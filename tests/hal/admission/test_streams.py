@@ -21,7 +21,7 @@ from neurald.hal.admission import message_reader
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import DeadObject, ResourceExhaustedTransient
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.server import grpc_service
+from neurald.hal.rpc.server import data_calls, session_calls
 from neurald.hal.rpc.server import server as server_module
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport import status
@@ -199,7 +199,8 @@ def test_messages_without_a_session_are_not_parsed(
         parsed.append(len(data))
         return status.parse(kind, data)
 
-    monkeypatch.setattr(grpc_service, "parse", counted)
+    monkeypatch.setattr(data_calls, "parse", counted)
+    monkeypatch.setattr(session_calls, "parse", counted)
     monkeypatch.setattr(message_reader, "parse", counted)
     peer = Peer(server)
     parsed.clear()

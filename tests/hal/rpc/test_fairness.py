@@ -20,7 +20,7 @@ from neurald.hal.model.request import Request
 from neurald.hal.model.types import Priority
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
-from neurald.hal.rpc.server import grpc_service
+from neurald.hal.rpc.server import session_calls
 from neurald.hal.rpc.server.server import DeviceServer
 
 ONES = np.ones(3, np.float32)
@@ -188,7 +188,7 @@ def test_a_priority_overtakes_over_grpc() -> None:
 def test_users_of_grpc_take_turns_by_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call over gRPC takes its turn as its user, who has the weight that the operator gave."""
     users = iter((7, 8))
-    monkeypatch.setattr(grpc_service, "peer_user", lambda peer, port: next(users))
+    monkeypatch.setattr(session_calls, "peer_user", lambda peer, port: next(users))
     server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"), limits=Limits(weights=((7, 3),)))
     server.start()
     hold = ServingTurns._hold

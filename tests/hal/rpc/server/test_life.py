@@ -28,8 +28,8 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
-from neurald.hal.rpc.server.grpc_service import GrpcService
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.server.session_calls import SessionCalls
 from neurald.hal.rpc.transport.status import ONE_REPLY, error_of_status
 
 _MODEL = types_pb2.Model(pools=[b"token"])
@@ -144,13 +144,13 @@ def test_a_drain_waits_for_calls_and_their_results(
 def late_watches(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Has servers handle `Watch` only once the event is set."""
     may_watch = threading.Event()
-    watch = GrpcService._watch
+    watch = SessionCalls.watch_session
 
     def wait(*arguments: Any) -> None:
         may_watch.wait(30)
         watch(*arguments)
 
-    monkeypatch.setattr(GrpcService, "_watch", wait)
+    monkeypatch.setattr(SessionCalls, "watch_session", wait)
     return may_watch
 
 
