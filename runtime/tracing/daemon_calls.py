@@ -1,31 +1,31 @@
-"""Records calls of daemons, and what daemons do for them.
+"""Records calls of daemons and services, and what these do for them.
 
 A daemon on this host leaves the times of what it did for a submission of a ring in shared memory, if
-its client wants them. One on another host sends them after its reply, see
+its client wants them, and so does the process of a served model. One on another host sends them after its reply, see
 `neurald.hal.rpc.transport.call_times`.
 """
 
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
 from typing import Any
 
 from neurald.hal.rpc.transport.call_times import CallTimes, decode_times, times_from, trace_header
 from neurald.hal.rpc.transport.ring_end import read_stamps
-from neurald.runtime.tracing.recorded import failure
-from neurald.runtime.tracing.span import Recorder, Span
+from neurald.runtime.tracing.recorded import NO_DETAILS, failure
+from neurald.runtime.tracing.span import SERVED_MODEL, Recorder, Span
 
 
 class Exchange:
     """Records what a ring is asked and does.
 
     Args:
-        peer: the end of the ring.
+        peer: the end of the ring, or the lane that has one.
         number: see the attribute.
 
     Attributes:
-        peer: refers to the end of the ring.
+        peer: refers to the end of the ring, or to the lane.
         number: that the daemon's stamps have in this trace.
         start_ns, end_ns: when the latest submission was put into the ring; 0 if there is none whose
             completion has to be recorded.
@@ -39,6 +39,13 @@ class Exchange:
         self.start_ns = self.end_ns = 0
 
 
+def _begun(recorder: Recorder, peer: Any) -> Exchange:
+    """Asks the other side of a ring for stamps of each call from now on."""
+    exchange = recorder.exchanges[id(peer)] = Exchange(peer, recorder.next_exchange())
+    peer.want_stamps(exchange.number)
+    return exchange
+
+
 def submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., Any]:
     """Asks the daemon for stamps of each call that is submitted."""
     now, exchanges = time.monotonic_ns, recorder.exchanges
@@ -48,8 +55,7 @@ def submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., A
         start = now()
         exchange = exchanges.get(id(peer))
         if exchange is None or exchange.peer() is not peer:
-            exchange = exchanges[id(peer)] = Exchange(peer, recorder.next_exchange())
-            peer.want_stamps(exchange.number)
+            exchange = _begun(recorder, peer)
         exchange.start_ns = start
         result = submit(peer, *arguments)
         exchange.end_ns = now()
@@ -114,11 +120,25 @@ def _ring_spans(
         yield own("submit to the ring", "device", submitted, waiting, details=details)
         yield own("in the hands of the daemon", "device", waiting, end)
     yield own("wait for the daemon", "device", start, end)
-    if not stamps:
-        return
+    if stamps:
+        yield from _stamped_spans(stamps, number, submitted, end, thread, call, details)
+
+
+def _stamped_spans(
+    stamps: bytes, number: int, submitted: int, end: int, thread: int, call: int, details: Mapping[str, Any]
+) -> Iterator[Span]:
+    """Makes the spans of what the other side of a ring did; none if it has left no valid stamps.
+
+    Args:
+        stamps: what it has left.
+        number: that its stamps must have.
+        submitted, end: when it was asked, and its answer was there.
+        thread, call: that asked it.
+        details: of the span of all it did.
+    """
     noted = read_stamps(stamps)
     times = arrived, admitted, ended, replied = noted.times_ns
-    # The daemon may write anything.
+    # The other side may write anything.
     if noted.number != number or list(times) != sorted(times) or arrived < submitted or replied > end:
         return
     daemon = partial(Span, category="daemon", process=noted.process, thread=thread, call=call)
@@ -126,6 +146,60 @@ def _ring_spans(
     yield daemon("wait for the device", start_ns=arrived, end_ns=admitted)
     yield daemon("driver", start_ns=admitted, end_ns=ended)
     yield daemon("reply", start_ns=ended, end_ns=replied)
+
+
+def ran_in_service(recorder: Recorder, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Records a run in the process of a served model, and what that process did."""
+    threads, now, exchanges = recorder.threads, time.monotonic_ns, recorder.exchanges
+    expand = partial(_service_spans, recorder)
+
+    @wraps(run)
+    def call(lane: Any, *arguments: Any) -> Any:
+        exchange = exchanges.get(id(lane))
+        if exchange is None or exchange.peer() is not lane:
+            exchange = _begun(recorder, lane)
+        start = now()
+        failed: BaseException | None = None
+        try:
+            return run(lane, *arguments)
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            details = NO_DETAILS if failed is None else failure(failed)
+            end, thread = now(), threads.state
+            noted = exchange.number, lane.stamps()
+            recorder.add_record(expand, start, end, thread.number, thread.call, details, *noted)
+
+    return call
+
+
+def _service_spans(
+    recorder: Recorder,
+    start: int,
+    end: int,
+    thread: int,
+    call: int,
+    details: Mapping[str, Any],
+    number: int,
+    stamps: bytes,
+    _: None,
+) -> Iterator[Span]:
+    """Makes the spans of a run in the process of a served model.
+
+    Args:
+        recorder: knows the process.
+        start, end: of the run.
+        thread, call: that made it.
+        details: of its failure, if it has failed.
+        number: that its stamps must have.
+        stamps: what the process of the model has left; those of a run before, if it has died.
+    """
+    exchange = {"exchange": recorder.next_exchange()}
+    own = {**exchange, **details}
+    yield Span("run in the service", "device", start, end, recorder.process, thread, call, own)
+    theirs = {**exchange, "role": SERVED_MODEL}
+    yield from _stamped_spans(stamps, number, start, end, thread, call, theirs)
 
 
 class _Stub:

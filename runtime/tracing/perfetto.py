@@ -23,7 +23,12 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
         dropped: how many spans are missing.
     """
     own = os.getpid()
-    hosts = {span.process: str(span.details["host"]) for span in spans if "host" in span.details}
+    names = {own: "application"}
+    for span in spans:
+        if "host" in span.details:
+            names[span.process] = f"neurald daemon at {span.details['host']}"
+        elif "role" in span.details:
+            names[span.process] = f"neurald {span.details['role']}"
     # Written one by one, since the garbage collector takes long for a million dictionaries.
     events: list[msgspec.Raw] = []
 
@@ -31,7 +36,7 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
         events.append(msgspec.Raw(_ENCODER.encode(event)))
 
     for process in sorted({span.process for span in spans}):
-        name = _name_of(process, own, hosts)
+        name = names.get(process, "neurald daemon")
         write({"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}})
     # A span that contains another one comes before it.
     ordered = sorted(spans, key=lambda each: (each.start_ns, -each.end_ns))
@@ -97,9 +102,3 @@ def _overlapping(spans: Sequence[Span]) -> set[int]:
         else:
             stack.append(span.end_ns)
     return found
-
-
-def _name_of(process: int, own: int, hosts: Mapping[int, str]) -> str:
-    if process == own:
-        return "application"
-    return f"neurald daemon at {hosts[process]}" if process in hosts else "neurald daemon"

@@ -18,6 +18,8 @@ from neurald.hal.process.fork import forkable_lock
 
 #: Added to the numbers of processes of other hosts.
 OTHER_HOST: Final = 1 << 32
+#: What a process does that is no daemon, as the detail `role` of its spans.
+SERVED_MODEL: Final = "served model"
 #: Most spans of a trace that has kernels.
 MAX_SPANS: Final = 400_000
 #: Most records of a trace, each of which is a few spans; the oldest are dropped.

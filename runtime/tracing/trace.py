@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -68,7 +67,7 @@ class Trace(Unpicklable):
         self._exporter = exporter
         if trace_id is not None and not _TRACE_ID.fullmatch(trace_id):
             raise BadData(f"trace_id is {trace_id!r}; 32 hexadecimal digits in lower case are expected")
-        self.trace_id = secrets.token_hex(16) if trace_id is None else trace_id
+        self.trace_id = os.urandom(16).hex() if trace_id is None else trace_id
         self._path = None if path is None else Path(path)
         self._recorder = Recorder(os.getpid(), self.trace_id)
         self._uninstall: Callable[[], None] | None = None

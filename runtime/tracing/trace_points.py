@@ -4,14 +4,16 @@ A method is replaced by one that records its calls when a trace begins, and put 
 So the library does nothing for traces while none is taken.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
 from msgspec import Struct
 
+from neurald.hal.process.fork import forkable_lock
 from neurald.runtime.tracing import daemon_calls, repeated_runs
+from neurald.runtime.tracing.imported import when_imported
 from neurald.runtime.tracing.recorded import (
     STEP,
     Replace,
@@ -267,7 +269,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_SERVING + "service", "ServedModel", "__call__", recorded("call", "request", is_call=True)),
         (_SERVING + "service", "ServedModel", "run", recorded("call", "request", is_call=True)),
         (_SERVING + "balancer", "Balancer", "take", recorded("step", "choose a service")),
-        (_SERVING + "client_lane", "ClientLane", "run", recorded("device", "run in the service")),
+        (_SERVING + "client_lane", "ClientLane", "run", daemon_calls.ran_in_service),
         (_SERVING + "client_lane", "ClientLane", "_place", recorded("step", "place the inputs")),
         ("neurald.hal.rpc.client.rings.ring", "Ring", "bind", recorded("device", "bind to the ring")),
         ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "submit", daemon_calls.submitted),
@@ -286,20 +288,31 @@ def owner_of(point: TracePoint) -> Any:
 
 
 def install(recorder: Recorder) -> Callable[[], None]:
-    """Begins to record the calls of all trace points; returns a function that ends it."""
+    """Begins to record the calls of all trace points; returns a function that ends it.
+
+    Modules that are not imported yet get their trace points when they are.
+    """
     undo: list[Callable[[], None]] = []
+    lock = forkable_lock()
+    is_over = False
+
+    def begin(points: Sequence[TracePoint]) -> None:
+        # This may import modules, whose points begin in the meantime, perhaps in other threads.
+        found = [_found(point) for point in points]
+        with lock:
+            if not is_over:
+                undo.extend(_replaced(*each, recorder) for each in found)
+
+    by_module: dict[str, list[TracePoint]] = {}
     for point in TRACE_POINTS:
-        owner = owner_of(point)
-        # Names of the package are imported when they are first used.
-        original = owner.__dict__.get(point.method) or getattr(owner, point.method)
-        if isinstance(original, classmethod):
-            replacement: Any = classmethod(point.replace(recorder, original.__func__))
-        else:
-            replacement = point.replace(recorder, original)
-        setattr(owner, point.method, replacement)
-        undo.append(partial(setattr, owner, point.method, original))
+        by_module.setdefault(point.module, []).append(point)
+    stop = when_imported({name: partial(begin, points) for name, points in by_module.items()})
 
     def uninstall() -> None:
+        nonlocal is_over
+        stop()
+        with lock:
+            is_over = True
         for each in undo:
             each()
         # Fast paths that were made in the meantime would go on recording.
@@ -311,3 +324,20 @@ def install(recorder: Recorder) -> Callable[[], None]:
                 peer.want_stamps(0)
 
     return uninstall
+
+
+def _found(point: TracePoint) -> tuple[TracePoint, Any, Any]:
+    """Returns a point, what has its method, and the method."""
+    owner = owner_of(point)
+    # Names of the package are imported when they are first used.
+    return point, owner, owner.__dict__.get(point.method) or getattr(owner, point.method)
+
+
+def _replaced(point: TracePoint, owner: Any, original: Any, recorder: Recorder) -> Callable[[], None]:
+    """Replaces what a point names; returns a function that puts it back."""
+    if isinstance(original, classmethod):
+        replacement: Any = classmethod(point.replace(recorder, original.__func__))
+    else:
+        replacement = point.replace(recorder, original)
+    setattr(owner, point.method, replacement)
+    return partial(setattr, owner, point.method, original)

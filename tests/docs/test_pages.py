@@ -2,10 +2,12 @@
 
 import configparser
 import os
+import re
 import shutil
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +53,13 @@ def test_a_reason_is_that_of_one_block(tmp_path: Path) -> None:
         ("python", ""),
         ("console", "second"),
     ]
+
+
+def test_no_change_is_listed_twice() -> None:
+    entries = re.split(r"\n(?=- |#|\n)", (ROOT / "CHANGELOG.md").read_text())
+    changes = Counter(" ".join(each.split()) for each in entries if each.startswith("- "))
+    assert len(changes) > 100
+    assert not {change: count for change, count in changes.items() if count > 1}
 
 
 @sweep("page", PAGES, ids=_name)

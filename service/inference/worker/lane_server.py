@@ -28,7 +28,7 @@ from neurald.hal.lanes.repeats import COMPLETION, SUBMISSION, number_after
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.time_slices import AdaptiveSlices, short_time_slices
 from neurald.hal.records import DECODE_ERRORS
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide, Stamps
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.native_lane import NativeLane
 from neurald.service.inference.worker.runner import Runner
@@ -149,7 +149,7 @@ class LaneServer:
         order, told = self._orders.get(slot), self._told.get(slot)
         if order is None:
             raise BadState("a run is repeated that is not known")
-        answer, memory = self._answer(order, number, is_cancelled=ring.is_cancelled)
+        answer, memory = self._stamped(order, number, is_cancelled=ring.is_cancelled)
         if (
             isinstance(answer, RunAnswer)
             and told is not None
@@ -193,7 +193,7 @@ class LaneServer:
         self._latest = order.number
         if self._native is not None:
             self._native.forget(order.slot)
-        self._tell(order.slot, order.number, *self._answer(order, order.number))
+        self._tell(order.slot, order.number, *self._stamped(order, order.number))
         return True
 
     def _take_over(self, order: Arena | RingMemory, descriptor: int) -> None:
@@ -230,6 +230,19 @@ class LaneServer:
         finally:
             if memory is not None:
                 memory.close()
+
+    def _stamped(
+        self, order: RunOrder, number: int, *, is_cancelled: bool = False
+    ) -> tuple[Answer, SharedMemory | None]:
+        """Runs an order, and leaves the stamps of that for the caller if it traces the run."""
+        wanted = 0 if self._ring is None else self._ring.wanted_stamps
+        arrived_ns = time.monotonic_ns()
+        answer, memory = self._answer(order, number, is_cancelled=is_cancelled)
+        if wanted and self._ring is not None:
+            ended_ns = time.monotonic_ns()
+            times_ns = arrived_ns, arrived_ns, ended_ns, ended_ns
+            self._ring.put_stamps(Stamps(wanted, os.getpid(), *times_ns))
+        return answer, memory
 
     def _answer(
         self, order: RunOrder, number: int, *, is_cancelled: bool = False

@@ -1,5 +1,6 @@
 """Models of a service on this host, as functions."""
 
+import json
 import os
 import pickle
 import signal
@@ -12,10 +13,12 @@ import numpy as np
 import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
+from support.tracing import assert_valid
 from support.waiting import wait_until
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState, DeadObject, MissedDeadlineTransient, UnavailableDevice
+from neurald.hal.rpc.transport.ring_end import read_stamps
 
 X = np.array([[1, 2, 3, 4]], np.float32)
 
@@ -80,6 +83,37 @@ def test_requests_are_in_traces(service: nd.Service) -> None:
         names = {span.name for span in trace.spans if span.call == number}
         assert {"request", "choose a service", "run in the service", "return the outputs"} <= names
     assert trace.coverage() > 0.95
+
+
+def test_traces_show_what_the_process_of_a_model_did(service: nd.Service, tmp_path: Path) -> None:
+    pair, array = service.model("pair"), np.ones((1, 4), np.int32)
+    with nd.trace(tmp_path / "first.json") as trace:
+        for _ in range(4):  # by packets, repeated by Python, and then by native code
+            pair(array, array)
+        with pytest.raises(BadData):
+            pair(array, array[:, :3])
+    assert_valid(tmp_path / "first.json", trace)
+    runs = [span for span in trace.spans if span.name == "run in the service"]
+    served = [span for span in trace.spans if span.name == "serve"]
+    assert [span.call for span in runs[:4]] == [span.call for span in served[:4]]
+    assert {span.details["exchange"] for span in served} <= {span.details["exchange"] for span in runs}
+    (process,) = {span.process for span in served}
+    names = {
+        event["pid"]: event["args"]["name"]
+        for event in json.loads((tmp_path / "first.json").read_text())["traceEvents"]
+        if event["ph"] == "M"
+    }
+    assert names == {os.getpid(): "application", process: "neurald served model"}
+    assert process not in {os.getpid(), os.getppid()}
+    assert all(
+        run.start_ns <= span.start_ns <= span.end_ns <= run.end_ns
+        for run, span in zip(runs, served, strict=True)
+    )
+    assert "error" in runs[-1].details
+    ended_ns = time.monotonic_ns()
+    pair(array, array)
+    (lane,) = pair._balancer._endpoints[0].idle
+    assert read_stamps(lane.stamps()).replied_ns < ended_ns, "stamps are left after the trace"
 
 
 def test_tensors_of_every_size(service: nd.Service) -> None:

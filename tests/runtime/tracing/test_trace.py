@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import struct
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -157,6 +159,33 @@ def test_nothing_is_left_behind() -> None:
         assert all(owner.__dict__[m] is not b for (owner, m), b in zip(owners, before, strict=True))
         raise KeyError
     assert [getattr(owner, method) for owner, method in owners] == before
+
+
+def test_a_trace_imports_nothing_for_calls_that_are_not_made() -> None:
+    program = f"""
+import sys
+import numpy as np
+import neurald as nd
+from neurald.runtime.tracing.trace_points import TRACE_POINTS
+compilation = nd.CompilationBuilder(nd.load_tflite({os.fspath(MODEL)!r})).finish()
+compilation.run(np.zeros((1, 8, 8, 1), np.uint8))
+before = set(sys.modules)
+with nd.trace():
+    missing = {{each.module for each in TRACE_POINTS}} - set(sys.modules)
+    assert missing and not {{"grpc", "google.protobuf"}} & (set(sys.modules) - before), set(sys.modules) - before
+    from neurald.litert import Interpreter
+    interpreter = Interpreter({os.fspath(MODEL)!r})
+    assert hasattr(Interpreter.invoke, "__wrapped__")
+assert not hasattr(Interpreter.invoke, "__wrapped__")
+with nd.trace() as trace:
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+assert {{"allocate_tensors", "invoke"}} <= {{span.name for span in trace.spans}}
+from neurald.hal.rpc.client.connection import Connection
+assert not hasattr(Connection._invoke, "__wrapped__")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_there_is_one_trace_at_a_time() -> None:
