@@ -13,6 +13,7 @@ from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Preference, Priority
 from neurald.hal.process.memory.gc_pause import paused_gc
+from neurald.hal.process.preparing import PREPARING
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.unpicklable import Unpicklable
@@ -331,6 +332,10 @@ class CompilationBuilder(Unpicklable):
             BadState: the compilation is already finished.
             Error: a device of an explicit list failed.
         """
+        with PREPARING:
+            return self._finish()
+
+    def _finish(self) -> "Compilation":
         self._require_open()
         startup = self._startup or default_startup(has_explicit_devices=self._devices is not None)
         preparer = self._preparer(startup)

@@ -50,6 +50,8 @@ _PEERS = ("litert", "openvino", "onnxruntime")
 _TIMEOUT_S = 600
 #: How long a file must be unmodified to be recognised, in seconds.
 _REST_S = 3.0
+#: How long to wait at most until models are compiled, and until this process only waits for that.
+_BEGIN_S, _SETTLE_S = 5.0, 0.2
 #: For how much processor time models are called, in seconds, and the least number of calls.
 _CALLS_S, _LEAST_CALLS = 0.1, 3
 #: Variables that the measured processes must not inherit.
@@ -143,18 +145,31 @@ def _call_of(engine: str, prepared: Prepared) -> Callable[[], object]:
     return invoke
 
 
+def _compiling() -> list[int]:
+    """Returns the processes that compile. Other runtimes have none."""
+    pools: Mapping[Any, Any] = getattr(sys.modules.get("neurald.hal.compiling.background"), "_pools", {})
+    return [pool.process for pool in list(pools.values()) if pool.process is not None]
+
+
 def _signal_compiling(number: signal.Signals) -> None:
-    """Sends a signal to the processes that compile. Other runtimes have none."""
-    if "neurald.hal.compiling.background" not in sys.modules:
-        return
-    pools: Mapping[Any, Any] = getattr(sys.modules["neurald.hal.compiling.background"], "_pools", {})
-    pending = [pool.process for pool in pools.values() if pool.process is not None]
+    """Sends a signal to the processes that compile."""
+    pending = _compiling()
     while pending:
         process = pending.pop()
         children = Path(f"/proc/{process}/task/{process}/children")
         with contextlib.suppress(OSError):
             os.kill(process, number)
             pending += [int(each) for each in children.read_text("ascii").split()]
+
+
+def _keep_first_tier() -> None:
+    """Stops what compiles, which begins some time after a model is prepared."""
+    end_s = time.monotonic() + _BEGIN_S
+    while not _compiling() and time.monotonic() < end_s:
+        time.sleep(0.01)
+    _signal_compiling(signal.SIGSTOP)
+    # Until this process waits for the others.
+    time.sleep(_SETTLE_S)
 
 
 def _call_ms(call: Callable[[], object]) -> float:
@@ -191,7 +206,8 @@ def worker(engine: str, path: str, *, optimizes: bool, calls: bool = False, befo
         graphs = (prepared.model.main, *prepared.model.referenced)
         found["operations"] = sum(len(graph.operations) for graph in graphs)
     if calls:
-        _signal_compiling(signal.SIGSTOP)  # The first tier stays.
+        if engine == "neurald":
+            _keep_first_tier()
         found["call_cpu_ms"] = _call_ms(_call_of(engine, prepared))
         _signal_compiling(signal.SIGKILL)
     if optimizes:

@@ -24,6 +24,7 @@ from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.model import Model
+from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
@@ -266,7 +267,8 @@ class Preparer:
             if isinstance(loaded, PreparedStep):
                 return loaded
             reason = loaded.reason or reason
-        with convert_driver_faults(device.name):
+        # What is created lasts, so that collections would find nothing.
+        with paused_gc(), convert_driver_faults(device.name):
             provider = device if device is cpu else cpu
             cache = preparation.cache if isinstance(preparation, CachedPreparation) else None
             options = replace(self._options, attributes=(), shared=self._shared(provider, cache))

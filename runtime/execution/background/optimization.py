@@ -23,6 +23,7 @@ from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import DeadObject, Error, OpFailed
 from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.preparing import PREPARING
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
 from neurald.runtime.devices.driver_faults import convert_driver_faults
@@ -37,6 +38,10 @@ from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.startup import Startup
 from neurald.runtime.plan.status import CompilationStatus, StepStatus, StepTier
 
+#: The work begins when the application has prepared no model for this time, in seconds, which it has
+#: for the first calls; or after the longest time; or when the application waits for the result.
+_FIRST_CALLS_S: Final = 0.05
+_MAX_DELAY_S: Final = 1.0
 #: Time after which the CPU device compiles a step that its own device still prepares.
 _LONG_S: Final = 1.0
 #: Number of times that a preparation is tried again after the process that did it has ended.
@@ -48,6 +53,7 @@ class _Goal(Struct, frozen=True, kw_only=True):
 
     Attributes:
         first_tier: of the step, if executions bind it and it is of the step's own device.
+        is_urgent: is set when the work is no longer to wait for the first calls.
     """
 
     step: int
@@ -56,6 +62,7 @@ class _Goal(Struct, frozen=True, kw_only=True):
     model: Model
     preparer: Preparer
     first_tier: weakref.ref[PreparedModel] | None
+    is_urgent: threading.Event
 
 
 class _StepProgress:
@@ -105,6 +112,7 @@ class Optimization:
         self._when_replaced: weakref.WeakMethod[Callable[[], None]] | None = None
         self._resuming = forkable_lock()
         self._changed = threading.Condition()
+        self._is_urgent = threading.Event()
         first = [step for step in self._steps if step.is_first_tier]
         if first:
             # For shapes that only executions know, there is nothing to compile before the first.
@@ -122,6 +130,7 @@ class Optimization:
             if self._process == os.getpid():
                 return
             self._changed = threading.Condition()
+            self._is_urgent = threading.Event()
             self._process = os.getpid()
         for number, step in enumerate(self._steps):
             if self._status(number).is_pending:
@@ -135,6 +144,7 @@ class Optimization:
             model=step.model,
             preparer=self.preparer,
             first_tier=_bound_by_executions(step),
+            is_urgent=self._is_urgent,
         )
         reference = weakref.ref(self)
         unfinished.begin(goal)
@@ -220,6 +230,7 @@ class Optimization:
             True if every step runs optimised code.
         """
         self.resume()
+        self._is_urgent.set()
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             with self._changed:
@@ -251,7 +262,10 @@ def _resume(reference: "weakref.ref[Optimization]") -> None:
 
 
 def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:
-    """Has the device of a step prepare it."""
+    """Has the device of a step prepare it, after the first calls."""
+    _await_turn(goal, cancellation)
+    if cancellation.is_cancelled:
+        return
     found = reference()
     if found is None and not unfinished.is_finished(goal):
         return
@@ -268,6 +282,17 @@ def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: 
     if prepared is not None:
         found.recovery.step(found.step(goal.step)).replace_first_tier(prepared)
     found.end(goal.step, reason)
+
+
+def _await_turn(goal: _Goal, cancellation: Cancellation) -> None:
+    """Waits until the application has had time for its first calls."""
+    hurry = goal.is_urgent.set
+    cancellation.call_on_cancel(hurry)
+    end_s = time.monotonic() + _MAX_DELAY_S
+    while (left_s := min(PREPARING.left_s(_FIRST_CALLS_S), end_s - time.monotonic())) > 0:
+        if goal.is_urgent.wait(left_s):
+            break
+    cancellation.forget(hurry)
 
 
 def _prepared(

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from support.daemon.forking import in_child
 from support.daemon.processes import python_path, running_daemon
 from support.models.addition import AddingDevice, AddingPreparedModel, addition
 from support.models.small import accumulator, add_model, ones
+from support.tflite.builder import TfliteModel
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -26,9 +28,13 @@ from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.request import Request
+from neurald.hal.process.preparing import PREPARING
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import optimization
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
+from neurald.runtime.plan.prepared_step import PreparedStep
+from neurald.runtime.plan.preparer import Preparer
+from neurald.runtime.tflite import load
 
 #: Longer than any compilation of these tests takes.
 WAIT_S = 120.0
@@ -71,6 +77,61 @@ def started(
 def current(compilation: nd.Compilation) -> object:
     (step,) = compilation.plan.steps
     return compilation.recovery.step(step).usable()
+
+
+def test_the_work_begins_after_the_first_calls_or_when_somebody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(optimization, "_FIRST_CALLS_S", 1000.0)
+    monkeypatch.setattr(optimization, "_MAX_DELAY_S", 1000.0)
+    begun: list[nd.Model] = []
+    prepare = Preparer.prepare
+
+    def prepared(self: Preparer, device: nd.Device, model: nd.Model, *steps: int) -> PreparedStep:
+        begun.append(model)
+        return prepare(self, device, model, *steps)
+
+    freed = started(add_model((7, 2)), is_cached=False)
+    kept = started(add_model())
+    monkeypatch.setattr(Preparer, "prepare", prepared)
+    kept.run(ones(), ones())
+    assert not begun
+    assert kept.status.steps[0].tier is nd.StepTier.FIRST
+    # What waits for a compilation that is freed lets the others begin.
+    del freed
+    gc.collect()
+    assert kept.wait_until_optimized(WAIT_S)
+    assert begun == [kept.model]
+
+
+@pytest.mark.parametrize(("rest_s", "most_s"), [(0.01, 1000.0), (1000.0, 0.01)])
+def test_the_work_begins_by_itself(monkeypatch: pytest.MonkeyPatch, rest_s: float, most_s: float) -> None:
+    monkeypatch.setattr(optimization, "_FIRST_CALLS_S", rest_s)
+    monkeypatch.setattr(optimization, "_MAX_DELAY_S", most_s)
+    compilation = started(add_model())
+    wait_until(lambda: compilation.status.is_optimized, WAIT_S)
+
+
+def test_the_work_waits_while_models_are_loaded_and_prepared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[float] = []
+
+    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any) -> Any:
+            seen.append(PREPARING.left_s(1000.0))
+            return function(*arguments)
+
+        return noted
+
+    monkeypatch.setattr(load, "_load", noting(load._load))
+    monkeypatch.setattr(nd.CompilationBuilder, "_finish", noting(nd.CompilationBuilder._finish))
+    file = TfliteModel()
+    graph = file.subgraph()
+    graph.inputs, graph.outputs = (graph.tensor((2,), name="x"),), (graph.tensor((2,), name="y"),)
+    graph.operator("RELU", graph.inputs, graph.outputs)
+    started(nd.load_tflite(file.build()))
+    assert seen == [1000.0, 1000.0]
 
 
 def test_the_first_tier_runs_until_the_code_is_ready(held: threading.Event) -> None:
