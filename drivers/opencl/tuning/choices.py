@@ -3,7 +3,7 @@
 A file beside this one for each GPU (`NAME.json`) has the choices for classes of work: kernels whose
 arguments have the same types and about the same sizes. A choice is the label of a source, which
 names its tiling. Classes without a choice, or whose choice is not a candidate, are measured.
-`benchmarks/opencl/record_choices.py` makes these files.
+`benchmarks/opencl/batches.py --choices` makes these files.
 """
 
 import hashlib

@@ -47,6 +47,8 @@ TUNING_VARIABLE = "NEURALD_OPENCL_TUNING"
 
 #: Number of measured runs of a whole step after a warm-up run; the median counts.
 _STEP_RUNS = 31
+#: Share of large kernels from which a step is likely to be launched kernel by kernel.
+_MIN_LAUNCHED = 0.25
 
 
 class Tuning(Enum):
@@ -209,6 +211,9 @@ class Tuner:
             for number, sources in enumerate(tried)
             if not is_resident or is_launched(sources, self._device.facts)
         }
+        if len(launched) < _MIN_LAUNCHED * len(tried):
+            # The step is likely to become a persistent kernel, of which all of them are phases.
+            launched = set()
         if launched & members:
             # The times of a chain and of its members are compared.
             launched |= members

@@ -4,6 +4,7 @@ selected.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 from support.opencl.trials import broken, good, slowed
@@ -178,6 +179,28 @@ def test_phases_are_measured_as_phases(
     tuner = Tuner(alone, Tuning.EXHAUSTIVE)
     assert texts(tuner.choose([[slowed(1), broken(), good()]])) == [good().text]
     assert times.resident == [True]
+
+
+@pytest.mark.parametrize(("large", "launched"), [(0, 0), (1, 0), (2, 2), (8, 8)])
+def test_large_kernels_are_measured_as_launches_if_there_are_several(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch, large: int, launched: int
+) -> None:
+    """A step with a single large kernel becomes a persistent kernel, with all kernels as phases."""
+    measured: dict[bool, set[str]] = {True: set(), False: set()}
+
+    def times_ns(device: DeviceContext, sources: Sequence[Source], *, is_resident: bool, **_: object) -> Any:
+        measured[is_resident] |= {source.name for source in sources}
+        return dict.fromkeys(measured[is_resident], 1.0)
+
+    monkeypatch.setattr(tuning, "is_supported", lambda facts: True)
+    monkeypatch.setattr(tuning, "times_ns", times_ns)
+    kernels = [
+        [replace(slowed(100 * number + each), groups=1000 if number < large else 1) for each in range(2)]
+        for number in range(8)
+    ]
+    alone = DeviceContext(replace(opencl.facts, compute_units=1))
+    Tuner(alone, Tuning.EXHAUSTIVE).choose(kernels)
+    assert [len(measured[False]), len(measured[True])] == [2 * launched, 2 * (8 - launched)]
 
 
 @pytest.mark.parametrize(
