@@ -292,7 +292,7 @@ class Admission:
         if started is not None:
             taken_s = time.monotonic() - started
             if ticket.pace is not None:
-                ticket.pace.add(taken_s)
+                ticket.pace.add(taken_s, ticket.beside)
             with self._lock:
                 self._executions += 1
                 self._busy_s += taken_s

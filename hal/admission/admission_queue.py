@@ -18,6 +18,10 @@ If there are guest slots, a client that has nothing running need not wait for ot
 all slots are taken, its first execution gets a guest slot, and the operating system divides the
 processors.
 
+An execution with a deadline that it probably cannot keep, after those before it, is refused at once.
+A device may take several executions and run one after another, each of which then takes as long as
+all of them. So while executions with deadlines wait, it gets one at a time; see `Overlap`.
+
 What runs is counted by `Rooms`, which the queue may share with others who run executions. An
 execution that takes long gives its room back.
 """
@@ -28,6 +32,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
 from neurald.hal.admission.execution_pace import ExecutionPace
+from neurald.hal.admission.overlap import Overlap
 from neurald.hal.admission.usage import MAX_GRACE_S, ClientUsage, PriorityLane, Ticket, UserUsage
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
@@ -45,6 +50,8 @@ MAX_RUNNING_EXECUTIONS: Final = 16
 #: that they do not slow down those that compute.
 _POLL_S: Final = 0.02
 _MAX_FAST_POLLERS: Final = 4
+#: Between executions that are shorter, a device that gets one at a time would be idle for too long.
+_MIN_ONE_AT_A_TIME_S: Final = 0.002
 
 _S = TypeVar("_S")
 
@@ -149,6 +156,9 @@ class AdmissionQueue:
         self._users: dict[Hashable, UserUsage] = {}
         self._running: set[Ticket] = set()
         self._waiting = 0
+        #: How many of those that wait have a deadline.
+        self._limited = 0
+        self._overlap = Overlap()
         self._forget_at = 0.0
 
     @property
@@ -169,8 +179,9 @@ class AdmissionQueue:
     ) -> Ticket:
         """Waits until the execution may run, and returns its ticket; `release` follows.
 
-        An execution that has waited until it probably cannot end before its deadline is not begun.
-        Otherwise, with more work than the device can do, all of it would begin too late.
+        An execution that probably cannot end before its deadline is not begun, and does not even wait
+        if those before it take too long. Otherwise, with more work than the device can do, all of it
+        would begin too late.
 
         Args:
             priority: among the executions of the same user.
@@ -182,12 +193,11 @@ class AdmissionQueue:
             pace: of the executions of its model; None if it is not known.
 
         Raises:
-            MissedDeadlineTransient: the deadline passed while it waited, or so much time that the
-                rest would not do.
+            MissedDeadlineTransient: the deadline passed while it waited, or so much time passed or
+                would pass that the rest would not do.
             Cancelled: the execution was cancelled while it waited.
         """
-        ticket = self._enqueue(priority, client, user)
-        ticket.pace = pace
+        ticket = self._enqueue(priority, client, user, deadline_s, pace)
         must_wait = ticket.started_at is None
 
         def wake() -> None:
@@ -198,6 +208,8 @@ class AdmissionQueue:
         if must_wait and cancellation is not None:
             cancellation.call_on_cancel(wake)
         try:
+            if must_wait and deadline_s is not None and pace is not None:
+                self._require_time(ticket, deadline_s, self._before_s(ticket))
             if before_wait is not None and must_wait:
                 before_wait()
             while ticket.started_at is None:
@@ -228,23 +240,31 @@ class AdmissionQueue:
         with self._lock:
             self._start(self._clock())
 
-    def _enqueue(self, priority: Priority, client: Hashable, user: Hashable) -> Ticket:
+    def _enqueue(
+        self,
+        priority: Priority,
+        client: Hashable,
+        user: Hashable,
+        deadline_s: float | None = None,
+        pace: ExecutionPace | None = None,
+    ) -> Ticket:
         with self._lock:
             now = self._clock()
             usage_of_client = self._client(client, user, now)
-            ticket = Ticket(usage_of_client, priority, now)
+            ticket = Ticket(usage_of_client, priority, now, deadline_s, pace)
             lane = usage_of_client.lanes.get(priority)
             if lane is None:
                 lane = usage_of_client.lanes[priority] = PriorityLane(usage_of_client, priority)
             usage_of_client.waiting += 1
             usage_of_client.user.waiting += 1
             self._note_long(now)
-            if not self._waiting and self._take_room(usage_of_client, now):
+            if not self._waiting and self._take_room(ticket, now):
                 self._run(ticket, lane, now)
                 return ticket
             lane.queue.append(ticket)
             usage_of_client.user.lanes.add(lane, ticket, now)
             self._waiting += 1
+            self._limited += deadline_s is not None
             self._start(now)
             if ticket.started_at is None:
                 ticket.ready.acquire()
@@ -268,17 +288,44 @@ class AdmissionQueue:
                 raise MissedDeadlineTransient(f"the deadline passed while waiting for other {self._what}")
             self._require_time(ticket, deadline_s)
 
-    def _require_time(self, ticket: Ticket, deadline_s: float) -> None:
-        """Raises an error if an execution that has waited probably cannot end in time."""
+    def _before_s(self, ticket: Ticket) -> float:
+        """Returns how long an execution that has come last waits at least for those before it.
+
+        Those that other clients may have begin first do not count.
+        """
+        with self._lock:
+            now = self._clock()
+            lane = ticket.client.lanes[ticket.priority]
+            running_s = (
+                max(0.0, each.pace.mean_s - (now - (each.started_at or now)))
+                for each in self._running
+                if each.pace is not None
+            )
+            waiting_s = (each.pace.mean_s for each in lane.queue if each.pace and each is not ticket)
+            return (sum(running_s) + sum(waiting_s)) / self._slots_for(ticket)
+
+    def _require_time(self, ticket: Ticket, deadline_s: float, before_s: float = 0.0) -> None:
+        """Raises an error if an execution that waits probably cannot end in time.
+
+        Args:
+            ticket: of the execution.
+            deadline_s: see `acquire`.
+            before_s: how long it has to wait yet.
+        """
         pace = ticket.pace
         left_s = deadline_s - time.monotonic()
-        if pace is None or left_s >= pace.expected_s:
+        if pace is None or left_s >= pace.expected_s + before_s:
             return
         expected_s = pace.expected_s
         pace.refused()
+        last = f"and one of this model takes up to {expected_s * 1e3:.3g} ms; it was not begun"
+        if before_s:
+            raise MissedDeadlineTransient(
+                f"other {self._what} take {before_s * 1e3:.3g} ms more, {max(0.0, left_s) * 1e3:.3g} ms are "
+                f"left, {last}"
+            )
         raise MissedDeadlineTransient(
-            f"it waited for other {self._what} until {max(0.0, left_s) * 1e3:.3g} ms were left, and one of this "
-            f"model takes up to {expected_s * 1e3:.3g} ms; it was not begun"
+            f"it waited for other {self._what} until {max(0.0, left_s) * 1e3:.3g} ms were left, {last}"
         )
 
     def _leave(self, ticket: Ticket) -> None:
@@ -286,6 +333,7 @@ class AdmissionQueue:
         with self._lock:
             now = self._clock()
             if ticket.started_at is not None:
+                ticket.pace = None  # it says nothing about the device
                 self._end(ticket, now)
             else:
                 ticket.client.lanes[ticket.priority].queue.remove(ticket)
@@ -332,6 +380,7 @@ class AdmissionQueue:
     def _run(self, ticket: Ticket, lane: PriorityLane, now: float) -> None:
         """Starts an execution that is in no queue, and for which room was taken."""
         lane.served_at = now
+        ticket.beside = len(self._running)
         self._running.add(ticket)
         for usage in (ticket.client, ticket.client.user):
             usage.waiting -= 1
@@ -342,6 +391,8 @@ class AdmissionQueue:
     def _end(self, ticket: Ticket, now: float) -> None:
         assert ticket.started_at is not None  # noqa: S101 - only a running execution ends
         client = ticket.client
+        if ticket.pace is not None and ticket.pace.alone_s:
+            self._overlap.add((now - ticket.started_at) / ticket.pace.alone_s, ticket.beside)
         client.note_end(now - ticket.started_at, now)
         client.lanes[ticket.priority].served_at = now
         self._running.discard(ticket)
@@ -356,6 +407,7 @@ class AdmissionQueue:
     def _unlist(self, ticket: Ticket, now: float) -> None:
         """Notes that an execution is no longer in the queue of its lane."""
         self._waiting -= 1
+        self._limited -= ticket.deadline_s is not None
         client = ticket.client
         client.user.lanes.remove(client.lanes[ticket.priority], ticket, now)
 
@@ -375,20 +427,29 @@ class AdmissionQueue:
         users = [user for user in self._users.values() if user.waiting]
         for user in sorted(users, key=lambda user: user.used_s(now)):
             for lane in user.lanes.in_order(now):
-                if self._take_room(lane.client, now):
+                if self._take_room(lane.queue[0], now):
                     return lane.queue[0]
         return None
 
-    def _take_room(self, client: ClientUsage, now: float) -> bool:
-        """Takes room for one more execution of a client; returns False if it may not run now."""
-        if not client.running and self._guests and self._rooms.take(self._slots + self._guests):
+    def _slots_for(self, ticket: Ticket) -> int:
+        """Returns how many executions may run at the same time, without guests, if this is one of them."""
+        is_limited = self._limited or ticket.deadline_s is not None
+        if not is_limited or not self._overlap.is_serial:
+            return self._slots
+        pace = ticket.pace
+        return 1 if pace is not None and pace.alone_s >= _MIN_ONE_AT_A_TIME_S else self._slots
+
+    def _take_room(self, ticket: Ticket, now: float) -> bool:
+        """Takes room for an execution; returns False if it may not run now."""
+        client, slots = ticket.client, self._slots_for(ticket)
+        if not client.running and self._guests and self._rooms.take(slots + min(self._guests, slots)):
             return True
         running = len(self._running)
         if running >= self._max_running + (0 if client.user.running else len(self._users)):
             return False
         # Others of the same client that take long delay it, though they have no room any more.
         long = sum(ticket.client is client and not ticket.has_room for ticket in self._running)
-        return client.running < self._limit(client, now) and self._rooms.take(self._slots - long)
+        return client.running < self._limit(client, now) and self._rooms.take(slots - long)
 
     def _note_long(self, now: float) -> None:
         """Gives back the room of executions that have taken long."""

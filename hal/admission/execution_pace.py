@@ -9,6 +9,9 @@ _MEAN: Final = 0.125
 _DEVIATION: Final = 0.25
 #: So many deviations above the mean are expected.
 _DEVIATIONS: Final = 2.0
+#: The weight of an execution that ran alone and took longer than others that did. A shorter one
+#: counts at once.
+_LONGER_ALONE: Final = 0.02
 #: Each refusal shrinks the estimate, so that one which is too large does not last.
 _SHRINKING: Final = 0.98
 
@@ -20,15 +23,35 @@ class ExecutionPace:
         self._lock = forkable_lock()
         self._mean_s = 0.0
         self._deviation_s = 0.0
+        self._alone_s = 0.0
+
+    @property
+    def mean_s(self) -> float:
+        """The time that an execution takes on average; 0 if nothing is known."""
+        return self._mean_s
+
+    @property
+    def alone_s(self) -> float:
+        """About the shortest time of executions that ran alone; 0 if none has."""
+        return self._alone_s
 
     @property
     def expected_s(self) -> float:
         """The time that an execution probably takes at most; 0 if nothing is known."""
         return self._mean_s + _DEVIATIONS * self._deviation_s
 
-    def add(self, seconds: float) -> None:
-        """Adds an execution that has ended."""
+    def add(self, seconds: float, beside: int = 0) -> None:
+        """Adds an execution that has ended.
+
+        Args:
+            seconds: how long it took.
+            beside: how many executions ran when it began.
+        """
         with self._lock:
+            if not beside:
+                longer_s = seconds - self._alone_s
+                is_shorter = longer_s < 0 or not self._alone_s
+                self._alone_s = seconds if is_shorter else self._alone_s + _LONGER_ALONE * longer_s
             if not self._mean_s:
                 self._mean_s = seconds
                 return

@@ -214,10 +214,14 @@ class Ticket:
         has_room: whether it is counted among those that run.
         work: the paced work of the thread that runs it, once it has begun.
         pace: of the executions of its model; None if it is not known.
+        deadline_s: on the clock of `time.monotonic()`; None for no limit.
+        beside: how many executions ran when it began.
     """
 
     __slots__ = (
+        "beside",
         "client",
+        "deadline_s",
         "has_room",
         "pace",
         "priority",
@@ -228,7 +232,14 @@ class Ticket:
         "work",
     )
 
-    def __init__(self, client: ClientUsage, priority: Priority, now: float) -> None:
+    def __init__(
+        self,
+        client: ClientUsage,
+        priority: Priority,
+        now: float,
+        deadline_s: float | None = None,
+        pace: ExecutionPace | None = None,
+    ) -> None:
         self.client = client
         self.priority = priority
         self.queued_at = now
@@ -237,7 +248,9 @@ class Ticket:
         self.has_room = False
         self.ready = threading.Lock()
         self.work: PacedWork | None = None
-        self.pace: ExecutionPace | None = None
+        self.pace = pace
+        self.deadline_s = deadline_s
+        self.beside = 0
 
     @property
     def waited_ns(self) -> int:

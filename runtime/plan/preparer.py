@@ -24,6 +24,7 @@ from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.model import Model
+from neurald.hal.model.types import Priority
 from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
@@ -110,6 +111,11 @@ class Preparer:
         self._provided = provided
         #: What `load` has looked for in vain, with its device and model.
         self._missed: tuple[Device, Model, CachedPreparation] | None = None
+
+    @property
+    def priority(self) -> Priority:
+        """Of the executions of what is prepared."""
+        return self._options.priority
 
     def without_deadline(self) -> "Preparer":
         """Returns a preparer without a deadline, for steps that are prepared again later."""

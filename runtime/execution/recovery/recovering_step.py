@@ -70,6 +70,7 @@ from neurald.runtime.plan.report import Move, StepFailure
 
 if TYPE_CHECKING:
     from neurald.hal.buffers.coherent_memory import PlacedRequest
+    from neurald.runtime.execution.recovery.device_turns import DeviceTurns
     from neurald.runtime.execution.verification.step_verification import StepVerification, VerificationStatus
 
 logger = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ logger = logging.getLogger(__name__)
 _Options = TypeVar("_Options")
 _Outcome = TypeVar("_Outcome")
 _Noted: TypeAlias = AbstractContextManager[None]
-_NOT_NOTED: Final[_Noted] = nullcontext()
+_NOTHING: Final[_Noted] = nullcontext()
 
 #: How long a call waits for the successor of a driver that was stopped, and how many drivers it is
 #: given to, each of which is stopped before it begins the call.
@@ -133,6 +134,8 @@ class RecoveringStep:
         self._health = StepHealth(step.device.name)
         self._times = StepTimes(step.device, step.model)
         self._use = use_of(step.device.name)
+        #: Of executions with a time limit, by name of a device in this process.
+        self._turns: dict[str, DeviceTurns] = {}
         is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
         drift = DriftWatch(step.device.name) if is_watched else None
         self._slow_device = None if drift is None else SlowDevice(drift, self._health, self.stand_in)
@@ -177,35 +180,72 @@ class RecoveringStep:
         """
         first = self._first
         if first is not None:
-            return self._execute_first(first, request, options)
+            with self._turn(cpu_device(), options):
+                return self._execute_first(first, request, options)
         if self._is_refuted:
             return self._execute_on_cpu(request, options)
         if not self._may_fall_back:
-            return self._execute_without_fallback(request, options, call)
+            with self._turn(self._step.device, options):
+                return self._execute_without_fallback(request, options, call)
         prepared = self._usable()
         if prepared is not None:
-            try:
-                result = self._call(prepared, request, options, call)
-                self._check(request, result)
-            except Error as error:
-                mark_abandoned(request)
-                self._failed(error, prepared)
-                if not self._falls_back(error, has_limit=options.deadline_s is not None):
-                    raise
-                device = self._step.device.name
-                text, cause = "%s failed; the CPU runs its step: %s", error.with_traceback(None)
-                note_event(CountedEvent.FALLBACK, device, logger.warning, text, device, cause)
-            else:
-                self._record_success()
+            with self._turn(self._step.device, options):
+                result = self._execute_or_fall_back(prepared, request, options, call)
+            if result is not None:
                 return result
         return self._execute_on_cpu(request, options)
+
+    def _turn(self, device: Device, options: ExecuteOptions) -> AbstractContextManager[None]:
+        """Returns a context manager that waits for the turn of an execution that has a time limit.
+
+        Entering it raises the errors of `AdmissionQueue.acquire`.
+        """
+        if options.deadline_s is None or device.is_remote:
+            return _NOTHING
+        turns = self._turns.get(device.name)
+        if turns is None:
+            from neurald.runtime.execution.recovery.device_turns import DeviceTurns  # rarely needed
+
+            turns = self._turns.setdefault(device.name, DeviceTurns(device, self._preparer.priority))
+        return turns.turn(options)
+
+    def _execute_or_fall_back(
+        self,
+        prepared: PreparedModel,
+        request: Request,
+        options: ExecuteOptions,
+        call: Callable[[PreparedModel, Request], ExecutionResult] | None,
+    ) -> ExecutionResult | None:
+        """Runs the step on its device; returns None if that failed and the CPU takes over.
+
+        Args:
+            prepared: of the device.
+            request, options, call: see `execute`.
+
+        Raises:
+            Error: the device failed, and the CPU may not take over from this error.
+        """
+        try:
+            result = self._call(prepared, request, options, call)
+            self._check(request, result)
+        except Error as error:
+            mark_abandoned(request)
+            self._failed(error, prepared)
+            if not self._falls_back(error, has_limit=options.deadline_s is not None):
+                raise
+            device = self._step.device.name
+            text, cause = "%s failed; the CPU runs its step: %s", error.with_traceback(None)
+            note_event(CountedEvent.FALLBACK, device, logger.warning, text, device, cause)
+            return None
+        self._record_success()
+        return result
 
     def _execute_on_cpu(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Executes the step on the CPU in place of its device."""
         try:
             cpu = self.stand_in.at_once()
-            started = time.perf_counter()
-            with self._noted(cpu_device(), self._health.reason):
+            with self._turn(cpu_device(), options), self._noted(cpu_device(), self._health.reason):
+                started = time.perf_counter()
                 result = run_on_cpu(cpu, self._step.model.main, request, options)
             checked_step_result(self._step, request, result)
         except Error as error:
@@ -364,7 +404,7 @@ class RecoveringStep:
     def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
         """Returns a context manager that notes a call for the execution's receipt, if it wants one."""
         if current_recorder() is None:
-            return _NOT_NOTED
+            return _NOTHING
         return noted_call(self._step, device, is_first_tier=is_first_tier, reason=reason)
 
     @property

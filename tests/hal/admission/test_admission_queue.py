@@ -23,6 +23,7 @@ from neurald.hal.admission.admission_queue import (
     _fair_shares,
     executions_at_once,
 )
+from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.admission.usage import AGEING_S, Ticket
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
@@ -557,6 +558,33 @@ def test_the_order_of_those_that_wait(seed: int) -> None:
     clock.now += 10
     queue.release(queue.acquire(Priority.MEDIUM, client="last"))
     assert sum(len(user.lanes._heap) for user in queue._users.values()) <= 1
+
+
+def test_a_device_that_runs_one_after_another_gets_one_at_a_time_while_deadlines_count() -> None:
+    clock = Clock()
+    queue, pace = AdmissionQueue(4, clock), ExecutionPace()
+
+    def begun(deadline_s: float | None) -> Ticket:
+        return queue._enqueue(MEDIUM, None, None, deadline_s, pace)
+
+    pace.add(0.01)
+    for _ in range(8):
+        tickets = [begun(None) for _ in range(4)]
+        assert all(ticket.started_at is not None for ticket in tickets)
+        for ticket in tickets:
+            clock.now += 0.01
+            queue.release(ticket)
+    first, second, third = begun(clock.now + 1.0), begun(clock.now + 1.0), begun(None)
+    assert first.started_at is not None
+    # One without a deadline does not overtake, and waits as well.
+    assert second.started_at is None
+    assert third.started_at is None
+    queue.release(first)
+    assert second.started_at is not None
+    # No deadline waits any more.
+    assert third.started_at is not None
+    queue.release(second)
+    queue.release(third)
 
 
 def test_others_that_share_the_rooms_take_slots() -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from neurald.hal.admission.admission_queue import AdmissionQueue
 from neurald.hal.admission.execution_pace import ExecutionPace
-from neurald.hal.errors import MissedDeadlineTransient
+from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.model.types import Priority
+from neurald.hal.sync.cancellation import Cancellation
 
 #: Of the executions below.
 RUN_S, LIMIT_S = 0.01, 0.08
@@ -25,6 +26,42 @@ def test_an_estimate_is_above_most_executions() -> None:
     for _ in range(200):
         pace.refused()
     assert pace.expected_s < 0.001
+
+
+def test_the_time_of_those_that_ran_alone() -> None:
+    pace = ExecutionPace()
+    pace.add(0.04, 3)
+    assert pace.alone_s == 0.0
+    pace.add(0.02)
+    pace.add(0.01)
+    pace.add(0.04, 3)
+    assert pace.alone_s == pytest.approx(0.01)
+    pace.add(0.02)
+    assert 0.01 < pace.alone_s < 0.011
+    assert 0.01 < pace.mean_s < 0.04
+
+
+def test_what_those_before_it_leave_no_time_for_is_refused_at_once() -> None:
+    queue, pace = AdmissionQueue(1), ExecutionPace()
+    pace.add(10.0)
+    running = queue.acquire(Priority.MEDIUM, pace=pace)
+    waiting = threading.Thread(target=lambda: queue.release(queue.acquire(Priority.MEDIUM, pace=pace)))
+    waiting.start()
+    while not queue.waiting:
+        time.sleep(0.001)
+    # It would do for what runs and for itself, but another one waits.
+    with pytest.raises(MissedDeadlineTransient, match=r"other executions take \S+ ms more, 2\.\S+ ms are"):
+        queue.acquire(Priority.MEDIUM, time.monotonic() + 25.0, pace=pace)
+    assert queue.waiting == 1
+    # What others have begun first does not count for another client.
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with pytest.raises(Cancelled):
+        queue.acquire(
+            Priority.MEDIUM, time.monotonic() + 25.0, client="other", pace=pace, cancellation=cancellation
+        )
+    queue.release(running)
+    waiting.join()
 
 
 def test_an_execution_without_enough_time_left_is_not_begun() -> None:

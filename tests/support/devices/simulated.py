@@ -26,6 +26,7 @@ class SimulatedDevice(SampleDevice):
         slowness: a factor of everything, for a device that throttles.
         jitter: the share by which a time varies at random.
         executions: how many there were.
+        is_busy: whether one runs.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class SimulatedDevice(SampleDevice):
         self.jitter = jitter
         self.slowness = 1.0
         self.executions = 0
+        self.is_busy = False
         self._turn = threading.Lock()
         self._random = random.Random(1)
 
@@ -63,12 +65,14 @@ class SimulatedDevice(SampleDevice):
 
     def run(self, model: Model, request: Request, compute: Callable[[], ExecutionResult]) -> ExecutionResult:
         with self._turn:
+            self.is_busy = True
             end_s = time.perf_counter() + self.duration_s(model, request)
             result = compute()
             self.executions += 1
             left_s = end_s - time.perf_counter()
             if left_s > 0:
                 time.sleep(left_s)
+            self.is_busy = False
         return result
 
 

@@ -1,0 +1,30 @@
+from neurald.hal.admission.overlap import Overlap
+
+
+def test_a_device_that_runs_one_after_another_is_found_out() -> None:
+    overlap = Overlap()
+    assert not overlap.is_serial
+    for number in range(40):
+        beside = number % 4
+        overlap.add(1.0 + 0.97 * beside, beside)
+    assert overlap.is_serial
+
+
+def test_executions_that_overlap_at_least_partly_do() -> None:
+    overlap = Overlap()
+    for number in range(400):
+        beside = number % 4
+        overlap.add(1.0 + 0.5 * beside, beside)
+    assert not overlap.is_serial
+
+
+def test_after_a_while_it_is_tried_again() -> None:
+    overlap = Overlap()
+    for _ in range(40):
+        overlap.add(4.0, 3)
+    for _ in range(100):
+        overlap.add(1.0, 0)
+    assert overlap.is_serial
+    for _ in range(1000):
+        overlap.add(1.0, 0)
+    assert not overlap.is_serial

@@ -1,0 +1,104 @@
+import os
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from support.devices.simulated import SimulatedDevice
+from support.models.chains import chain, ramp
+
+import neurald as nd
+from neurald.hal.device import ExecuteOptions
+from neurald.hal.errors import Error, MissedDeadlineTransient
+from neurald.hal.model.types import Priority
+from neurald.runtime.execution.recovery.device_turns import DeviceTurns
+
+
+def compilation(device: SimulatedDevice) -> nd.Compilation:
+    builder = nd.CompilationBuilder(chain(["TANH"]), [device])
+    builder.set_caching(None)
+    return builder.finish()
+
+
+def execution(subject: nd.Compilation, limit_s: float | None) -> nd.Execution:
+    found = nd.Execution(subject)
+    found.set_input(0, ramp())
+    found.set_output(0, np.empty((1, 64), np.float32))
+    found.set_timeout(limit_s)
+    return found
+
+
+def test_what_cannot_end_in_time_is_not_begun() -> None:
+    device = SimulatedDevice("turns of one", default_s=0.2)
+    device.executions_at_once = 1  # type: ignore[attr-defined]
+    subject = compilation(device)
+    execution(subject, 60.0).compute()
+    first = threading.Thread(target=execution(subject, 60.0).compute)
+    first.start()
+    while not device.is_busy:
+        time.sleep(0.001)
+    with pytest.raises(MissedDeadlineTransient, match=r"step 0 on turns of one: .* it was not begun"):
+        execution(subject, 0.19).compute()
+    assert device.is_busy, "it was refused before the device was free"
+    first.join()
+    assert device.executions == 2
+    # Nothing is in its way any more.
+    execution(subject, 60.0).compute()
+    assert device.executions == 3
+
+
+def test_executions_without_a_time_limit_do_not_wait() -> None:
+    device = SimulatedDevice("turns of nobody", default_s=0.0)
+    device.executions_at_once = 1  # type: ignore[attr-defined]
+    subject = compilation(device)
+    turns = DeviceTurns(device, Priority.MEDIUM)
+    with turns.turn(ExecuteOptions(deadline_s=time.monotonic() + 60.0)):
+        execution(subject, None).compute()
+        with pytest.raises(MissedDeadlineTransient, match="waiting for other executions"):
+            execution(subject, 0.02).compute()
+    assert device.executions == 1
+
+
+def test_a_child_process_waits_for_no_thread_of_its_parent() -> None:
+    device = SimulatedDevice("turns of parents")
+    device.executions_at_once = 1  # type: ignore[attr-defined]
+    turns, options = DeviceTurns(device, Priority.MEDIUM), ExecuteOptions(deadline_s=time.monotonic() + 10.0)
+    with turns.turn(options):
+        child = os.fork()
+        if not child:
+            try:
+                with turns.turn(options):
+                    os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.timed
+def test_at_twice_the_load_most_of_the_goodput_stays() -> None:
+    """The device takes several executions at once, and runs one after another."""
+    run_s, limit_s, count = 0.01, 0.06, 300
+    device = SimulatedDevice("turns under load", default_s=run_s)
+    subject = compilation(device)
+    execution(subject, 60.0).compute()
+    ends: Counter[str] = Counter()
+
+    def ask() -> None:
+        asked, begun_s = execution(subject, limit_s), time.perf_counter()
+        try:
+            asked.compute()
+        except Error:
+            ends["refused"] += 1
+        else:
+            ends["in time" if time.perf_counter() - begun_s <= limit_s else "late"] += 1
+
+    begun_s = time.perf_counter()
+    threads = [threading.Thread(target=ask) for _ in range(count)]
+    for number, thread in enumerate(threads):
+        time.sleep(max(0.0, begun_s + number * run_s / 2 - time.perf_counter()))
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # It is 0.45 of them and more on a machine that has nothing else to do, and was 0.05.
+    assert ends["in time"] >= 0.3 * count, ends
