@@ -10,9 +10,11 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, OperandType, PaddingScheme
 from neurald.runtime.tflite.file.options import Options
@@ -24,6 +26,14 @@ from neurald.runtime.tflite.legalization.machinery.steps import constant, known_
 
 _PADDINGS: Mapping[int, PaddingScheme] = {1: PaddingScheme.SAME, 2: PaddingScheme.VALID}
 _INT32 = OperandType.TENSOR_INT32
+#: Of a result, whose elements are counted by numbers of 32 bits.
+_MAX_ELEMENTS: Final = (1 << 31) - 1
+#: Of windows each of whose positions is compared with that of their element.
+_MAX_COMPARED: Final = 256
+#: Of images that repeat the elements at their edge, since windows reach beyond it: so many are few,
+#: and so many times as many as those of the images.
+_MAX_FEW_REPEATED: Final = 1 << 20
+_MAX_GROWTH: Final = 16
 
 
 def _fields(operator: Operator, count: int) -> tuple[int, ...]:
@@ -133,6 +143,10 @@ def max_pool_with_argmax(graph: SubgraphBuilder, operator: Operator, _: Options)
     source = graph.input(operator, 0)
     if windows.rows < 1 or windows.columns < 1:
         raise UnsupportedFeature(f"images of {height} x {width} are smaller than a window")
+    if math.prod(windows.size) > max(_MAX_FEW_REPEATED, _MAX_GROWTH * height * width):
+        raise UnsupportedFeature(
+            f"windows of {windows.height} x {windows.width} reach far beyond images of {height} x {width}"
+        )
     # Windows that reach beyond the image repeat the elements at its edge.
     for axis, length, size, before in zip((1, 2), (height, width), windows.size, windows.before, strict=True):
         if size != length:
@@ -175,10 +189,31 @@ def max_unpool(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
             f"padding {_padding(padding).name} and windows of {height} x {width}; VALID is expected, and "
             "windows of at least 1 x 1"
         )
+    whole = (batches, rows * height, columns * width, channels)
+    if math.prod(whole) > _MAX_ELEMENTS:
+        raise UnsupportedFeature(f"a result of shape {list(whole)}; {_MAX_ELEMENTS} elements may be")
     values, positions = graph.input(operator, 0), graph.input(operator, 1)
     if graph.operand(positions).type is not _INT32:
         positions = step(graph, OperationType.TFLITE_BITCAST, positions, kind=_INT32)
-    area, shape = height * width, (batches * rows, columns, channels)
+    unpool = _compared if height * width <= _MAX_COMPARED else _scattered
+    result = unpool(graph, values, positions, (batches * rows, columns, channels), (height, width))
+    reshaped(graph, result, whole, graph.output(operator))
+
+
+def _compared(
+    graph: SubgraphBuilder, values: int, positions: int, shape: tuple[int, ...], window: tuple[int, int]
+) -> int:
+    """Returns the elements in their windows, each of whose positions is compared with theirs.
+
+    One kernel does that, which writes each element of the result once.
+
+    Args:
+        graph: receives the operations.
+        values, positions: of the elements.
+        shape: lines of windows of all images, windows of a line, and channels.
+        window: its height and width.
+    """
+    (height, width), area = window, math.prod(window)
     chosen = step(
         graph,
         OperationType.TFLITE_EQUAL,
@@ -194,9 +229,54 @@ def max_unpool(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
         constant(graph, np.zeros((1, 1, 1, 1))),
     )
     split = reshaped(graph, spread, (*shape, width, height))
-    inside = step(graph, OperationType.TFLITE_TRANSPOSE, split, graph.vector((0, 4, 1, 3, 2)))
-    whole = (batches, rows * height, columns * width, channels)
-    reshaped(graph, inside, whole, graph.output(operator))
+    return step(graph, OperationType.TFLITE_TRANSPOSE, split, graph.vector((0, 4, 1, 3, 2)))
+
+
+def _scattered(
+    graph: SubgraphBuilder, values: int, positions: int, shape: tuple[int, ...], window: tuple[int, int]
+) -> int:
+    """Returns the elements at places that are computed, among zeros; see `_compared`.
+
+    The work for large windows is that for their few elements, apart from the zeros.
+    """
+    (height, width), (lines, columns, channels) = window, shape
+    values, positions = reshaped(graph, values, shape), reshaped(graph, positions, shape)
+    # A position outside of its window is that of no element.
+    place = step(graph, OperationType.TFLITE_MAXIMUM, positions, _integers(graph, 0), kind=_INT32)
+    last = _integers(graph, height * width - 1)
+    place = step(graph, OperationType.TFLITE_MINIMUM, place, last, kind=_INT32)
+    is_inside = step(graph, OperationType.TFLITE_EQUAL, place, positions, kind=OperandType.TENSOR_BOOL8)
+    kept = step(graph, OperationType.TFLITE_SELECT_V2, is_inside, values, constant(graph, np.zeros(())))
+    # Where each element is in the result: that of its window's first one, and from there.
+    line = columns * width * channels
+    first = np.arange(columns)[:, None] * (width * channels) + np.arange(channels)
+    index = _weighted(graph, OperationType.TFLITE_FLOOR_MOD, place, height, line)
+    across = _weighted(graph, OperationType.TFLITE_FLOOR_DIV, place, height, channels)
+    none = graph.int32(FusedActivation.NONE)
+    starts = _integers(graph, np.arange(lines)[:, None, None] * (height * line)), _integers(graph, first)
+    for each in (across, *starts):
+        index = step(graph, OperationType.ADD, index, each, none, kind=_INT32)
+    count = math.prod(shape)
+    return step(
+        graph,
+        OperationType.TFLITE_SCATTER_ND,
+        reshaped(graph, index, (count, 1)),
+        reshaped(graph, kept, (count,)),
+        graph.vector((lines * height * line,)),
+    )
+
+
+def _integers(graph: SubgraphBuilder, value: Any) -> int:
+    """Returns a constant TENSOR_INT32."""
+    array = np.asarray(value, np.int32)
+    return graph.constant_like(Operand(type=_INT32, dimensions=array.shape), array)
+
+
+def _weighted(graph: SubgraphBuilder, part: OperationType, place: int, height: int, weight: int) -> int:
+    """Returns a row or column of positions in windows of that height, times a weight."""
+    found = step(graph, part, place, _integers(graph, height), kind=_INT32)
+    none = graph.int32(FusedActivation.NONE)
+    return step(graph, OperationType.MUL, found, _integers(graph, weight), none, kind=_INT32)
 
 
 #: Custom operators by name.

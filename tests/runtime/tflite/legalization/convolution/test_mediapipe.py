@@ -1,6 +1,9 @@
 """MediaPipe's custom operators, compared with direct computations."""
 
+import contextlib
 import struct
+import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +69,7 @@ def test_pooling_returns_positions(
         assert images[image, place[0], place[1], channel] == inside.max()
 
 
-@sweep("size, window", SIZES)
+@sweep("size, window", [*SIZES, ((3, 2), (20, 17))])
 def test_unpooling_is_the_inverse(tmp_path: Path, size: tuple[int, int], window: tuple[int, int]) -> None:
     rng = np.random.default_rng(2)
     values = random(2, *size, 3)
@@ -79,6 +82,32 @@ def test_unpooling_is_the_inverse(tmp_path: Path, size: tuple[int, int], window:
             image, row, column, channel
         ]
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("window", [(2, 3), (40, 30)])
+def test_unpooling_leaves_out_positions_outside_of_windows(tmp_path: Path, window: tuple[int, int]) -> None:
+    area = window[0] * window[1]
+    positions = np.resize(np.array([-1, 0, area - 1, area, 2**31 - 1, -(2**31)], np.int32), (2, 2, 2, 3))
+    values = np.ones(positions.shape, np.float32)
+    (found,) = results_of(unpooled((2, 2), window), tmp_path, values, positions.view(np.float32))
+    assert found.sum() == ((positions >= 0) & (positions < area)).sum()
+
+
+def test_hostile_windows_take_no_time_and_no_memory() -> None:
+    """Windows of millions of elements, and images that grow to millions of times their size."""
+    huge = 1 << 29
+    for file in (unpooled((2, 2), (3000, 1000)), unpooled((1, 1), (1, huge)), unpooled((1, 1), (huge, 1))):
+        began = time.process_time()
+        tracemalloc.start()
+        with contextlib.suppress(BadData):
+            load_tflite(file.build())
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 4e6
+        assert time.process_time() - began < 2
+    for window in ((3000, 1000), (1, huge), (huge, 1), (huge, huge)):
+        with pytest.raises(BadData, match="far beyond images of 4 x 4"):
+            load_tflite(pooled((4, 4), window, 1).build())
 
 
 FLOATS = ((1, 2, 2, 1), "FLOAT32")
