@@ -19,7 +19,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Load
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.value import Value

@@ -12,11 +12,15 @@ from itertools import accumulate
 import numpy as np
 from msgspec import Struct
 
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
+    BasicBlock,
+    StructuredModel,
+    Update,
+)
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
-from neurald.drivers.compiler.frontend.structured_model import BasicBlock, StructuredModel, Update
 from neurald.drivers.compiler.ir.expression import Expression, Load
-from neurald.drivers.compiler.ir.extent import estimate
-from neurald.drivers.compiler.ir.extent_scope import MIN_LENGTH, ExtentScope, Guard
+from neurald.drivers.compiler.ir.extents.extent import estimate
+from neurald.drivers.compiler.ir.extents.scope import MIN_LENGTH, ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import Attention, Graph, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.string_references import StringConstants
@@ -25,9 +29,9 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
-from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.compiler.passes.in_place_concat import concat_in_place
+from neurald.drivers.compiler.passes.concatenation.concat_elimination import Alignment, eliminate_concat
+from neurald.drivers.compiler.passes.concatenation.in_place_concat import concat_in_place
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.compiler.passes.pair_joining import join_pairs
 from neurald.drivers.cpu.bands import banded_calls, scratch_of, uses_of
 from neurald.drivers.cpu.codegen.run_time_extents import reads_extents
@@ -278,7 +282,7 @@ class _Compiler:
         joined = eliminate_concat(join_pairs(fuse(graph, is_row_wise=is_row_by_row)), Alignment())
         placed = concat_in_place(joined, stores_runs)
         if any(isinstance(kernel.contraction, MatrixProduct) for kernel in placed.kernels):
-            from neurald.drivers.compiler.passes.attention_merging import merge_attention
+            from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
 
             placed = merge_attention(placed, lambda kernel: has_attention(kernel, target))
         fused = choose_storage_order(placed, target)

@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.graph import Graph, Node
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.native.objects.object_code import object_codes, routine_unit

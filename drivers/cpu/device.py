@@ -41,7 +41,7 @@ from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     # A warm start does not import these.
-    from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+    from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
     from neurald.drivers.cpu.artifact import ArtifactContents
     from neurald.drivers.cpu.first_tier.library import FirstTierLibrary
     from neurald.drivers.cpu.native.native_model import NativeModel
@@ -217,7 +217,7 @@ class CpuDevice(OpenDevice):
         threads = self._threads(options)
         if all(model.main.operands[index].is_fully_specified for index in model.main.inputs):
             return self._first_tier(model, threads, options.shared)
-        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+        from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 
         self.first_tier_library.code(options.shared)
         prepare = partial(self._first_tier_for, threads=threads, shared=options.shared)
@@ -233,7 +233,7 @@ class CpuDevice(OpenDevice):
         shared: Variants | None,
     ) -> "CpuPreparedModel | ReferenceModel":
         """Binds a model for shapes of its inputs."""
-        from neurald.drivers.compiler.frontend.open_dimensions import with_shapes
+        from neurald.drivers.compiler.frontend.variants.open_dimensions import with_shapes
 
         try:
             known = with_shapes(model, shapes)
@@ -248,7 +248,7 @@ class CpuDevice(OpenDevice):
         self, earlier: object, shared: Variants | None, threads: int
     ) -> "Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuPreparedModel | ReferenceModel]":
         """Returns what binds a model for shapes, and takes over what was bound for the first ones."""
-        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+        from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 
         def bind(
             model: Model, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
@@ -278,7 +278,7 @@ class CpuDevice(OpenDevice):
             return prepare(model, self._target, code, self.first_tier_library.team(threads))
 
     def _prepared(self, model: Model, options: PrepareOptions) -> AnyPreparedModel:
-        from neurald.drivers.compiler.frontend.open_dimensions import is_specified
+        from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified
 
         threads = self._threads(options)
         if not is_specified(model):
@@ -319,8 +319,8 @@ class CpuDevice(OpenDevice):
 
         What prepares it for them is imported by the first one, since it takes longer than all else.
         """
-        from neurald.drivers.compiler.frontend.open_variants import OpenVariants
-        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+        from neurald.drivers.compiler.frontend.variants.open_variants import OpenVariants
+        from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
         from neurald.hal.compiling.background import BackgroundCompiler
 
         # What lives as long as the model must not keep the first tier.
@@ -574,7 +574,7 @@ class CpuDevice(OpenDevice):
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`. Allocates host memory, so the size must be known."""
-        from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+        from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
         from neurald.drivers.cpu.value_variants import ValueVariants
         from neurald.hal.buffers.tracked_buffer import host_memory_for

@@ -6,7 +6,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from neurald.drivers.compiler.frontend.kept_variants import OpenVariant
+from neurald.drivers.compiler.frontend.variants.kept_variants import OpenVariant
 from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.growing_model import GrowingModel
@@ -35,7 +35,7 @@ _MAGIC = b"ncpo0001"
 
 
 class CpuOpenModel:
-    """Implements `neurald.drivers.compiler.frontend.shape_specialization.OpenModel`.
+    """Implements `neurald.drivers.compiler.frontend.variants.shape_specialization.OpenModel`.
 
     Args:
         model: the model.

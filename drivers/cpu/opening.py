@@ -1,6 +1,6 @@
 """Describes a compiled step for all lengths of its open dimensions."""
 
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
 from neurald.drivers.compiler.memory.open_numbering import OpenNumbering
 from neurald.drivers.cpu.program.step import Step

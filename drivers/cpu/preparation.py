@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
-from neurald.drivers.compiler.frontend.open_dimensions import is_specified, open_shapes, with_shapes
-from neurald.drivers.compiler.frontend.sequence_loops import SEQUENCES, may_have_loops
-from neurald.drivers.compiler.frontend.structured_model import (
+from neurald.drivers.compiler.frontend.control_flow.sequence_loops import SEQUENCES, may_have_loops
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     CONTROL_FLOW,
     BasicBlock,
     StructuredModel,
     each_item,
 )
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
+from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified, open_shapes, with_shapes
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.string_references import StringConstants, is_string
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.bounded_model import whole_model
@@ -278,7 +278,9 @@ class Preparation:
         scope: ExtentScope | None = None,
     ) -> StructuredModel:
         """See `structure_control_flow`, whose errors do not keep the other operations from being compiled."""
-        from neurald.drivers.compiler.frontend.control_flow import structure_control_flow  # few have any
+        from neurald.drivers.compiler.frontend.control_flow.structuring import (
+            structure_control_flow,  # few have any
+        )
 
         try:
             return structure_control_flow(model, shapes, self._folding.graph, positions, scope)

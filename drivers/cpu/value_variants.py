@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
-from neurald.drivers.compiler.frontend.structured_model import CONTROL_FLOW
-from neurald.drivers.compiler.frontend.variant_uses import VariantUses
+from neurald.drivers.compiler.frontend.control_flow.structured_model import CONTROL_FLOW
+from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.partly_compiled_model import stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from neurald.drivers.compiler.frontend.variant_cache import WHOLE, variant_name
+from neurald.drivers.compiler.frontend.variants.variant_cache import WHOLE, variant_name
 from neurald.drivers.cpu.bounded_model import whole_model
 from neurald.drivers.cpu.growing_model import GrowingModel, model_of_parts
 from neurald.drivers.cpu.native.native_model import NativeModel

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.concat_elimination import Alignment, eliminate_concat
-from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.compiler.passes.product_stacking import stack_products
-from neurald.drivers.compiler.passes.running_sum_expansion import expand_running_sums
-from neurald.drivers.compiler.passes.scatter_expansion import expand_scatters
-from neurald.drivers.compiler.passes.top_k_expansion import expand_top_k
+from neurald.drivers.compiler.passes.concatenation.concat_elimination import Alignment, eliminate_concat
+from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.contraction.product_stacking import stack_products
+from neurald.drivers.compiler.passes.expansion.running_sum_expansion import expand_running_sums
+from neurald.drivers.compiler.passes.expansion.scatter_expansion import expand_scatters
+from neurald.drivers.compiler.passes.expansion.top_k_expansion import expand_top_k
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name, program_text
 from neurald.drivers.opencl.codegen.render import render

@@ -11,16 +11,16 @@ import numpy as np
 
 from neurald._version import __version__
 from neurald.drivers.compiler.frontend.graph_builder import supported_operations
-from neurald.drivers.compiler.frontend.kept_variants import PreparedWithOperands
-from neurald.drivers.compiler.frontend.open_dimensions import is_specified
-from neurald.drivers.compiler.frontend.open_variants import OpenVariants
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
-from neurald.drivers.compiler.frontend.variant_cache import prepared_variant
+from neurald.drivers.compiler.frontend.variants.kept_variants import PreparedWithOperands
+from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified
+from neurald.drivers.compiler.frontend.variants.open_variants import OpenVariants
+from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.variant_cache import prepared_variant
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.drivers.compiler.passes.scatter_expansion import procedure_unsupported_reason
-from neurald.drivers.compiler.passes.top_k_expansion import top_k_unsupported_reason
+from neurald.drivers.compiler.passes.expansion.scatter_expansion import procedure_unsupported_reason
+from neurald.drivers.compiler.passes.expansion.top_k_expansion import top_k_unsupported_reason
 from neurald.drivers.opencl.artifact import read_artifact, read_open_artifact
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from neurald.drivers.compiler.frontend.kept_variants import OpenVariant
+from neurald.drivers.compiler.frontend.variants.kept_variants import OpenVariant
 from neurald.drivers.opencl.artifact import write_open_artifact
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel, host_address
@@ -28,7 +28,7 @@ from neurald.hal.sync.cancellation import Cancellation
 
 
 class OpenClOpenModel:
-    """Implements `neurald.drivers.compiler.frontend.shape_specialization.OpenModel`.
+    """Implements `neurald.drivers.compiler.frontend.variants.shape_specialization.OpenModel`.
 
     Args:
         device: the device that runs it.

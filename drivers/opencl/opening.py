@@ -8,10 +8,10 @@ from itertools import islice
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.open_dimensions import open_shapes
-from neurald.drivers.compiler.ir.extent import Extent, estimate
-from neurald.drivers.compiler.ir.extent_attempts import ExtentAttempts
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.frontend.variants.open_dimensions import open_shapes
+from neurald.drivers.compiler.ir.extents.attempts import ExtentAttempts
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers

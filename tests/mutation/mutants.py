@@ -298,19 +298,19 @@ _EXECUTION = (
 _COMPILER = (
     Mutant(
         name="fusion-guarded-sum",
-        file="drivers/compiler/passes/fusion.py",
+        file="drivers/compiler/passes/fusion/fusion.py",
         text="if times > 1 or each.guard is not None or linearize",
         replacement="if times > 1 or linearize",
         breaks="A reader that replaces some sums of a contraction is fused as if it read them all.",
-        tests=("tests/drivers/compiler/passes/test_fusion.py",),
+        tests=("tests/drivers/compiler/passes/fusion/test_fusion.py",),
     ),
     Mutant(
         name="fusion-recomputes-reductions",
-        file="drivers/compiler/passes/fusion.py",
+        file="drivers/compiler/passes/fusion/fusion.py",
         text="return (not is_recomputed and not is_in_reduction) or self._joins_rows(producer, reader)",
         replacement="return True",
         breaks="A reduction is computed again for every element that reads it.",
-        tests=("tests/drivers/compiler/passes/test_fusion.py",),
+        tests=("tests/drivers/compiler/passes/fusion/test_fusion.py",),
     ),
     Mutant(
         name="ranges-difference",

@@ -35,7 +35,7 @@ _UNUSED = (
     "rich",
     "llvmlite.binding",
     "neurald.drivers.compiler.frontend",
-    "neurald.drivers.compiler.ir.extent",
+    "neurald.drivers.compiler.ir.extents.extent",
     "neurald.drivers.compiler.lowering",
     "neurald.drivers.cpu.compiler",
     "neurald.hal.compiling.pool",

@@ -26,7 +26,7 @@ from neurald.drivers.compiler.ir.expression import (
     Linear,
     Load,
 )
-from neurald.drivers.compiler.ir.extent import lowest
+from neurald.drivers.compiler.ir.extents.extent import lowest
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,

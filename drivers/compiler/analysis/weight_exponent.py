@@ -1,7 +1,7 @@
 """Recognises the exponents of a softmax, which are at most 0."""
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Reduce
-from neurald.drivers.compiler.ir.extent import same_length
+from neurald.drivers.compiler.ir.extents.extent import same_length
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute
 

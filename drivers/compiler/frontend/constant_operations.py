@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.hal.accounting.account import charge, reserve
 from neurald.hal.model.types import byte_size
 from neurald.hal.operations import DEFINITIONS

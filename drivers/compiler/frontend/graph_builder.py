@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
-from neurald.drivers.compiler.frontend.bounded_shapes import BoundedShapes
 from neurald.drivers.compiler.frontend.constant_operations import fold_constant_operation, is_foldable
-from neurald.drivers.compiler.frontend.open_dimensions import is_specified, with_assumed_shapes
-from neurald.drivers.compiler.frontend.open_lengths import lengths_of
+from neurald.drivers.compiler.frontend.lengths.bounded_shapes import BoundedShapes
+from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
+from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import (
     as_numbers,
@@ -21,7 +21,7 @@ from neurald.drivers.compiler.ir.complex_numbers import (
     part_type,
     value_shape,
 )
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.string_references import StringConstants, is_string, stored_dtype

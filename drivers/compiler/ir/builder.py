@@ -9,7 +9,7 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.algorithm import Algorithm, Scatter
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, load
-from neurald.drivers.compiler.ir.extent import has_extents, highest, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import has_extents, highest, surely_lowest
 from neurald.drivers.compiler.ir.graph import (
     MAX_PADDINGS,
     Compute,

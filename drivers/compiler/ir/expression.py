@@ -39,7 +39,15 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
-from neurald.drivers.compiler.ir.extent import Extent, highest, larger, least, most, smaller, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import (
+    Extent,
+    highest,
+    larger,
+    least,
+    most,
+    smaller,
+    surely_lowest,
+)
 from neurald.drivers.compiler.ir.index_arithmetic import has_one_value, sum_of
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, highest, integer, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import Extent, highest, integer, surely_lowest
 from neurald.drivers.compiler.ir.op import COMPARISONS, Number, Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value

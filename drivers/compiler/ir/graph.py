@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 
 from neurald.drivers.compiler.ir.algorithm import Algorithm
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
-from neurald.drivers.compiler.ir.extent import Extent, same_length
+from neurald.drivers.compiler.ir.extents.extent import Extent, same_length
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value

@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
-from neurald.drivers.compiler.ir.extent import (
+from neurald.drivers.compiler.ir.extents.extent import (
     common_divisor,
     estimate,
     has_extents,

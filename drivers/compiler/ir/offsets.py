@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extents.extent import estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.complex_numbers import operand_shape
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extents.extent import estimate
 from neurald.drivers.compiler.memory.array_copies import copy_arrays
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.hal.accounting.account import charge

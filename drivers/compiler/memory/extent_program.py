@@ -13,9 +13,9 @@ from neurald.hal.errors import BadData
 
 if TYPE_CHECKING:
     # Running a cached step must not import the compiler.
-    from neurald.drivers.compiler.ir.extent import Extent
-    from neurald.drivers.compiler.ir.extent_scope import ExtentScope
-    from neurald.drivers.compiler.ir.extent_terms import Atom
+    from neurald.drivers.compiler.ir.extents.extent import Extent
+    from neurald.drivers.compiler.ir.extents.scope import ExtentScope
+    from neurald.drivers.compiler.ir.extents.terms import Atom
 
 #: A sum of products: factors, each with the numbers of the atoms that it multiplies.
 Sum: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
@@ -41,7 +41,7 @@ class Division(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Condition(msgspec.Struct, frozen=True, array_like=True):
-    """A guard: whether a sum is negative, or zero; see `neurald.drivers.compiler.ir.extent.Guard`."""
+    """A guard: whether a sum is negative, or zero; see `neurald.drivers.compiler.ir.extents.extent.Guard`."""
 
     value: Sum
     relation: int

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
 from neurald.drivers.compiler.memory.extent_program import ProgramBuilder

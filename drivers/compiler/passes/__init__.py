@@ -13,15 +13,17 @@ from neurald.drivers.compiler.ir.graph import Graph, Node
 from neurald.drivers.compiler.passes import (
     common_subexpressions,
     constant_folding,
+    splat_constants,
+    strength_reduction,
+    view_elimination,
+)
+from neurald.drivers.compiler.passes.contraction import (
     depthwise_canonicalization,
     matmul_canonicalization,
     pad_folding,
     pointwise_hoisting,
     scale_folding,
-    splat_constants,
-    strength_reduction,
     transpose_folding,
-    view_elimination,
 )
 
 #: Changes a graph in place. Returns True if it did.

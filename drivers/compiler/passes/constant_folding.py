@@ -6,7 +6,7 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array, Evaluate, RequirementFailed, evaluate_node
 from neurald.drivers.compiler.ir.expression import Axis, Constant, Load, Reduce
-from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
 from neurald.drivers.compiler.ir.traversal import walk
 

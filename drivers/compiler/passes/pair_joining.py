@@ -6,7 +6,7 @@ pairs.
 """
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, load
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op

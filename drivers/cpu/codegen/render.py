@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression
-from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import Extent, at_least, estimate, surely_lowest
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
-from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
+from neurald.drivers.compiler.passes.contraction.contraction_expansion import expand_contraction
 from neurald.drivers.cpu.codegen.epilogue import (
     arguments_of,
     finish,

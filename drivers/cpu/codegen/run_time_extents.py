@@ -8,9 +8,9 @@ differ in the values of their extents have the same text.
 import re
 from typing import Final
 
-from neurald.drivers.compiler.ir.extent import estimate
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
-from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
+from neurald.drivers.compiler.ir.extents.extent import estimate
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
+from neurald.drivers.compiler.ir.extents.text import NAME_PATTERN
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.hal.records import replace
 

@@ -24,7 +24,7 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     index,
 )
-from neurald.drivers.compiler.ir.extent import Extent, estimate, is_zero, may_be_zero
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_zero, may_be_zero
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.offsets import TermOrder, offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op, ReductionOp

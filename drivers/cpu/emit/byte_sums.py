@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar

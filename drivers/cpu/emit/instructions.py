@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct, field
 
-from neurald.drivers.compiler.ir.extent_text import NAME_PREFIX
+from neurald.drivers.compiler.ir.extents.text import NAME_PREFIX
 from neurald.drivers.cpu.target.routine import Subroutine
 
 _NAME = re.compile(r"%[\w.]+")

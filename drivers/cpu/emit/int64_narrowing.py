@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, apply, constant
-from neurald.drivers.compiler.ir.extent import highest, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import highest, surely_lowest
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion

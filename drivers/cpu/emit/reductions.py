@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar

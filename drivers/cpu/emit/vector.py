@@ -5,7 +5,7 @@ import struct
 from collections.abc import Sequence
 from functools import cache
 
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.op import Number
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.target.target import Target

@@ -103,7 +103,7 @@ def _structured(
         team: the threads that run the model.
         positions: see `structure_control_flow`.
     """
-    from neurald.drivers.compiler.frontend.control_flow import structure_control_flow
+    from neurald.drivers.compiler.frontend.control_flow.structuring import structure_control_flow
     from neurald.drivers.cpu.first_tier.program import bound_program
 
     try:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.frontend.structured_model import (
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Append,
     BasicBlock,
     LengthUpdate,

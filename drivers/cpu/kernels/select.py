@@ -2,7 +2,7 @@
 
 import math
 
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import (
     Attention,
     Contraction,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.frontend.structured_model import (
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Append,
     BasicBlock,
     Branch,
@@ -16,7 +16,7 @@ from neurald.drivers.compiler.frontend.structured_model import (
     each_item,
     elements_of,
 )
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.model import Model

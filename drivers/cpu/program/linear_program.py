@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.frontend.structured_model import (
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Append,
     BasicBlock,
     Branch,
@@ -14,7 +14,7 @@ from neurald.drivers.compiler.frontend.structured_model import (
     Update,
     WhileLoop,
 )
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.target.executable import Opcode
 from neurald.hal.records import replace

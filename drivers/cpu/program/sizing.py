@@ -19,17 +19,17 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from neurald.drivers.compiler.frontend.structured_model import (
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     NewLength,
     SliceIndex,
     SliceSize,
     numbers_of,
 )
-from neurald.drivers.compiler.frontend.symbolic_integers import Sum
+from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.extent import Extent, symbols_of
-from neurald.drivers.compiler.ir.extent_scope import MAX_LENGTH, ExtentScope, Guard
-from neurald.drivers.compiler.ir.extent_terms import Atom, AtomKind, Relation
+from neurald.drivers.compiler.ir.extents.extent import Extent, symbols_of
+from neurald.drivers.compiler.ir.extents.scope import MAX_LENGTH, ExtentScope, Guard
+from neurald.drivers.compiler.ir.extents.terms import Atom, AtomKind, Relation
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
-from neurald.drivers.compiler.frontend.graph_builder import scalar_of, stored_elements
-from neurald.drivers.compiler.frontend.structured_model import (
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     BasicBlock,
     LengthUpdate,
     StructuredModel,
     Update,
     elements_of,
 )
+from neurald.drivers.compiler.frontend.graph_builder import scalar_of, stored_elements
 from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import value_shape
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, constant, index, load
-from neurald.drivers.compiler.ir.extent import Extent, estimate, has_extents
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope, Guard
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -7,7 +7,7 @@ along an axis, it is constant between two points, and elements there can be read
 from collections.abc import Iterator
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
-from neurald.drivers.compiler.ir.extent import Extent, estimate, highest, may_change, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, highest, may_change, surely_lowest
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel

@@ -22,13 +22,13 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     sum_of,
 )
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.offsets import offset_of
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.evaluation_cost import conjuncts
+from neurald.drivers.compiler.passes.fusion.evaluation_cost import conjuncts
 
 #: Size of constants that are read at constant indices.
 _MAX_TABLE_BYTES = 1 << 16

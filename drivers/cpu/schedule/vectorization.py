@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
+from neurald.drivers.compiler.ir.extents.text import NAME_PATTERN
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.compiler.memory.open_step import OpenLocation, OpenPort, OpenStep
 from neurald.drivers.cpu.target.executable import Executable

@@ -7,7 +7,7 @@ from msgspec import Struct
 from neurald.hal.digests import name_of
 
 if TYPE_CHECKING:
-    from neurald.drivers.compiler.ir.extent import Extent
+    from neurald.drivers.compiler.ir.extents.extent import Extent
     from neurald.drivers.compiler.ir.value import Value
 
 #: Placeholder for the function's name, which is derived from a digest of the text.

@@ -4,7 +4,7 @@ import math
 import re
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.op import Number, Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.support.kernel_file import file_content

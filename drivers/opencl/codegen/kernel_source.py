@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
 
 #: Placeholder for the name of a text's function; the program replaces it by a name derived from the

@@ -7,12 +7,19 @@ import math
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Expression, Reduce, axis
-from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate, has_extents, is_zero, same_length
+from neurald.drivers.compiler.ir.extents.extent import (
+    Extent,
+    at_least,
+    estimate,
+    has_extents,
+    is_zero,
+    same_length,
+)
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.contraction_expansion import expand_contraction
+from neurald.drivers.compiler.passes.contraction.contraction_expansion import expand_contraction
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text, register_type, store_text
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source

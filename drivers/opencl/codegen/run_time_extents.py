@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
-from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
+from neurald.drivers.compiler.ir.extents.text import NAME_PATTERN
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.hal.records import replace
 

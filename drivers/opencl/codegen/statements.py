@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.expression import (
     Load,
     Reduce,
 )
-from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_one
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -25,8 +25,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from neurald.drivers.compiler.ir.extent import has_extents
-from neurald.drivers.compiler.ir.extent_text import NAME_PREFIX
+from neurald.drivers.compiler.ir.extents.extent import has_extents
+from neurald.drivers.compiler.ir.extents.text import NAME_PREFIX
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.support.kernel_file import file_content
 from neurald.drivers.opencl.codegen.arguments import KernelArguments

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.extent import estimate, is_multiple, same_length
+from neurald.drivers.compiler.ir.extents.extent import estimate, is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

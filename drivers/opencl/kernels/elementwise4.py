@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, axis
-from neurald.drivers.compiler.ir.extent import is_multiple
+from neurald.drivers.compiler.ir.extents.extent import is_multiple
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

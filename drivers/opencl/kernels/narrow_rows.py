@@ -8,7 +8,7 @@ import math
 
 from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, axis
 from neurald.drivers.compiler.ir.expression_nodes import index
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import delinearize, is_data_movement, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis
-from neurald.drivers.compiler.ir.extent import estimate, highest, is_multiple, same_length
+from neurald.drivers.compiler.ir.extents.extent import estimate, highest, is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import ReductionOp

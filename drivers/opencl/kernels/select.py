@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extents.extent import estimate
 from neurald.drivers.compiler.ir.graph import Attention, Convolution, DepthwiseConvolution, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce, axis
-from neurald.drivers.compiler.ir.extent import estimate, is_multiple
+from neurald.drivers.compiler.ir.extents.extent import estimate, is_multiple
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import substitute, walk

@@ -23,7 +23,7 @@ from enum import Enum
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, axis, load
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extents.extent import estimate
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from neurald.drivers.compiler.ir.extent_text import NAME_PATTERN
+from neurald.drivers.compiler.ir.extents.text import NAME_PATTERN
 from neurald.drivers.compiler.memory.arena_plans import SizedPlan
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.compiler.memory.kept_sizes import KeptSizes

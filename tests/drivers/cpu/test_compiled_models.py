@@ -13,7 +13,7 @@ from support.opencl.models import QUANT8, Models, expect_close, random_inputs, r
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.frontend import control_flow
+from neurald.drivers.compiler.frontend.control_flow import structuring
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu import artifact as artifact_format
 from neurald.drivers.cpu import compiler, preparation
@@ -264,7 +264,7 @@ def test_control_flow_that_a_mistake_keeps_from_being_compiled(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a mistake")
 
-    monkeypatch.setattr(control_flow, "structure_control_flow", fail)
+    monkeypatch.setattr(structuring, "structure_control_flow", fail)
     prepared = CpuDevice().prepare_model(branching(arithmetic(ADD, 1), arithmetic(MUL, 2)), OPTIONS)
     assert isinstance(prepared, ReferenceModel)
     assert all(graph.segments for graph in prepared._referenced)

@@ -8,7 +8,7 @@ import pytest
 from support.models.small import FLOAT, add_model
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice, create
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.reference.device import ReferenceDevice

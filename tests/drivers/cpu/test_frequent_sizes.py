@@ -9,9 +9,9 @@ import pytest
 from support.models.small import add_model
 
 import neurald as nd
-from neurald.drivers.compiler.frontend import variant_uses
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
-from neurald.drivers.compiler.frontend.variant_uses import VariantUses
+from neurald.drivers.compiler.frontend.variants import variant_uses
+from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.open_model import CpuOpenModel
 

@@ -12,7 +12,7 @@ import pytest
 from support.tflite.builder import TfliteModel
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.variant_uses import FREQUENT_USES
+from neurald.drivers.compiler.frontend.variants.variant_uses import FREQUENT_USES
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.value_variants import ValueVariants, value_inputs, with_values
 from neurald.drivers.reference.device import ReferenceDevice

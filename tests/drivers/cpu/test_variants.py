@@ -8,8 +8,8 @@ import pytest
 from support.cpu.compiled_parts import FLOAT, Op, in_parts
 
 import neurald as nd
-from neurald.drivers.compiler.frontend import variant_uses
-from neurald.drivers.compiler.frontend.open_variants import OpenVariants
+from neurald.drivers.compiler.frontend.variants import variant_uses
+from neurald.drivers.compiler.frontend.variants.open_variants import OpenVariants
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.hal.cache.store import Cache

@@ -25,7 +25,7 @@ from support.sweeps import sweep
 from support.tiers import one_in
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.device import OpenClDevice, create, get_ready
 from neurald.drivers.opencl.platform.discovery import DeviceContext

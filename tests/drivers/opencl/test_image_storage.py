@@ -17,7 +17,7 @@ from support.tiers import one_in
 import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.artifact import read_artifact, write_artifact
 from neurald.drivers.opencl.device import OpenClDevice, create
 from neurald.drivers.opencl.kernels.select import candidates

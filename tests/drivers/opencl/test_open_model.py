@@ -9,8 +9,8 @@ import pytest
 from support.opencl.models import expect_close, request_of, run
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.open_dimensions import with_shapes
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.open_dimensions import with_shapes
+from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.opencl import opening

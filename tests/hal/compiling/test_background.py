@@ -114,7 +114,7 @@ _EXITS_MEANWHILE = """
 import numpy as np
 from support.models.small import add_model
 import neurald as nd
-from neurald.drivers.compiler.frontend import variant_uses
+from neurald.drivers.compiler.frontend.variants import variant_uses
 
 variant_uses.FREQUENT_USES = 2
 compilation = nd.CompilationBuilder(add_model((0, 3)), [nd.devices()[0]]).finish()

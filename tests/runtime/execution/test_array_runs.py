@@ -15,7 +15,7 @@ from support.models.small import accumulator, add_model, bound_execution, compil
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.python_call import python_table
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel

@@ -12,7 +12,7 @@ from support.models.small import accumulator, add_model, compiled_add, ones
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.runtime.execution.execution import Execution

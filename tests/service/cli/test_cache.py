@@ -10,7 +10,7 @@ from support.models.cached import MODELS
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.frontend import variant_uses
+from neurald.drivers.compiler.frontend.variants import variant_uses
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.cache.entry import Origin
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache

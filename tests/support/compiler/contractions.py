@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.graph import Convolution, Graph
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,13 +7,13 @@ from support.devices.fakes import FakePreparedModel
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate, evaluate_fused
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
-from neurald.drivers.compiler.frontend.kept_variants import PreparedWithOperands
-from neurald.drivers.compiler.frontend.open_dimensions import is_specified
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.kept_variants import PreparedWithOperands
+from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified
+from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.sample.config import ALL
 from neurald.drivers.sample.device import SampleDevice
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, PrepareOptions, Verdict

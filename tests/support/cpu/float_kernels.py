@@ -11,7 +11,7 @@ from support.cpu.native import RUNNABLE, compiled, run
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import Expression, load, maximum
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target

@@ -8,7 +8,7 @@ from support.cpu.quantized_sums import QuantizedSums
 from support.models import control_flow as models
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.control_flow import structure_control_flow
+from neurald.drivers.compiler.frontend.control_flow.structuring import structure_control_flow
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.algorithm import (
     Algorithm,
@@ -34,8 +34,8 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.objects.object_code import routine_unit

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.graph import Graph, inside
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 
 
 def elementwise() -> Graph:

@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.expression import (
     minimum,
     reduce,
 )
-from neurald.drivers.compiler.ir.extent import estimate, has_extents
+from neurald.drivers.compiler.ir.extents.extent import estimate, has_extents
 from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.expression import (
     index,
     load,
 )
-from neurald.drivers.compiler.ir.extent import same_shape
+from neurald.drivers.compiler.ir.extents.extent import same_shape
 from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value

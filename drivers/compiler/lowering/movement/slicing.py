@@ -6,7 +6,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, index, load, maximum, minimum, select
-from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.movement import indexing

@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import along, whole_position
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
-from neurald.drivers.compiler.passes.top_k_expansion import is_extreme, ordered
+from neurald.drivers.compiler.passes.expansion.top_k_expansion import is_extreme, ordered
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis

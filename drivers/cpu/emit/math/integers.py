@@ -1,6 +1,6 @@
 """Integers of different sizes."""
 
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math.packed_bytes import has_packed_bytes, packed_bytes
 from neurald.drivers.cpu.emit.vector import Vector

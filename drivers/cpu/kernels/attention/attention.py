@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression, Load
-from neurald.drivers.compiler.ir.extent import at_least, is_one
+from neurald.drivers.compiler.ir.extents.extent import at_least, is_one
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -1,6 +1,6 @@
 """Instructions that compute addresses and prefetch from them."""
 
-from neurald.drivers.compiler.ir.extent import Extent, is_one
+from neurald.drivers.compiler.ir.extents.extent import Extent, is_one
 from neurald.drivers.cpu.emit.instructions import Instructions
 
 #: Size of a cache line.

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import same_length
+from neurald.drivers.compiler.ir.extents.extent import same_length
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.window import WindowDimension

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one, may_change, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_one, may_change, surely_lowest
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import estimated, tile_runs
 from neurald.drivers.cpu.target.target import Target

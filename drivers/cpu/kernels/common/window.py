@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import (
+from neurald.drivers.compiler.ir.extents.extent import (
     Extent,
     at_least,
     estimate,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from neurald.drivers.compiler.ir.extent import is_one
+from neurald.drivers.compiler.ir.extents.extent import is_one
 from neurald.drivers.cpu.emit.instructions import Instructions
 
 

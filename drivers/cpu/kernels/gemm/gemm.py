@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate, is_one
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_one
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue

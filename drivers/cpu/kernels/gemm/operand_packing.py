@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, is_one, is_zero
+from neurald.drivers.compiler.ir.extents.extent import Extent, is_one, is_zero
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import from_stored, stored

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

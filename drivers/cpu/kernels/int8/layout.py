@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import is_zero
+from neurald.drivers.compiler.ir.extents.extent import is_zero
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme

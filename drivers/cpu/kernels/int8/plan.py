@@ -4,7 +4,7 @@ import math
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import Extent, estimate, is_zero, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_zero, surely_lowest
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile_registers import TILE_ROWS, TILE_WORDS

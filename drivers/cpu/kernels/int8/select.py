@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.extent import at_least, has_extents
+from neurald.drivers.compiler.ir.extents.extent import at_least, has_extents
 from neurald.drivers.compiler.ir.graph import (
     Attention,
     Convolution,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.algorithm import CombinedRows
-from neurald.drivers.compiler.ir.extent import is_zero, may_be_zero
+from neurald.drivers.compiler.ir.extents.extent import is_zero, may_be_zero
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameter_names, pointer_names

@@ -8,7 +8,7 @@ it is added. These sums depend on each other by one addition only.
 from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.algorithm import RunningSum
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Expression, Load, index
-from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -21,7 +21,7 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     accumulator,
 )
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along

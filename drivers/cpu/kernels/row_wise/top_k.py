@@ -12,7 +12,7 @@ wanted ones. In the second pass few elements reach the bound, whatever their ord
 
 import math
 
-from neurald.drivers.compiler.ir.extent import Extent, at_least, estimate, is_zero
+from neurald.drivers.compiler.ir.extents.extent import Extent, at_least, estimate, is_zero
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.support.kernel_file import kernel_text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.analysis.integer_ranges import RangeAnalysis, range_of_accumulator
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
-from neurald.drivers.compiler.ir.extent import is_multiple, same_length
+from neurald.drivers.compiler.ir.extents.extent import is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import Attention, Contraction, Selection, delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op

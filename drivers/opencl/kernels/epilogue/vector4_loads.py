@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Axis, Expression, Linear, Load
-from neurald.drivers.compiler.ir.extent import is_multiple, same_length
+from neurald.drivers.compiler.ir.extents.extent import is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value

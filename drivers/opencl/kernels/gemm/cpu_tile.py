@@ -5,7 +5,7 @@ The rows of a tile are interleaved first, so that the operands are read in order
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.extent import estimate
+from neurald.drivers.compiler.ir.extents.extent import estimate
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source

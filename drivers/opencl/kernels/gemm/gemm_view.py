@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Expression, axis
-from neurald.drivers.compiler.ir.extent import (
+from neurald.drivers.compiler.ir.extents.extent import (
     Extent,
     common_divisor,
     highest,

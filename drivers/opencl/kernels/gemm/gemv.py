@@ -4,7 +4,7 @@ The device reads that matrix once, in order. The work-items of a group split the
 their accumulators in a tree reduction.
 """
 
-from neurald.drivers.compiler.ir.extent import highest
+from neurald.drivers.compiler.ir.extents.extent import highest
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import as_images

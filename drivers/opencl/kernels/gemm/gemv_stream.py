@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.extent import highest
+from neurald.drivers.compiler.ir.extents.extent import highest
 from neurald.drivers.compiler.ir.graph import Convolution, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from neurald.drivers.compiler.ir.extent import estimate, is_multiple
+from neurald.drivers.compiler.ir.extents.extent import estimate, is_multiple
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel, element_count, op_cost
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 
 SOURCE = Value((4, 6), Scalar.FLOAT32)
 

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.memory.buffer_location import Base
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 
 pytestmark = pytest.mark.quick
 

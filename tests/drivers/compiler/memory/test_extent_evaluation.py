@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from neurald.drivers.compiler.ir.extent import Extent
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.memory.extent_evaluation import ExtentEvaluation
 from neurald.drivers.compiler.memory.extent_program import Division, ExtentProgram, ProgramBuilder
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.memory.extent_program import (
     Condition,
     Division,

@@ -8,7 +8,7 @@ import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import Load
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.compiler.passes.pair_joining import join_pairs
 
 pytestmark = pytest.mark.quick

@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes import PASSES, transform
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 
 #: Returns a value computed from another one; None if its shape does not fit.
 Grow = Callable[[GraphBuilder, random.Random, Value], Value | None]

@@ -11,7 +11,7 @@ from support.models.control_flow import Graph, below
 from support.opencl.models import request_of
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.first_tier import library
 from neurald.drivers.cpu.native_segment import NativeSegment

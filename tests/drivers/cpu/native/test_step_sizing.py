@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.compiler.memory.extent_evaluation import ExtentEvaluation
 from neurald.drivers.compiler.memory.extent_program import Division, ExtentProgram, ProgramBuilder

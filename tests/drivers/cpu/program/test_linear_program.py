@@ -2,7 +2,13 @@ import random
 
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.frontend.structured_model import BasicBlock, Branch, Copy, Update, WhileLoop
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
+    BasicBlock,
+    Branch,
+    Copy,
+    Update,
+    WhileLoop,
+)
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization

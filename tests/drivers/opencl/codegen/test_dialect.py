@@ -16,7 +16,7 @@ from neurald.drivers.compiler.ir.expression import Expression, apply, constant, 
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.dialect import (
     constant_text,
     functions_for,

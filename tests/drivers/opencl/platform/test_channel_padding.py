@@ -13,7 +13,7 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.graph import Compute, Convolution, Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels.gemm import tensor_core

@@ -19,7 +19,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.device import PRECISION_VARIABLE, OpenClDevice, create
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext

@@ -8,7 +8,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, index, load, maximum
-from neurald.drivers.compiler.ir.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value

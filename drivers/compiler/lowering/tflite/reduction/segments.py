@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value

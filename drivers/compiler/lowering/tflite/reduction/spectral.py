@@ -15,7 +15,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
-from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import filled

@@ -8,7 +8,7 @@ import math
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extent import has_extents
+from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile_registers import TILE_ROWS, TILE_WORDS

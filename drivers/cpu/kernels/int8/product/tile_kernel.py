@@ -10,7 +10,7 @@ read tiles.
 
 from functools import cached_property
 
-from neurald.drivers.compiler.ir.extent import Extent, is_one
+from neurald.drivers.compiler.ir.extents.extent import Extent, is_one
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common import tile_registers
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple

@@ -8,7 +8,7 @@ multiplies two computed matrices, for each image: the image is then the left mat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from neurald.drivers.compiler.ir.extent import Extent, has_extents, is_one, same_length
+from neurald.drivers.compiler.ir.extents.extent import Extent, has_extents, is_one, same_length
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions

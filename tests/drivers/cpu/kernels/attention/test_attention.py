@@ -9,8 +9,8 @@ from support.cpu.native import RUNNABLE, Array, compiled, run
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
-from neurald.drivers.compiler.passes.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.attention.attention import fits
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import routine_for

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.extent import Extent
-from neurald.drivers.compiler.ir.extent_scope import ExtentScope, Guard
-from neurald.drivers.compiler.ir.extent_terms import AtomKind, Relation
+from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope, Guard
+from neurald.drivers.compiler.ir.extents.terms import AtomKind, Relation
 from neurald.drivers.cpu.kernels.common.window import WindowDimension, tap_segments, tile_runs
 
 SIDES = [

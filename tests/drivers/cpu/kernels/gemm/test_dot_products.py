@@ -9,7 +9,7 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import Expression, load, maximum
 from neurald.drivers.compiler.ir.graph import Graph
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import Target
 

@@ -11,7 +11,7 @@ from support.cpu.native import run
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.gemm import micro_kernel, tiled_product
 from neurald.drivers.cpu.kernels.select import routine_for

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import Expression, index, load, select
 from neurald.drivers.compiler.ir.graph import Graph, inside
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.movement import range_copy
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target

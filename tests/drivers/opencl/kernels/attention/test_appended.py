@@ -10,8 +10,8 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import FusedGraph
-from neurald.drivers.compiler.passes.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.kernels.attention import attention as routines
 from neurald.drivers.opencl.kernels.attention import few_rows
 from neurald.drivers.opencl.kernels.attention.appended import read_appended

@@ -7,8 +7,8 @@ from support.compiler.graphs import random_array
 from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.passes.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.attention import few_rows
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view

@@ -12,8 +12,8 @@ from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.kernels.attention.softmax_form import SoftmaxForm, softmax_form
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision
 

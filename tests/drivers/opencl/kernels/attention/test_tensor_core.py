@@ -16,8 +16,8 @@ from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_ker
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.attention import tensor_core
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view

@@ -10,8 +10,8 @@ from neurald.drivers.compiler.ir.expression import Expression, apply, load, sele
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.passes.fusion import fuse
-from neurald.drivers.compiler.passes.product_stacking import stack_products
+from neurald.drivers.compiler.passes.contraction.product_stacking import stack_products
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.hal.records import replace

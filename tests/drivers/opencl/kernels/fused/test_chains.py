@@ -12,7 +12,7 @@ from support.tiers import one_in
 import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view

@@ -15,7 +15,7 @@ import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes import transform
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.kernels.gemm import gemv
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.platform.discovery import DeviceContext

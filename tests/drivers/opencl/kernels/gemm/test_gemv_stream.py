@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.fusion import fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm import gemv_stream
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view

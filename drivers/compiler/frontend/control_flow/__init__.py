@@ -1,0 +1,1 @@
+"""IF and WHILE, as blocks of operations between loops and branches."""

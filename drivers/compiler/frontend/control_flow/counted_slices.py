@@ -1,0 +1,370 @@
+"""Slices that begin at a counter, whose lengths are known although the counter is not.
+
+A concatenation of the elements before a slice, new elements, and the elements after it, as
+TensorFlow writes an element of a list, becomes an update of that slice.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
+    CONCATENATIONS,
+    SLICES,
+    STRIDED_SLICES,
+    FlatGraph,
+    NotStructured,
+    Part,
+    ShapeChanges,
+)
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
+    Update,
+)
+from neurald.drivers.compiler.frontend.lengths.data_lengths import DataLengths
+from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
+    Sum,
+)
+from neurald.drivers.compiler.ir.complex_numbers import is_complex
+from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation, Lifetime, OperandType
+from neurald.hal.operations.machinery.arguments import slice_range
+from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.movement.concatenation import concatenation_axis
+from neurald.hal.records import replace
+
+
+class CountedSlices:
+    """Adds slices and updates of slices.
+
+    Args:
+        flat: the graph.
+        lengths: adds operations to it.
+    """
+
+    def __init__(self, flat: FlatGraph, lengths: DataLengths) -> None:
+        self._flat, self._lengths = flat, lengths
+
+    def add(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
+        """Adds an operation whose shape depends on integers that are not known.
+
+        Returns:
+            The operand that replaces its result; None if it keeps its own, or has none yet.
+        """
+        kind = operation.type
+        if kind in SLICES:
+            return self._slice(operation, call, graph, origin)
+        if kind in STRIDED_SLICES:
+            return self._strided_slice(operation, call, graph, origin)
+        if kind in CONCATENATIONS:
+            return self._list_update(operation, call, graph, origin)
+        raise ShapeChanges(f"the shape of the result of {kind.name} depends on data")
+
+    def _slice(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
+        source = call.index("input")
+        shape = self._flat.shape(source)
+        begins, sizes = (self._flat.sums_of(call.index(name)) for name in ("begin", "size"))
+        if begins is None or sizes is None or begins.shape != (len(shape),) or sizes.shape != begins.shape:
+            raise ShapeChanges("a slice has a length that depends on data")
+        lengths = tuple(
+            Sum(length) - begin if size == Sum(-1) else size
+            for length, begin, size in zip(shape, begins.tolist(), sizes.tolist(), strict=True)
+        )
+        if any(length.terms for length in lengths):
+            self._flat.parts[operation.outputs[0]] = Part(
+                source=source,
+                begins=tuple(begins.tolist()),
+                lengths=lengths,
+                operation=operation,
+                place=(graph.number, origin),
+            )
+            return None
+        known = tuple(length.constant for length in lengths)
+        if any(not 0 <= length <= whole for length, whole in zip(known, shape, strict=True)):
+            raise BadData(f"a slice of {list(known)} elements does not fit into {list(shape)}")
+        begin = self._vector(begins.tolist(), call, operation, graph, origin)
+        inputs = (source, begin, self._flat.integers(known))
+        self._lengths.append(replace(operation, inputs=inputs), (known,), graph.number, origin)
+        return None
+
+    def _strided_slice(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
+        """Adds a slice of consecutive elements whose begin is not known, but whose length is."""
+        source, output = call.index("input"), operation.outputs[0]
+        shape = self._flat.shape(source)
+        begins, ends, strides = (self._flat.sums_of(call.index(name)) for name in ("begin", "end", "strides"))
+        if begins is None or ends is None or strides is None or begins.ndim != 1:
+            raise ShapeChanges("a slice has a length that depends on data")
+        for mask in ("ellipsis_mask", "new_axis_mask", "offset"):
+            if mask in call.binding.inputs and call.scalar(mask):
+                raise ShapeChanges(f"a slice with {mask} begins at an index that depends on data")
+        if not len(begins) == len(ends) == len(strides) <= len(shape):
+            raise BadData("begin, end and strides of a slice have different lengths")
+        masks = [int(call.scalar(name)) for name in ("begin_mask", "end_mask", "shrink_axis_mask")]
+        firsts, lengths, kept = [], [], []
+        for axis, whole in enumerate(shape):
+            if axis >= len(begins):
+                firsts.append(Sum(0))
+                lengths.append(whole)
+                kept.append(whole)
+                continue
+            shrinks = bool(masks[2] >> axis & 1)
+            first, length = _strided_axis(
+                whole,
+                None if masks[0] >> axis & 1 and not shrinks else begins[axis],
+                None if masks[1] >> axis & 1 else ends[axis],
+                strides[axis],
+                shrinks=shrinks,
+            )
+            firsts.append(first)
+            lengths.append(length)
+            if not shrinks:
+                kept.append(length)
+        taken = tuple(lengths)
+        result = tuple(kept) or ((1,) if operation.type is OperationType.STRIDED_SLICE else ())
+        whole_slice = (
+            output
+            if taken == result
+            else self._flat.add_operand(
+                replace(self._flat.operands[output], lifetime=Lifetime.TEMPORARY_VARIABLE, dimensions=taken)
+            )
+        )
+        begin = self._vector(firsts, call, operation, graph, origin)
+        if operation.type is OperationType.TFLITE_STRIDED_SLICE and begin not in self._flat.known:
+            removed = int(call.scalar("shrink_axis_mask"))
+            lengths_counted = [whole if removed >> axis & 1 else 0 for axis, whole in enumerate(shape)]
+            begin = self._counted_from_end(begin, lengths_counted, operation, graph, origin)
+        self._lengths.append(
+            Operation(
+                type=OperationType.TFLITE_SLICE,
+                inputs=(source, begin, self._flat.integers(taken)),
+                outputs=(whole_slice,),
+                number=operation.number,
+            ),
+            (taken,),
+            graph.number,
+            origin,
+        )
+        if whole_slice != output:
+            self._lengths.append(
+                Operation(
+                    type=OperationType.TFLITE_RESHAPE,
+                    inputs=(whole_slice, self._flat.integers(result)),
+                    outputs=(output,),
+                    number=operation.number,
+                ),
+                (result,),
+                graph.number,
+                origin,
+            )
+        return None
+
+    def _vector(
+        self, sums: Sequence[Sum], call: Call, operation: Operation, graph: Subgraph, origin: int
+    ) -> int:
+        """Returns an INT32 vector of these sums; adds the operations that compute it."""
+        if not any(each.terms for each in sums):
+            return self._flat.integers([each.constant for each in sums])
+        for name in ("begin", "start"):
+            if name in call.binding.inputs:
+                index = call.index(name)
+                existing = self._flat.sums.get(index)
+                is_vector = existing is not None and existing.ndim == 1
+                is_int32 = self._flat.operands[index].type is OperandType.TENSOR_INT32
+                if existing is not None and is_vector and is_int32 and existing.tolist() == list(sums):
+                    return index
+        add = partial(self._add_integers, operation, graph.number, origin)
+        vector, none, count = self._flat.integers([each.constant for each in sums]), self._none(), len(sums)
+        for element in dict.fromkeys(key for each in sums for key, _ in each.terms):
+            factors = self._flat.integers([dict(each.terms).get(element, 0) for each in sums])
+            scaled = add(OperationType.MUL, (self._element(element, add), factors, none), count)
+            vector = add(OperationType.ADD, (scaled, vector, none), count)
+        return vector
+
+    def _element(self, element: tuple[int, int], add: "Callable[..., int]") -> int:
+        """Returns an element of an operand of integers as an INT32 vector; adds its operations.
+
+        An element that does not fit is replaced by the closest one that does.
+        """
+        operand, number = element
+        kind = self._flat.operands[operand].type
+        if not kind.is_tensor:
+            raise NotStructured("a slice begins at an index that is a scalar operand")
+        count = int(np.prod(self._flat.shape(operand)))
+        found = add(OperationType.TFLITE_RESHAPE, (operand, self._flat.integers([count])), count, kind)
+        if count > 1:
+            slicing = (found, self._flat.integers([number]), self._flat.integers([1]))
+            found = add(OperationType.TFLITE_SLICE, slicing, 1, kind)
+        if kind is OperandType.TENSOR_INT64:
+            limits = np.iinfo(np.int32)
+            for each, limit in (
+                (OperationType.TFLITE_MINIMUM, limits.max),
+                (OperationType.TFLITE_MAXIMUM, limits.min),
+            ):
+                found = add(each, (found, self._flat.integers([limit], kind)), 1, kind)
+            found = add(OperationType.TFLITE_CAST, (found,), 1)
+        return found
+
+    def _add_integers(
+        self,
+        operation: Operation,
+        graph: int,
+        origin: int,
+        kind: OperationType,
+        inputs: tuple[int, ...],
+        length: int,
+        result: OperandType = OperandType.TENSOR_INT32,
+    ) -> int:
+        """Adds an operation that computes a vector on behalf of another operation."""
+        output = self._flat.add_operand(Operand(type=result, dimensions=(length,)))
+        added = Operation(type=kind, inputs=inputs, outputs=(output,), number=operation.number)
+        self._lengths.append(added, ((length,),), graph, origin)
+        return output
+
+    def _counted_from_end(
+        self, begin: int, lengths: Sequence[int], operation: Operation, graph: Subgraph, origin: int
+    ) -> int:
+        """Adds lengths to the negative elements of an INT32 vector."""
+        add = partial(self._add_integers, operation, graph.number, origin)
+        count, none = len(lengths), self._none()
+        negative = add(OperationType.LESS, (begin, self._flat.integers([0])), count, OperandType.TENSOR_BOOL8)
+        ones = add(OperationType.TFLITE_CAST, (negative,), count)
+        added = add(OperationType.MUL, (ones, self._flat.integers(lengths), none), count)
+        return add(OperationType.ADD, (added, begin, none), count)
+
+    def _none(self) -> int:
+        """Adds the constant for no fused activation."""
+        return self._flat.add_operand(
+            Operand(
+                type=OperandType.INT32,
+                dimensions=(),
+                lifetime=Lifetime.CONSTANT_COPY,
+                value=np.int32(FusedActivation.NONE).tobytes(),
+            )
+        )
+
+    def _list_update(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int:
+        """Adds a concatenation of a prefix, new elements, and the rest of the same operand."""
+        parts = call.indexes("inputs")
+        unknown = [index for index in parts if index in self._flat.parts]
+        shapes = [self._flat.shapes.get(index) for index in parts if index not in self._flat.parts]
+        if (
+            len(parts) != 3
+            or len(shapes) != 1
+            or shapes[0] is None
+            or 0 in shapes[0]
+            or parts[1] in self._flat.parts
+        ):
+            raise ShapeChanges("a concatenation has a length that depends on data")
+        head, tail, new = self._flat.parts[unknown[0]], self._flat.parts[unknown[-1]], shapes[0]
+        source, item = head.source, parts[1]
+        shape = self._flat.shape(source)
+        axis = concatenation_axis(call.with_values({index: np.zeros(new, np.int8) for index in parts}))
+        lengths = [*new]
+        is_update = (
+            tail.source == source
+            and len(new) == len(shape)
+            and head.begins == (Sum(0),) * len(shape)
+            and tail.begins[axis] == head.lengths[axis] + Sum(new[axis])
+            and tail.lengths[axis] == Sum(shape[axis]) - tail.begins[axis]
+            and all(
+                part.lengths[d] == Sum(shape[d]) and part.begins[d] == Sum(0) and lengths[d] == shape[d]
+                for part in (head, tail)
+                for d in range(len(shape))
+                if d != axis
+            )
+            and self._is_plain_concatenation(operation, (source, item))
+        )
+        if not is_update:
+            raise ShapeChanges("a concatenation has a length that depends on data")
+        starts = [Sum(0)] * len(shape)
+        starts[axis] = head.lengths[axis]
+        start = self._vector(starts, call, operation, graph, origin)
+        slicing = head.operation
+        return self._add_update(
+            slicing,
+            source,
+            item,
+            start,
+            f"a slice of length {new[axis]} along axis {axis} exceeds the length {shape[axis]}",
+            graph,
+            origin,
+        )
+
+    def _is_plain_concatenation(self, operation: Operation, parts: Sequence[int]) -> bool:
+        """Returns True if no element needs another scale."""
+        result = self._flat.operands[operation.outputs[0]]
+        return all(
+            (self._flat.operands[each].scale, self._flat.operands[each].zero_point)
+            == (result.scale, result.zero_point)
+            for each in parts
+        )
+
+    def update_of(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
+        """Adds a DYNAMIC_UPDATE_SLICE as an update; None for other operations."""
+        if operation.type is not OperationType.TFLITE_DYNAMIC_UPDATE_SLICE:
+            return None
+        source, part, start = (call.index(name) for name in ("input", "update", "start"))
+        is_int32 = self._flat.operands[start].type is OperandType.TENSOR_INT32
+        if is_complex(self._flat.operands[source].type) or not is_int32 or 0 in self._flat.shape(part):
+            return None
+        if start in self._flat.known or source in self._flat.known:
+            return None
+        return self._add_update(operation, source, part, start, "", graph, origin)
+
+    def _add_update(
+        self,
+        operation: Operation,
+        source: int,
+        part: int,
+        start: int,
+        message: str,
+        graph: Subgraph,
+        origin: int,
+    ) -> int:
+        """Adds an update; `operation` is named in messages."""
+        target = self._flat.variable(source)
+        position = len(self._flat.operations)
+        # The operation is in no block; it is kept for its name.
+        self._flat.operations.append(operation)
+        self._flat.origins.append(origin)
+        self._flat.graphs.append(graph.number)
+        self._flat.regions[-1].items.append(
+            Update(target=target, source=source, part=part, start=start, message=message, operation=position)
+        )
+        return target
+
+
+def _strided_axis(
+    whole: int, begin: Sum | None, end: Sum | None, stride: Sum, *, shrinks: bool
+) -> tuple[Sum, int]:
+    """Returns the first index and the number of elements of a strided slice along an axis.
+
+    An index that depends on data must be valid: the kernel does not count it from the end.
+
+    Raises:
+        ShapeChanges: the number of elements depends on data.
+    """
+    known = [each is None or not each.terms for each in (begin, end)]
+    if not stride.terms and all(known):
+        if not stride.constant:
+            raise BadData("the stride of a slice is 0")
+        part = slice(
+            None if begin is None else begin.constant, None if end is None else end.constant, stride.constant
+        )
+        if shrinks and begin is not None:
+            return Sum(begin.constant + (whole if begin.constant < 0 else 0)), 1
+        first_taken, count, step = slice_range(part, whole)
+        if step != 1 and count:
+            raise ShapeChanges("a slice with steps begins at an index that depends on data")
+        return Sum(first_taken), count
+    if stride != Sum(1):
+        raise ShapeChanges("a slice with steps begins at an index that depends on data")
+    first = Sum(0) if begin is None else begin
+    if shrinks:
+        return first, 1
+    length = (Sum(whole) if end is None else end) - first
+    if length.terms:
+        raise ShapeChanges("a slice has a length that depends on data")
+    return first, max(0, length.constant)

@@ -1,0 +1,1 @@
+"""Lengths of dimensions that follow from data, or are not known yet."""

@@ -1,0 +1,112 @@
+"""Computes with lengths that are not known yet: SHAPE, and operations on its result.
+
+Models compute the arguments of RESHAPE, FILL and others from the shapes of their inputs. If these
+have open dimensions, the arguments are arrays of extents (of dtype object).
+"""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import FusedActivation
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.rules import resolve_axes
+
+_T = OperationType
+#: Operations whose references only move elements, of whatever type they are.
+_MOVING = frozenset(
+    (
+        _T.RESHAPE,
+        _T.TFLITE_RESHAPE,
+        _T.EXPAND_DIMS,
+        _T.TFLITE_EXPAND_DIMS,
+        _T.SQUEEZE,
+        _T.TFLITE_SQUEEZE,
+        _T.SLICE,
+        _T.TFLITE_SLICE,
+        _T.STRIDED_SLICE,
+        _T.TFLITE_STRIDED_SLICE,
+        _T.GATHER,
+        _T.TFLITE_GATHER,
+        _T.CONCATENATION,
+        _T.TFLITE_CONCATENATION,
+        _T.PACK,
+        _T.TFLITE_PACK,
+        _T.TFLITE_UNPACK,
+    )
+)
+#: The inputs whose elements they move.
+_MOVED = frozenset(("input", "inputs", "values"))
+_ARITHMETIC: Mapping[OperationType, Callable[[Any, Any], Any]] = {
+    _T.ADD: operator.add,
+    _T.TFLITE_ADD: operator.add,
+    _T.SUB: operator.sub,
+    _T.TFLITE_SUB: operator.sub,
+    _T.MUL: operator.mul,
+    _T.TFLITE_MUL: operator.mul,
+    _T.TFLITE_FLOOR_DIV: operator.floordiv,
+}
+_CASTS = frozenset((_T.CAST, _T.TFLITE_CAST))
+#: Largest result: such arrays are shapes, and their parts.
+_MAX_ELEMENTS = 64
+
+
+def lengths_of(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
+    """Returns the results of an operation on extents, as arrays of extents.
+
+    Args:
+        call: the operation.
+        known: the known values of operands, by index.
+
+    Returns:
+        None if it does not compute with extents, or if it is not supported.
+    """
+    kind = call.binding.type
+    if kind is _T.TFLITE_SHAPE:
+        shape = call.shape("input")
+        return (as_objects(shape),) if any(isinstance(length, Extent) for length in shape) else None
+    indexes = [index for each in call.binding.inputs.values() for index in each]
+    if not all(index in known for index in indexes):
+        return None
+    if not any(known[index].dtype == object for index in indexes):
+        return None
+    if kind in _MOVING:
+        if any(known[index].dtype == object for index in _arguments(call)):
+            return None
+        results = DEFINITIONS[kind].reference(call)
+    elif kind in _ARITHMETIC and (
+        "activation" not in call.binding.inputs or call.activation is FusedActivation.NONE
+    ):
+        combine = np.frompyfunc(_ARITHMETIC[kind], 2, 1)
+        results = (combine(*(np.asarray(call.array(name), object) for name in ("input1", "input2"))),)
+    elif kind in _CASTS and call.operand("output").type.dtype.kind in "iu":
+        results = (call.array("input"),)
+    elif kind is _T.TFLITE_REDUCE_PROD:
+        lengths: Any = np.asarray(call.array("input"), object)
+        axes, keeps = resolve_axes(call, "axes"), bool(call.scalar("keep_dims"))
+        results = (lengths.prod(axis=axes, keepdims=keeps),)
+    else:
+        return None
+    arrays = tuple(each if isinstance(each, np.ndarray) else as_objects(each) for each in results)
+    return arrays if all(each.size <= _MAX_ELEMENTS for each in arrays) else None
+
+
+def _arguments(call: Call) -> list[int]:
+    """Returns the inputs that say which elements an operation moves."""
+    return [index for name, indexes in call.binding.inputs.items() if name not in _MOVED for index in indexes]
+
+
+def as_objects(values: Any) -> Array:
+    """Returns extents and numbers as an array of objects; a single one has rank 0."""
+    if isinstance(values, tuple):
+        found = np.empty(len(values), object)
+        found[:] = values
+        return found
+    single = np.empty((), object)
+    single[()] = values
+    return single

@@ -1,0 +1,1 @@
+"""Models with unspecified dimensions, and the variants that are compiled of them."""

@@ -1,0 +1,142 @@
+"""Input shapes of models with unspecified dimensions."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from neurald.drivers.compiler.frontend.variants.kept_variants import Shape
+from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.records import replace
+
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.ir.extents.scope import ExtentScope
+
+# What compiles is imported by the functions that need it: a start from the cache does not.
+
+#: Shortest length of an open dimension in examples.
+USUAL_LENGTH = 64
+#: Length assumed for unspecified dimensions when deciding which operations are supported.
+_ASSUMED_LENGTH = 1
+
+
+def is_specified(model: Model) -> bool:
+    """Returns True if the shapes of all inputs are known before execution."""
+    main = model.main
+    return all(main.operands[index].is_fully_specified for index in main.inputs)
+
+
+def with_assumed_shapes(model: Model) -> Model:
+    """Returns the model with unspecified input dimensions set to 1, where the rank is known."""
+    from neurald.hal.validation.shape_inference import declared_shape
+
+    main = model.main
+    shapes = {
+        index: tuple(length or _ASSUMED_LENGTH for length in operand.dimensions)
+        for index in main.inputs
+        if declared_shape(operand := main.operands[index]) is None and operand.dimensions is not None
+    }
+    try:
+        return with_shapes(model, shapes)
+    except BadData:
+        return model
+
+
+def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
+    """Returns the model with the dimensions inferred from input shapes filled in.
+
+    Args:
+        model: valid.
+        shapes: the input shapes, by operand.
+
+    Raises:
+        BadData: the shapes are inconsistent, or contradict what the model declares.
+    """
+    from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
+
+    main = model.main
+    inferred = infer_shapes(model, main, bind_operations(main), shapes)
+    operands = tuple(
+        operand
+        if operand.is_fully_specified or index not in inferred
+        else replace(operand, dimensions=inferred[index])
+        for index, operand in enumerate(main.operands)
+    )
+    return replace(model, main=replace(main, operands=operands))
+
+
+def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> "tuple[ExtentScope, dict[int, Shape]]":
+    """Returns input shapes with extents for the dimensions that the model leaves open.
+
+    Dimensions at the same position of several inputs have the same length if they have it here.
+    Lengths of 0 and 1 are not open.
+
+    Args:
+        model: valid.
+        shapes: the input shapes, by operand, which are the hints of the extents.
+    """
+    from neurald.drivers.compiler.ir.extents.scope import ExtentScope
+
+    main = model.main
+    symbols: dict[tuple[int, int], int] = {}
+    for index, shape in shapes.items():
+        for position in open_positions(main.operands[index], shape):
+            symbols.setdefault((position, shape[position]), len(symbols))
+    scope = ExtentScope(length for _, length in symbols)
+    opened: dict[int, Shape] = {}
+    for index, shape in shapes.items():
+        lengths = list(shape)
+        for position in open_positions(main.operands[index], shape):
+            lengths[position] = scope.symbols[symbols[position, shape[position]]]
+        opened[index] = tuple(lengths)
+    return scope, opened
+
+
+def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
+    """Returns shapes with greater lengths of the open dimensions, which are multiples of nothing.
+
+    What is decided by such lengths is also right for most others. Equal lengths at the same
+    position stay equal.
+
+    Args:
+        model: valid.
+        shapes: the input shapes, by operand.
+    """
+    found: dict[tuple[int, int], int] = {}
+    usual: dict[int, Shape] = {}
+    for index, shape in shapes.items():
+        lengths = list(shape)
+        for position in open_positions(model.main.operands[index], shape):
+            key = position, shape[position]
+            if key not in found:
+                length = max(shape[position], USUAL_LENGTH) | 1
+                while length in found.values() or any(length % factor == 0 for factor in (3, 5, 7)):
+                    length += 2
+                found[key] = length
+            lengths[position] = found[key]
+        usual[index] = tuple(lengths)
+    return usual
+
+
+def known_shapes(model: Model, shapes: Sequence[Shape | None]) -> dict[int, Shape]:
+    """Returns the shapes of a model's inputs that are known, by operand."""
+    return {index: shape for index, shape in zip(model.main.inputs, shapes, strict=True) if shape is not None}
+
+
+def open_positions(operand: Operand, shape: Shape) -> list[int]:
+    """Returns the dimensions of an operand that are open in code for any lengths.
+
+    Args:
+        operand: an input.
+        shape: its shape.
+    """
+    from neurald.drivers.compiler.ir.extents.scope import MIN_LENGTH
+
+    declared = operand.dimensions
+    if declared is None or len(declared) != len(shape):
+        return []
+    return [
+        position
+        for position, (length, given) in enumerate(zip(declared, shape, strict=True))
+        if not length and given >= MIN_LENGTH
+    ]

@@ -1,0 +1,642 @@
+"""Compiles models with unspecified dimensions, for any lengths of them or for those of an execution."""
+
+import contextlib
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
+
+from neurald.drivers.compiler.frontend.variants import variant_uses
+from neurald.drivers.compiler.frontend.variants.kept_variants import (
+    MAX_OPEN,
+    KeptVariants,
+    OpenVariant,
+    PreparedWithOperands,
+    Shape,
+)
+from neurald.drivers.compiler.frontend.variants.open_dimensions import (
+    USUAL_LENGTH,
+    known_shapes,
+    open_positions,
+    usual_shapes,
+)
+from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
+from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
+from neurald.hal.execution.direct_calls import (
+    ArrayFunction,
+    ShortExecution,
+    array_function,
+    short_execution,
+)
+from neurald.hal.execution.in_process import InProcessModel
+from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
+from neurald.hal.lazy_numpy import Array
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Request
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
+
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
+
+# What compiles is imported by the functions that need it: a start from the cache does not.
+
+_LOG = logging.getLogger(__name__)
+
+#: Number of times that a model is compiled for any lengths. Each covers a range of them.
+_MAX_OPEN_MODELS = 4
+#: How many sets of shapes an exiting process leaves to be compiled.
+_MAX_LEFT = 4
+#: Interval at which an execution that waits for another one checks cancellation and deadline.
+_POLL_S = 0.02
+
+
+class OpenModel(Protocol):
+    """A model compiled for any lengths of its open dimensions, within the limits of its code."""
+
+    def for_shapes(self, shapes: Sequence[Shape | None]) -> OpenVariant | None:
+        """Returns the model for these shapes of its inputs, without compiling anything.
+
+        Returns None if its code does not support them.
+        """
+        ...
+
+    def output_shapes(self, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
+        """Returns the shapes of its outputs for these shapes of its inputs.
+
+        Returns None if its code does not support them, or if they depend on data.
+        """
+        ...
+
+    def run_arrays(self, shapes: tuple[Shape, ...], arrays: Sequence[Array]) -> list[Array] | None:
+        """Runs the model on arrays, in memory that executions of all shapes share.
+
+        Args:
+            shapes: of the arrays.
+            arrays: the inputs.
+
+        Returns:
+            The outputs; None if it does not support these arrays, or if the execution failed.
+        """
+        ...
+
+    def execute(
+        self, shapes: Sequence[Shape | None], request: Request, options: ExecuteOptions
+    ) -> ExecutionResult | None:
+        """Executes a request in memory that executions of all shapes share; see `PreparedModel.execute`.
+
+        Args:
+            shapes: of its inputs.
+            request: the request.
+            options: of the execution.
+
+        Returns:
+            None if it does not support the request, which the model for these shapes may do.
+        """
+        ...
+
+
+class OpenModels(Protocol):
+    """Compiles a model for any lengths of its open dimensions."""
+
+    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> OpenModel | None:
+        """Returns the model from the cache, or compiles it.
+
+        Args:
+            number: distinguishes models that were compiled for different examples, from 0.
+            shapes: an example of input shapes, by operand, which affects for which other shapes the
+                code is valid, and fast.
+            limits: of the execution that needs it.
+
+        Returns:
+            None if the model cannot be compiled, or only for the example.
+        """
+        ...
+
+    def kept(self, number: int) -> OpenModel | None:
+        """Returns the model from the cache; None if it is not there.
+
+        Args:
+            number: see `get`.
+        """
+        ...
+
+
+def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> list[int]:
+    return [shapes[index][position] for index, position in positions]
+
+
+class _Pending:
+    """A variant that an execution prepares, for which others with the same shapes wait."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+
+    def finish(self) -> None:
+        """Lets the others continue."""
+        self._done.set()
+
+    def wait(self, options: ExecuteOptions) -> None:
+        """Waits for the execution.
+
+        Raises:
+            Cancelled: the waiting execution was cancelled.
+            MissedDeadlineTransient: its deadline passed.
+        """
+        while not self._done.wait(_POLL_S):
+            if options.cancellation is not None:
+                options.cancellation.require_not_cancelled("while another one compiled")
+            if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
+                raise MissedDeadlineTransient("the deadline passed while another execution compiled")
+
+
+class SpecializingModel(InProcessModel):
+    """Implements `PreparedModel` with one prepared model per set of input shapes.
+
+    Executions with known shapes never wait for others. For new shapes the model is compiled, unless
+    code for any lengths of its open dimensions covers them.
+
+    Args:
+        model: the model, with unspecified dimensions.
+        prepare: prepares the model for input shapes, by operand, within the limits of an execution.
+            It raises BadData if the model does not support the shapes.
+        owner: the device that owns the model.
+        tolerant: see `PreparedModel.tolerates_changing_inputs`.
+        open_models: compiles the model for any lengths; None if the device cannot.
+        specialize: like `prepare`, called in the background for shapes that are frequent, if the
+            code for any lengths covers them; None if the device cannot compile in the background.
+        first_tier: like `prepare`, at once; the model is then compiled in the background. None if
+            executions wait for compiled code.
+        kept: returns the model for input shapes from the cache; None if there is none.
+        leave: called when the process exits, with the sets of input shapes that were not compiled
+            yet. It must not refer to the prepared model.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        prepare: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands],
+        *,
+        owner: object,
+        tolerant: bool,
+        open_models: OpenModels | None = None,
+        specialize: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
+        | None = None,
+        first_tier: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
+        | None = None,
+        kept: Callable[[Model, Mapping[int, Shape]], PreparedWithOperands | None] | None = None,
+        leave: Callable[[Sequence[Mapping[int, Shape]]], None] | None = None,
+    ) -> None:
+        self._leave = leave
+        #: What runs the first tier, the latest last; and what leaves it to another process at the
+        #: exit.
+        self._unfinished: dict[tuple[Shape | None, ...], Mapping[int, Shape]] = {}
+        self._at_exit: Callable[[], None] | None = None
+        self._first_tier = first_tier
+        self._kept = kept
+        self.owner = owner
+        self._model = model
+        self._prepare = prepare
+        self._open_models = open_models
+        self._specialize = specialize
+        #: With the inputs and dimensions that are open.
+        self._opened: list[tuple[OpenModel, set[tuple[int, int]]]] = []
+        #: Held only for a moment, never while something is compiled.
+        self._lock = forkable_lock()
+        self._process = os.getpid()
+        self._variants = KeptVariants()
+        self._pending: dict[tuple[Shape | None, ...] | None, _Pending] = {}
+        #: How often shapes were used without a variant.
+        self._open_uses: dict[tuple[Shape | None, ...], int] = {}
+        #: The latest shapes, if they were used so by a request.
+        self._latest_open: tuple[Shape | None, ...] | None = None
+        self.tolerates_changing_inputs = tolerant
+
+    def operand(self, index: int, *, is_output: bool) -> Operand:
+        """Returns the declared operand of an input or output.
+
+        Raises:
+            BadData: the index is out of range.
+        """
+        main = self._model.main
+        indexes = main.outputs if is_output else main.inputs
+        if not 0 <= index < len(indexes):
+            raise BadData(
+                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(indexes)}"
+            )
+        return main.operands[indexes[index]]
+
+    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        """See `PreparedModel.execute`. The first execution with these shapes may compile the model."""
+        shapes = self._shapes(request)
+        # Without a lock, since a variant that is missed is only not used this time. To make one takes
+        # longer than several executions of a small model.
+        if shapes not in self._variants:
+            for opened, _ in self._opened:
+                result = opened.execute(shapes, request, options)
+                if result is not None:
+                    self._latest_open = shapes
+                    self._count_open(shapes)
+                    return result
+        self._latest_open = None
+        return self._variant(shapes, options).execute(request, options)
+
+    def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
+        """See `ReusesExecutions.create_reusable_execution`."""
+        shapes = self._shapes(request)
+        variant, uses = self._repeated(shapes)
+        run = reusable_execution(variant, request)
+        if run is None or uses is None:
+            return run
+        current: tuple[ReusableExecution, VariantUses | None] = run, uses
+
+        def counted(cancellation: Cancellation) -> ExecutionResult | None:
+            nonlocal current
+            run, uses = current
+            if uses is not None and uses.is_over:
+                variant, uses = self._repeated(shapes)
+                current = run, uses = reusable_execution(variant, request) or run, uses
+            if uses is not None:
+                uses.add()
+            return run(cancellation)
+
+        return counted
+
+    def create_short_execution(self, request: Request) -> ShortExecution | None:
+        """See `CallsDirectly.create_short_execution`."""
+        variant, uses = self._repeated(self._shapes(request))
+        run = short_execution(variant, request)
+        if run is None or uses is None:
+            return run
+        return cast("ShortExecution", uses.counted_call(run))
+
+    def output_shapes(self, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
+        """See `InfersOutputShapes.output_shapes`."""
+        known = self._with_variables(shapes)
+        for opened, _ in self._opened:
+            found = opened.output_shapes(known)
+            if found is not None:
+                return found
+        return None
+
+    def _with_variables(self, shapes: Sequence[Shape | None]) -> tuple[Shape | None, ...]:
+        """Returns the shapes of all inputs; those of variables, the last ones, are declared."""
+        main = self._model.main
+        return (*shapes, *[main.operands[index].dimensions for index in main.inputs[len(shapes) :]])
+
+    def create_array_function(
+        self, shapes: Sequence[Shape], variables: Sequence[Memory]
+    ) -> ArrayFunction | None:
+        """See `CallsDirectly.create_array_function`."""
+        variant, uses = self._repeated(self._with_variables(shapes))
+        function = array_function(variant, shapes, variables)
+        if function is None or uses is None:
+            return function
+        return cast("ArrayFunction", uses.counted_call(function))
+
+    def create_open_function(self) -> ArrayFunction | None:
+        """See `RunsAnyShapes.create_open_function`."""
+        return self._run_open if self._opened else None
+
+    def _run_open(self, *arrays: Array) -> list[Array] | None:
+        """Runs the model on arrays by code for any lengths; see `create_open_function`."""
+        try:
+            shapes = tuple([array.shape for array in arrays])
+        except AttributeError:
+            return None
+        # Without a lock, since a variant that is missed is only not used this time.
+        if self._variants.has_own_code(shapes):
+            return None
+        for opened, _ in self._opened:
+            found = opened.run_arrays(shapes, arrays)
+            if found is not None:
+                self._count_open(shapes)
+                return found
+        return None
+
+    def _count_open(self, shapes: tuple[Shape | None, ...]) -> None:
+        """Counts a use of code for any lengths, and has the model compiled for shapes that are frequent."""
+        if self._specialize is None:
+            return
+        counts = self._open_uses
+        count = counts[shapes] = counts.get(shapes, 0) + 1
+        if count == 1 and len(counts) > MAX_OPEN:
+            counts.clear()
+        # Only once, since there may be no faster code.
+        if count == variant_uses.FREQUENT_USES and not self._specialize_later(shapes):
+            counts[shapes] = 0
+
+    def _repeated(
+        self, shapes: tuple[Shape | None, ...]
+    ) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
+        """Returns the variant for what repeats executions, which keeps it, and what counts its uses.
+
+        Returns None if something has to be compiled first.
+        """
+        with self._lock:
+            variant, uses = self._variants.get(shapes)
+        return self._at_once(shapes) if variant is None else (variant, uses)
+
+    def _at_once(
+        self, shapes: tuple[Shape | None, ...]
+    ) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
+        """Returns the variant for new shapes, and what counts its uses, if nothing has to be compiled."""
+        opened = self._opened_for(shapes)
+        if opened is None:
+            return None, None
+        uses = self._uses_of_open(shapes)
+        with self._lock:
+            if shapes in self._variants:
+                return self._variants.get(shapes)
+            self._variants.keep(shapes, opened, uses)
+        return opened.prepared, uses
+
+    def _specialize_later(self, shapes: tuple[Shape | None, ...]) -> bool:
+        """Lets the variant for some shapes be compiled in the background; see `Improve`."""
+        if self._specialize is None:
+            return False
+        work = partial(_specialized, weakref.ref(self), self._model, self._specialize, shapes)
+        from neurald.hal.execution.background import worker
+
+        cancellation = worker.submit(work)
+        if cancellation is not None:
+            weakref.finalize(self, cancellation.cancel).atexit = False
+        return cancellation is not None
+
+    def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
+        main = self._model.main
+        return tuple(
+            main.operands[index].dimensions if argument.dimensions is None else argument.dimensions
+            for index, argument in zip(main.inputs, request.inputs, strict=True)
+        )
+
+    def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
+        while True:
+            with self._lock:
+                known = self._variants.use(shapes)
+            if known is not None:
+                return known
+            if not self._begin(shapes, options):
+                continue
+            try:
+                variant, uses = self._prepared(shapes, options)
+                with self._lock:
+                    self._variants.keep(shapes, variant, uses)
+                return variant.prepared if isinstance(variant, OpenVariant) else variant
+            finally:
+                self._end(shapes)
+
+    def _begin(self, what: tuple[Shape | None, ...] | None, options: ExecuteOptions) -> bool:
+        """Returns True if this execution is to prepare something.
+
+        If another one does, waits for it and returns False.
+        """
+        with self._lock:
+            if self._process != os.getpid():
+                # The threads that prepared something do not exist in a forked child.
+                self._process = os.getpid()
+                self._pending.clear()
+            pending = self._pending.get(what)
+            if pending is None:
+                self._pending[what] = _Pending()
+                return True
+        pending.wait(options)
+        return False
+
+    def _end(self, what: tuple[Shape | None, ...] | None) -> None:
+        with self._lock:
+            self._pending.pop(what).finish()
+
+    def _prepared(
+        self, shapes: tuple[Shape | None, ...], options: ExecuteOptions
+    ) -> "tuple[PreparedWithOperands | OpenVariant, VariantUses | None]":
+        """Returns a new variant, and what counts its uses if a faster one may follow."""
+        known = known_shapes(self._model, shapes)
+        try:
+            if self._first_tier is None:
+                return self._compiled(shapes, known, options)
+            # Looking into the cache takes longer than a small model runs. Code for frequent shapes is
+            # looked up there later.
+            opened = self._opened_for(shapes)
+            kept = None if opened is not None or self._kept is None else self._kept(self._model, known)
+            if kept is not None:
+                return kept, None
+            opened = opened or self._kept_open_for(shapes, known)
+            if opened is not None:
+                return opened, self._uses_of_open(shapes)
+            variant = self._first_tier(self._model, known, options)
+            self._note_unfinished(shapes, known)
+        except BadData as error:
+            raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
+        from neurald.hal.execution.background import worker
+
+        cancellation = worker.submit(partial(_compiled, weakref.ref(self), shapes))
+        if cancellation is not None:
+            weakref.finalize(self, cancellation.cancel).atexit = False
+        from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
+
+        return variant, VariantUses(None)
+
+    def _note_unfinished(self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]) -> None:
+        """Notes that a variant is not compiled yet."""
+        if self._leave is None:
+            return
+        with self._lock:
+            if self._at_exit is None:
+                at_exit = self._at_exit = partial(_leave_unfinished, self._unfinished, self._leave)
+                # Which keeps the constants.
+                size_bytes = sum(pool.size for pool in self._model.pools)
+                weakref.finalize(self, note_freed, at_exit, size_bytes).atexit = False
+            call_at_exit(self._at_exit)
+            self._unfinished.pop(shapes, None)
+            self._unfinished[shapes] = known
+            while len(self._unfinished) > _MAX_LEFT:
+                del self._unfinished[next(iter(self._unfinished))]
+
+    def _note_finished(self, shapes: tuple[Shape | None, ...]) -> None:
+        """Notes that a variant is compiled; the lock is held."""
+        self._unfinished.pop(shapes, None)
+        if not self._unfinished and self._at_exit is not None:
+            # It would keep the model alive.
+            call_no_more(self._at_exit)
+
+    def give_away(self, shapes: Mapping[int, Shape]) -> PreparedWithOperands | None:
+        """Returns the variant for input shapes, by operand, and drops it; None if there is none."""
+        with self._lock:
+            return self._variants.drop(tuple(shapes.get(index) for index in self._model.main.inputs))
+
+    def prepare_for(self, shapes: Mapping[int, Shape]) -> None:
+        """See `neurald.hal.compiling.contract.PreparesForShapes`."""
+        self._variant(tuple(shapes.get(index) for index in self._model.main.inputs), ExecuteOptions())
+
+    def _compiled(
+        self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
+    ) -> "tuple[PreparedWithOperands | OpenVariant, VariantUses | None]":
+        """Returns a compiled variant, and what counts its uses if a faster one may follow."""
+        variant = self._from_open(shapes, known, options)
+        if variant is not None:
+            return variant, self._uses_of_open(shapes)
+        return self._prepare(self._model, known, options), None
+
+    def _uses_of_open(self, shapes: tuple[Shape | None, ...]) -> "VariantUses | None":
+        """Returns what counts the uses of a variant from code for any lengths."""
+        if self._specialize is None:
+            return None
+        # Functions that count do not keep the model alive.
+        later = weakref.WeakMethod(self._specialize_later)
+        from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
+
+        return VariantUses(lambda: (call := later()) is not None and call(shapes))
+
+    def compile_variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> None:
+        """Compiles the model for shapes whose variant is of the first tier, and replaces it."""
+        variant, uses = self._compiled(shapes, known_shapes(self._model, shapes), options)
+        with self._lock:
+            self._note_finished(shapes)
+            if shapes in self._variants:
+                self._variants.keep(shapes, variant, uses)
+
+    def _opened_for(self, shapes: tuple[Shape | None, ...]) -> OpenVariant | None:
+        """Returns the model for these shapes from code for any lengths that is there."""
+        for opened, _ in self._opened:
+            variant = opened.for_shapes(shapes)
+            if variant is not None:
+                return variant
+        return None
+
+    def replace_variant(self, shapes: tuple[Shape | None, ...], variant: PreparedWithOperands | None) -> None:
+        """Replaces the variant for some shapes by a faster one; if there is none, it remains."""
+        with self._lock:
+            if variant is None:
+                self._variants.end_uses(shapes)
+            else:
+                self._variants.keep(shapes, variant)
+                # Once it is dropped, it may be compiled again.
+                self._open_uses.pop(shapes, None)
+
+    def _kept_open_for(
+        self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]
+    ) -> OpenVariant | None:
+        """Returns the model for these shapes from code for any lengths in the cache."""
+        positions = self._positions(known)
+        while positions and len(known) == len(shapes) and len(self._opened) < _MAX_OPEN_MODELS:
+            with self._lock:
+                models, count = None if None in self._pending else self._open_models, len(self._opened)
+            found = None if models is None else models.kept(count)
+            if found is None:
+                return None
+            with self._lock:
+                if count == len(self._opened):
+                    self._opened.append((found, positions))
+            variant = found.for_shapes(shapes)
+            if variant is not None:
+                return variant
+        return None
+
+    def _positions(self, known: Mapping[int, Shape]) -> set[tuple[int, int]]:
+        """Returns the inputs and dimensions that are open in code for any lengths."""
+        return {
+            (index, position)
+            for index, shape in known.items()
+            for position in open_positions(self._model.main.operands[index], shape)
+        }
+
+    def _from_open(
+        self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], options: ExecuteOptions
+    ) -> OpenVariant | None:
+        """Returns the model for these shapes from code for any lengths.
+
+        Compiles such code if there is none for these lengths yet. Returns None if there cannot be.
+        """
+        positions = self._positions(known)
+        while True:
+            count = len(self._opened)
+            variant = self._opened_for(shapes)
+            if variant is not None:
+                return variant
+            open_models = self._open_models
+            if open_models is None or count >= _MAX_OPEN_MODELS or len(known) < len(shapes) or not positions:
+                return None
+            if not self._begin(None, options):
+                continue
+            try:
+                if count < len(self._opened):
+                    continue
+                # The code for an example of usual lengths is valid for most others.
+                is_known = any(other == positions for _, other in self._opened)
+                example = known if is_known else usual_shapes(self._model, known)
+                found = open_models.get(count, example, options)
+                if found is None:
+                    self._open_models = None
+                    return None
+                self._opened.append((found, positions))
+            finally:
+                self._end(None)
+            if (
+                not is_known
+                and found.for_shapes(shapes) is None
+                and min(_lengths(known, positions)) < USUAL_LENGTH
+            ):
+                # Few lengths are that short.
+                return None
+
+    def artifact(self) -> Artifact | None:
+        """Returns None, because the input shapes are not known in advance."""
+        return None
+
+    def profile(self) -> Sequence[KernelTime]:
+        """Returns the profile for the latest input shapes; empty before the first execution."""
+        latest = self._latest_open
+        if latest is not None:
+            return self._variant(latest, ExecuteOptions()).profile()
+        with self._lock:
+            last = self._variants.latest()
+        return () if last is None else last.profile()
+
+
+def _specialized(
+    prepared: "weakref.ref[SpecializingModel]",
+    model: Model,
+    specialize: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands],
+    shapes: tuple[Shape | None, ...],
+    cancellation: Cancellation,
+) -> None:
+    """Compiles a model for shapes, and replaces its variant. Does not keep the prepared model alive."""
+    variant: PreparedWithOperands | None = None
+    try:
+        variant = specialize(model, known_shapes(model, shapes), ExecuteOptions(cancellation=cancellation))
+    finally:
+        found = prepared()
+        if found is not None:
+            found.replace_variant(shapes, variant)
+
+
+def _leave_unfinished(
+    unfinished: Mapping[tuple[Shape | None, ...], Mapping[int, Shape]],
+    leave: Callable[[Sequence[Mapping[int, Shape]]], None],
+) -> None:
+    """Leaves the shapes that were used last to another process."""
+    latest = list(unfinished.values())
+    if latest:
+        with contextlib.suppress(Error, OSError):
+            leave(latest)
+
+
+def _compiled(
+    prepared: "weakref.ref[SpecializingModel]", shapes: tuple[Shape | None, ...], cancellation: Cancellation
+) -> None:
+    """Compiles a variant that is of the first tier, which stays if that fails."""
+    found = prepared()
+    if found is None:
+        return
+    try:
+        found.compile_variant(shapes, ExecuteOptions(cancellation=cancellation))
+    except Error as error:
+        _LOG.info("not compiled for shapes %s: %s", shapes, error)

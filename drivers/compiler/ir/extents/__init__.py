@@ -1,0 +1,1 @@
+"""Extents: lengths of dimensions that are only known at run time."""

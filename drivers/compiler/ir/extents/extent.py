@@ -1,0 +1,400 @@
+"""Extents: lengths of dimensions that are only known at run time.
+
+An `Extent` takes the place of an int in shapes. It is a polynomial over *symbols*, the dimensions
+that a model leaves open, and over quotients and remainders of such polynomials. It has a `hint`,
+its value for the sizes that the model is compiled with. Arithmetic yields extents again. Code
+generators write an extent like a number; its text is a name, which stands for its value at run
+time.
+
+The compiler decides by comparing lengths. A comparison that has the same outcome for all sizes is
+decided by the bounds of the symbols. Any other is decided by the hints, and recorded as a *guard*:
+the code is only valid for sizes for which the guards hold. Code that does not know extents needs
+plain numbers, for example for `range` or for NumPy. An extent then becomes its hint, which is
+guarded too (it is *pinned*), because extents are not ints for Python. The result is therefore right
+for every size that passes the guards, whatever the compiler did.
+
+Estimates of cost decide nothing but speed. While `ExtentScope.estimates` is set, arithmetic with
+floats yields floats computed from hints, without a guard; otherwise it pins the extent.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from neurald.drivers.compiler.ir.extents.arithmetic import (
+    added,
+    decided,
+    divided,
+    factors_of,
+    multiplied,
+    quotient,
+    remainder,
+)
+from neurald.drivers.compiler.ir.extents.terms import Polynomial, Relation
+from neurald.drivers.compiler.ir.extents.text import NAME_PREFIX
+from neurald.hal.digests import name_of
+
+_DIGEST_BYTES = 8
+
+
+class Extent(Polynomial):
+    """A number that depends on the lengths of open dimensions.
+
+    Its attributes are those of `Polynomial`.
+    """
+
+    #: NumPy's scalars leave arithmetic with extents to this class.
+    __array_ufunc__ = None
+    __slots__ = ()
+
+    # Arithmetic.
+
+    def __add__(self, other: Any) -> Any:
+        if not _is_integer(other):
+            return self._with_float(other, lambda one, two: one + two)
+        return added(self.scope, self, other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if not _is_integer(other):
+            return self._with_float(other, lambda one, two: one - two)
+        return added(self.scope, self, other, -1)
+
+    def __rsub__(self, other: Any) -> Any:
+        if not _is_integer(other):
+            return self._with_float(other, lambda one, two: two - one)
+        return added(self.scope, other, self, -1)
+
+    def __mul__(self, other: Any) -> Any:
+        if not _is_integer(other):
+            return self._with_float(other, lambda one, two: one * two)
+        return multiplied(self.scope, self, other)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Any:
+        return multiplied(self.scope, self, -1)
+
+    def __pos__(self) -> "Extent":
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __floordiv__(self, other: Any) -> Any:
+        return quotient(self.scope, self, other) if _is_integer(other) else NotImplemented
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return quotient(self.scope, other, self) if _is_integer(other) else NotImplemented
+
+    def __mod__(self, other: Any) -> Any:
+        return remainder(self.scope, self, other) if _is_integer(other) else NotImplemented
+
+    def __rmod__(self, other: Any) -> Any:
+        return remainder(self.scope, other, self) if _is_integer(other) else NotImplemented
+
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if _is_integer(other) else NotImplemented
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if _is_integer(other) else NotImplemented
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._with_float(other, lambda one, two: one / two)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._with_float(other, lambda one, two: two / one)
+
+    def __pow__(self, other: Any) -> Any:
+        return math.prod([self] * other) if isinstance(other, int) and other >= 0 else float(self) ** other
+
+    def _with_float(self, other: Any, calculate: Callable[[float, float], float]) -> Any:
+        if not isinstance(other, float | int | Extent):
+            return NotImplemented
+        if self.scope.estimates:
+            return calculate(float(self.hint), float(other.hint if isinstance(other, Extent) else other))
+        return calculate(float(self), float(other))
+
+    # Numbers. Each of these pins the extent.
+
+    def __index__(self) -> int:
+        number: int = self.scope.pinned(self)
+        return number
+
+    __int__ = __index__
+    __trunc__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.hint if self.scope.estimates else self.scope.pinned(self))
+
+    def __ceil__(self) -> "Extent":
+        return self
+
+    __floor__ = __ceil__
+
+    def __lshift__(self, other: Any) -> Any:
+        return self * (1 << other) if isinstance(other, int) else int(self) << other
+
+    def __rshift__(self, other: Any) -> Any:
+        return self // (1 << other) if isinstance(other, int) else int(self) >> other
+
+    def __and__(self, other: Any) -> Any:
+        return int(self) & other
+
+    __rand__ = __and__
+
+    def bit_length(self) -> int:
+        """See `int.bit_length`; guards the range with this length."""
+        if self < 1:
+            return int(self).bit_length()
+        length = self.hint.bit_length()
+        # These comparisons hold for the hint.
+        is_known = self >= 1 << (length - 1) and self < 1 << length
+        return length if is_known else int(self).bit_length()
+
+    # Comparisons.
+
+    def __hash__(self) -> int:
+        return hash((id(self.scope), self.key))
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not _is_integer(other):
+            return isinstance(other, float) and other.is_integer() and self == int(other)
+        if isinstance(other, Extent) and other.scope is not self.scope:
+            return False
+        if self.scope.is_ignored(self, other):
+            return False
+        return decided(self.scope, self - other, Relation.ZERO)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: Any) -> bool:
+        if not _is_integer(other):
+            return bool(float(self) < other)
+        return decided(self.scope, self - other, Relation.NEGATIVE)
+
+    def __ge__(self, other: Any) -> bool:
+        return not self < other if _is_integer(other) else bool(float(self) >= other)
+
+    def __gt__(self, other: Any) -> bool:
+        if not _is_integer(other):
+            return bool(float(self) > other)
+        return decided(self.scope, other - self, Relation.NEGATIVE)
+
+    def __le__(self, other: Any) -> bool:
+        return not self > other if _is_integer(other) else bool(float(self) <= other)
+
+    # Text.
+
+    def __str__(self) -> str:
+        digest = name_of(self.key, _DIGEST_BYTES)
+        name = f"{NAME_PREFIX}{digest}"
+        self.scope.named[name] = self
+        return name
+
+    def __format__(self, specification: str) -> str:
+        return format(int(self), specification) if specification else str(self)
+
+    def __repr__(self) -> str:
+        return f"<extent {self.key} of {id(self.scope):x}>"
+
+
+_N = TypeVar("_N", int, float)
+
+
+def estimate(number: _N) -> _N:
+    """Returns a number, or the hint of an extent. For decisions that only affect speed."""
+    return number.hint if isinstance(number, Extent) else number
+
+
+def has_extents(lengths: Iterable[object]) -> bool:
+    """Returns True if a length is not known."""
+    return any(isinstance(length, Extent) for length in lengths)
+
+
+def same_length(one: int, other: int) -> bool:
+    """Returns True if two lengths are known to be equal. Guards nothing."""
+    return one is other or (isinstance(one, int) and isinstance(other, int) and one == other)
+
+
+def same_shape(one: "tuple[int, ...] | None", other: "tuple[int, ...] | None") -> bool:
+    """Returns True if two shapes are known to be equal. Guards nothing."""
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and all(map(same_length, one, other))
+
+
+def number_of(symbol: Any) -> int:
+    """Returns the number of a symbol."""
+    ((atom,),) = symbol.terms
+    number: int = atom.number
+    return number
+
+
+def symbols_of(lengths: Iterable[object]) -> set[int]:
+    """Returns the numbers of the symbols on which lengths depend."""
+    found: set[int] = set()
+    pending = [each for each in lengths if isinstance(each, Extent)]
+    while pending:
+        for product in pending.pop().terms:
+            for atom in product:
+                if atom.number >= 0:
+                    found.add(atom.number)
+                else:
+                    pending += [each for each in (atom.dividend, atom.divisor) if isinstance(each, Extent)]
+    return found
+
+
+def may_change(length: int) -> bool:
+    """Returns True if a length may change while the model runs. Guards nothing."""
+    return isinstance(length, Extent) and any(map(length.scope.changes, symbols_of((length,))))
+
+
+def is_one(number: int) -> bool:
+    """Returns True if a number is known to be 1. Code for other numbers must be right for 1 too."""
+    return not isinstance(number, Extent) and number == 1
+
+
+def is_zero(number: int) -> bool:
+    """Returns True if a number is known to be 0. Code for other numbers must be right for 0 too."""
+    return not isinstance(number, Extent) and number == 0
+
+
+def is_rising(factor: int) -> bool:
+    """Returns True if a multiple by a factor grows with the number; either for 0.
+
+    Guards only what the range of the factor leaves open.
+    """
+    if not isinstance(factor, Extent):
+        return factor > 0
+    low, high = factor.range()
+    return low >= 0 or (high > 0 and factor > 0)
+
+
+def is_multiple(number: int, divisor: int) -> bool:
+    """Returns True if a number is known to be a multiple. Code for others must be right for it too.
+
+    Guards nothing.
+    """
+    rest = number % divisor
+    return not isinstance(rest, Extent) and rest == 0
+
+
+def at_least(number: int, least: int) -> int:
+    """Returns 1 if a number that is not negative is at least `least`, else 0."""
+    if surely_lowest(number) >= least or highest(number) < least:
+        return int(surely_lowest(number) >= least)
+    whole = number // least
+    if highest(whole) <= 1:
+        return whole
+    # 2 · x // (x + 1) is 0 for 0, and 1 for larger numbers.
+    return 2 * whole // (whole + 1)
+
+
+def is_equal(number: int, value: int) -> int:
+    """Returns 1 if a number has a value, else 0."""
+    first = surely_lowest(number)
+    above = number - first
+    return at_least(above, value - first) - at_least(above, value + 1 - first)
+
+
+def lowest(number: _N) -> _N:
+    """Returns a number, or a number that an extent is never less than. Guards nothing."""
+    return number.range()[0] if isinstance(number, Extent) else number
+
+
+def highest(number: _N) -> _N:
+    """Returns a number, or a number that an extent never exceeds. Guards nothing."""
+    return number.range()[1] if isinstance(number, Extent) else number
+
+
+def surely_lowest(number: _N) -> _N:
+    """Returns a number that an extent is never less than, whatever is assumed. Guards nothing.
+
+    What keeps code from accessing elements that do not exist, such as bounds of indices, is decided
+    by this number: lengths that change while the model runs may be shorter than
+    `ExtentScope.assuming` says.
+    """
+    if not isinstance(number, Extent):
+        return number
+    with number.scope.assuming(0):
+        return lowest(number)
+
+
+def is_surely_at_least(number: int, least: int) -> bool:
+    """Returns True if a number is at least `least`, whatever is assumed; guarded if that varies.
+
+    See `surely_lowest`.
+    """
+    if not isinstance(number, Extent):
+        return number >= least
+    with number.scope.assuming(0):
+        return number >= least
+
+
+def may_be_zero(length: int) -> bool:
+    """Returns True if a length is 0 for some sizes, whatever is assumed. Guards nothing."""
+    return surely_lowest(length) <= 0 if isinstance(length, Extent) else length == 0
+
+
+def smaller(one: _N, other: _N) -> _N:
+    """Returns the smaller of two numbers; one of them if that is not known. Guards nothing."""
+    difference = _range_of_difference(one, other)
+    return other if difference[0] >= 0 else one
+
+
+def larger(one: _N, other: _N) -> _N:
+    """Returns the larger of two numbers; one of them if that is not known. Guards nothing."""
+    difference = _range_of_difference(one, other)
+    return other if difference[1] <= 0 else one
+
+
+def least(one: _N, other: _N) -> _N:
+    """Returns a number that neither of two numbers is less than. Guards nothing."""
+    low, high = _range_of_difference(one, other)
+    if low < 0 < high:
+        return min(surely_lowest(one), surely_lowest(other))
+    return smaller(one, other)
+
+
+def most(one: _N, other: _N) -> _N:
+    """Returns a number that neither of two numbers exceeds. Guards nothing."""
+    low, high = _range_of_difference(one, other)
+    if low < 0 < high:
+        return max(highest(one), highest(other))
+    return larger(one, other)
+
+
+def _range_of_difference(one: Any, other: Any) -> tuple[Any, Any]:
+    if isinstance(one, Extent) or isinstance(other, Extent):
+        difference = one - other
+        return surely_lowest(difference), highest(difference)
+    return (0, 0) if one == other else (1, 1) if one > other else (-1, -1)
+
+
+def integer(number: float) -> int:
+    """Returns a number as an int; an extent stays what it is."""
+    return number if isinstance(number, Extent) else int(number)
+
+
+def common_divisor(first: int, second: int) -> int:
+    """Returns a common divisor of two numbers: the greatest one if neither is an extent."""
+    if first is second:
+        return first
+    if isinstance(first, Extent) and isinstance(second, Extent):
+        for one, other in ((first, second), (second, first)):
+            if len(other.terms) == 1 and divided(one.scope, one, other)[1] == 0:
+                return other
+    return math.gcd(*(factor for each in (first, second) for factor in factors_of(each)))
+
+
+def _is_integer(number: object) -> bool:
+    """Returns True for extents and for ints, those of NumPy included."""
+    return isinstance(number, Extent | int) or (hasattr(number, "__index__") and hasattr(number, "dtype"))

@@ -1,0 +1,1 @@
+"""Passes that let producers write directly into a concatenated result."""

@@ -1,0 +1,1 @@
+"""Passes about contractions: convolutions, matrix products, and what surrounds them."""

@@ -1,0 +1,1 @@
+"""Passes that expand nodes into expressions, for compilers without kernels for them."""

@@ -1,0 +1,1 @@
+"""Fuses nodes into kernels, where that is estimated to be cheaper."""

@@ -1,0 +1,55 @@
+"""Unspecified dimensions are assumed to be 1, or opened, where they are equal as one."""
+
+import pytest
+from support.opencl.models import FLOAT, Models
+
+import neurald as nd
+from neurald.drivers.compiler.frontend.variants.open_dimensions import (
+    is_specified,
+    open_shapes,
+    usual_shapes,
+    with_assumed_shapes,
+)
+from neurald.drivers.compiler.ir.value import Shape
+from neurald.hal.model.model import Model
+
+pytestmark = pytest.mark.quick
+
+_Op = nd.OperationType
+
+
+def open_model(rows: int = 0) -> Model:
+    models = Models()
+    source = models.input(FLOAT, (rows, 3))
+    middle = models.add(_Op.ABS, [source], shape=(rows, 3))
+    total = models.add(_Op.REDUCE_SUM, [middle, models.constant([0]), models.number(False)], shape=(0,))
+    return models.finish(total)
+
+
+def test_unspecified_dimensions_are_assumed_to_be_1() -> None:
+    assert is_specified(open_model(2))
+    model = open_model()
+    assert not is_specified(model)
+    found = with_assumed_shapes(model)
+    assert found.main.operands[model.main.inputs[0]].dimensions == (1, 3)
+    assert found.main.operands[model.main.outputs[0]].dimensions == (3,)
+    assert is_specified(found)
+
+
+def test_open_shapes_share_a_symbol_where_lengths_are_equal() -> None:
+    builder = nd.ModelBuilder()
+    inputs = [builder.add_operand(FLOAT, dimensions) for dimensions in ((0, 0), (0, 4), (0, 0))]
+    outputs = [builder.add_operand(FLOAT, dimensions) for dimensions in ((0, 0), (0, 4), (0, 0))]
+    for source, result in zip(inputs, outputs, strict=True):
+        builder.add_operation(_Op.ABS, [source], [result])
+    builder.identify_inputs_and_outputs(inputs, outputs)
+    model = builder.finish()
+    first, second, third = model.main.inputs
+    shapes: dict[int, Shape] = {first: (5, 6), second: (5, 4), third: (7, 1)}
+    scope, opened = open_shapes(model, shapes)
+    assert scope.hints == (5, 6, 7)
+    five, six, seven = scope.symbols
+    assert opened == {first: (five, six), second: (five, 4), third: (seven, 1)}
+    usual = usual_shapes(model, shapes)
+    assert usual[first][0] == usual[second][0] != usual[third][0]
+    assert usual[third][1] == 1

@@ -1,0 +1,347 @@
+"""Extents compute, compare and are spelled like the numbers that they stand for at run time."""
+
+import operator
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neurald.drivers.compiler.ir.expression import Apply, Linear, axis, maximum, minimum, sum_of
+from neurald.drivers.compiler.ir.extents.extent import (
+    Extent,
+    at_least,
+    common_divisor,
+    estimate,
+    highest,
+    integer,
+    is_equal,
+    is_multiple,
+    is_one,
+    is_surely_at_least,
+    is_zero,
+    least,
+    lowest,
+    most,
+    surely_lowest,
+)
+from neurald.drivers.compiler.ir.extents.scope import MAX_LENGTH, ExtentScope
+from neurald.drivers.compiler.ir.extents.terms import AtomKind, Relation
+
+pytestmark = pytest.mark.quick
+
+Lengths = tuple[int, int]
+Value = Callable[[Lengths], int]
+
+
+def value(number: Any, lengths: Lengths) -> int:
+    """Evaluates an extent without the compiler's program."""
+    if not isinstance(number, Extent):
+        return int(number)
+    total = 0
+    for product, factor in number.terms.items():
+        for atom in product:
+            if atom.kind is AtomKind.SYMBOL:
+                factor *= lengths[atom.number]
+                continue
+            one, other = value(atom.dividend, lengths), value(atom.divisor, lengths)
+            factor *= one // other if atom.kind is AtomKind.QUOTIENT else one % other
+        total += factor
+    return total
+
+
+def passes(scope: ExtentScope, lengths: Lengths) -> bool:
+    """Returns True if all guards hold."""
+    for symbol, length in enumerate(lengths):
+        low, high = scope.bounds(symbol)
+        if not low <= length <= high:
+            return False
+    for guard in scope.guards.values():
+        try:
+            found = value(guard.extent, lengths)
+        except ZeroDivisionError:
+            return False
+        if (found < 0 if guard.relation is Relation.NEGATIVE else found == 0) is not guard.holds:
+            return False
+    return True
+
+
+OPERATIONS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
+COMPARISONS = (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_arithmetic_and_comparisons_hold_for_all_lengths_that_pass_the_guards(seed: int) -> None:
+    chosen = random.Random(seed)
+    for _ in range(25):
+        scope = ExtentScope([chosen.randint(2, 99), chosen.randint(2, 9)])
+        first, second = scope.symbols
+        numbers: list[tuple[Any, Value]] = [
+            (first, operator.itemgetter(0)),
+            (second, operator.itemgetter(1)),
+        ]
+        for _ in range(6):
+            (one, of_one), (other, of_other) = chosen.choice(numbers), chosen.choice(numbers)
+            if chosen.random() < 0.5:
+                known = chosen.randint(1, 20)
+                other, of_other = known, lambda _, known=known: known  # type: ignore[misc]
+            operation = chosen.choice(OPERATIONS)
+            if operation in (operator.floordiv, operator.mod) and not other > 0:
+                continue
+
+            def result(
+                lengths: Lengths, operation: Any = operation, one: Value = of_one, other: Value = of_other
+            ) -> int:
+                return int(operation(one(lengths), other(lengths)))
+
+            numbers.append((operation(one, other), result))
+        compared = []
+        for _ in range(3):
+            (one, of_one), (other, of_other) = chosen.choice(numbers), chosen.choice(numbers)
+            comparison = chosen.choice(COMPARISONS)
+            compared.append((comparison(one, other), comparison, of_one, of_other))
+        assert passes(scope, (first.hint, second.hint))
+        for _ in range(20):
+            lengths = chosen.randint(2, 99), chosen.randint(2, 9)
+            if not passes(scope, lengths):
+                continue
+            for number, expected in numbers:
+                assert value(number, lengths) == expected(lengths)
+                if isinstance(number, Extent):
+                    low, high = number.range()
+                    assert low <= expected(lengths) <= high
+            for found, comparison, of_one, of_other in compared:
+                assert found == comparison(of_one(lengths), of_other(lengths))
+
+
+def test_equal_extents_have_one_form() -> None:
+    scope = ExtentScope([37])
+    length = scope.symbols[0]
+    assert length * 64 // 64 == length
+    assert (length * 64) % 64 == 0
+    assert (length * 64 - 1) // length == 63
+    assert (length - 1) % length == length - 1
+    assert (length - 1) // length == 0
+    assert -(-length // 16) == (length + 15) // 16
+    assert (length * 20 + 7) // 16 == length + (length + 1) // 4
+    assert hash(length) != hash(37)
+    assert hash(-(-length // 16)) == hash((length + 15) // 16)
+    assert not scope.guards
+
+
+def test_what_holds_for_all_lengths_is_no_guard() -> None:
+    scope = ExtentScope([37])
+    length = scope.symbols[0]
+    assert length != 1
+    assert length > 0
+    assert length * 16 >= 32
+    assert not length < length - 1
+    assert length
+    assert scope.bounds(0) == (2, MAX_LENGTH)
+    assert not scope.guards
+
+
+def test_guards_of_one_length_become_its_bounds() -> None:
+    scope = ExtentScope([37])
+    length = scope.symbols[0]
+    assert length >= 16
+    assert length * 4 < 1024
+    assert scope.bounds(0) == (16, 255)
+    # Decided by the bounds now.
+    assert length > 8
+    assert not scope.guards
+    assert length.bit_length() == 6
+    assert scope.bounds(0) == (32, 63)
+
+
+def test_a_number_that_python_or_numpy_needs_pins_the_extent() -> None:
+    for use in (range, np.zeros, int, float, lambda length: [0] * length, lambda length: f"{length:d}"):
+        scope = ExtentScope([37])
+        use(scope.symbols[0])
+        assert scope.bounds(0) == (37, 37)
+        ((_, where),) = scope.pins
+        assert "test_extent.py" in where or "numpy" in where
+
+
+def test_estimates_pin_nothing() -> None:
+    scope = ExtentScope([37])
+    length = scope.symbols[0]
+    scope.estimates = True
+    assert length * 0.5 == 18.5
+    assert 1 / length == 1 / 37
+    assert length / 2 == 18.5
+    assert estimate(length * 2) == 74
+    assert estimate(5) == 5
+    assert scope.bounds(0) == (2, MAX_LENGTH)
+
+
+def test_numpy_scalars_are_integers() -> None:
+    length = ExtentScope([37]).symbols[0]
+    assert np.int64(3) * length is length * 3
+    assert length + np.int32(1) is length + 1
+
+
+def test_extents_of_another_compilation_are_others() -> None:
+    one, other = ExtentScope([37]).symbols[0], ExtentScope([37]).symbols[0]
+    assert one != other
+
+
+def test_excessive_extents_are_pinned() -> None:
+    scope = ExtentScope([37])
+    number: Any = scope.symbols[0]
+    for divisor in range(3, 60):
+        number = number * number // divisor + number % divisor
+        assert len(getattr(number, "key", "")) <= 1000
+        if not isinstance(number, Extent):
+            break
+    assert scope.pins
+
+
+def test_division_by_zero_is_refused() -> None:
+    length = ExtentScope([37]).symbols[0]
+    with pytest.raises(ZeroDivisionError):
+        length // (length - length)
+
+
+def test_short_and_excessive_lengths_are_not_open() -> None:
+    for length in (0, 1, MAX_LENGTH + 1):
+        with pytest.raises(ValueError, match="cannot be open"):
+            ExtentScope([length])
+
+
+def test_helpers() -> None:
+    scope = ExtentScope([37])
+    length = scope.symbols[0]
+    assert not is_one(length)
+    assert is_one(1)
+    assert integer(length) is length
+    assert integer(2.0) == 2
+    assert common_divisor(length * 12, 18) == 6
+    assert common_divisor(length, length) is length
+    assert common_divisor(length * 3, length) == length
+    assert common_divisor(length, length * 3) == length
+    assert common_divisor(length + 1, length) == 1
+    least = at_least(length, 14)
+    for known in (2, 13, 14, 15, 1000):
+        assert value(least, (known, 0)) == at_least(known, 14)
+
+
+def test_lengths_cancel_in_bounds() -> None:
+    """The padding of a strided window, and how far the last one is from the end of the image."""
+    scope = ExtentScope([67])
+    (size,) = scope.symbols
+    for layer in range(3):
+        for stride, kernel in ((2, 3), (2, 7), (3, 4), (4, 7)):
+            positions = -(-size // stride)
+            total = kernel - stride + (-size) % stride
+            before = total // 2
+            after = total - before
+            distance = size - (positions - 1) * stride + before
+            assert lowest(distance + after) == highest(distance + after) == kernel
+            for number in (before, after):
+                found = {value(number, (length, 0)) for length in range(2, 300)}
+                assert (lowest(number), highest(number)) == (min(found), max(found)), (layer, stride)
+        size = -(-size // 2)
+    assert not scope.guards
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_hold_for_all_lengths(seed: int) -> None:
+    chosen = random.Random(seed)
+    scope = ExtentScope([chosen.randrange(2, 90), chosen.randrange(2, 90)])
+    known: list[Any] = [*scope.symbols]
+    for _ in range(12):
+        one, other, number = chosen.choice(known), chosen.choice(known), chosen.randrange(1, 7)
+        known.append(
+            chosen.choice(
+                (
+                    one + other,
+                    one - number * other,
+                    one // number,
+                    one % number,
+                    (-one) % number,
+                    one * number,
+                )
+            )
+        )
+    for _ in range(60):
+        lengths = chosen.randrange(2, 200), chosen.randrange(2, 200)
+        for each in known:
+            assert lowest(each) <= value(each, lengths) <= highest(each)
+
+
+def test_is_equal() -> None:
+    (size,) = ExtentScope([67]).symbols
+    rest = size % 5
+    for number in range(-1, 6):
+        found = is_equal(rest, number)
+        assert [value(found, (length, 0)) for length in range(2, 60)] == [
+            int(length % 5 == number) for length in range(2, 60)
+        ]
+    assert is_equal(7, 7) == 1
+    assert is_equal(7, 8) == 0
+    assert sum(is_equal(rest, number) for number in range(5)) == 1
+
+
+def test_text_is_a_name_and_the_same_in_every_process() -> None:
+    scope = ExtentScope([37])
+    length = scope.symbols[0]
+    assert str(length * 4) == "%extent.b539b418009104a5"
+    assert f"add i64 %v1, {length * 4}" == "add i64 %v1, %extent.b539b418009104a5"
+    assert scope.named == {"%extent.b539b418009104a5": length * 4}
+
+
+def test_nested_quotients_become_one() -> None:
+    """As sizes are halved by several layers of a network."""
+    (size,) = ExtentScope((67,)).symbols
+    assert ((size + 1) // 2 + 1) // 2 is (size + 3) // 4
+    assert (size // 3 - 2) // 5 is (size - 6) // 15
+    assert not is_zero(size - 67)
+    assert is_zero(size - size * 1)
+
+
+@pytest.mark.parametrize("least", [2, 8, 9, 12])
+def test_an_assumption_does_not_decide_which_elements_exist(least: int) -> None:
+    scope = ExtentScope(())
+    rows = scope.add_symbol(5, least=0)
+    elements = 3 * (1 + rows)
+    with scope.assuming(2):
+        assert lowest(elements) == 9
+        assert surely_lowest(elements) == 3
+        fills, is_three = at_least(elements, least), is_equal(elements, 3)
+    for length in range(6):
+        count = 3 * (1 + length)
+        assert value(fills, (length, 0)) == (count >= least)
+        assert value(is_three, (length, 0)) == (count == 3)
+
+
+def test_bounds_hold_for_lengths_that_are_shorter_than_assumed() -> None:
+    """They decide which conditions around loads are left out."""
+    scope = ExtentScope([9])
+    length = scope.add_symbol(9, 0)
+    with scope.assuming(2):
+        assert surely_lowest(least(length, 2)) == 0
+        assert highest(most(length, 2) - length) >= 1
+        at = minimum(axis(8), length)
+        assert isinstance(at < 1, Apply)
+        assert not isinstance(maximum(sum_of({}, length), 2), Linear)
+
+
+def test_a_length_is_surely_enough_or_guarded() -> None:
+    scope = ExtentScope([9])
+    length = scope.add_symbol(9, 0)
+    with scope.assuming(2):
+        assert is_surely_at_least(length + 2, 2)
+        assert not scope.guards
+        assert is_surely_at_least(length, 2)
+        assert len(scope.guards) == 1
+        assert not is_surely_at_least(1, 2)
+
+
+def test_what_is_surely_a_multiple_needs_no_guard() -> None:
+    scope = ExtentScope([8])
+    (length,) = scope.symbols
+    assert all(is_multiple(each, 4) for each in (12, length * 8, length * 4 - 8))
+    assert not any(is_multiple(each, 4) for each in (13, length, length * 4 + 1))
+    assert not scope.guards
