@@ -32,7 +32,7 @@ import numpy as np
 import neurald as nd
 from neurald.drivers.opencl.device import create
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-from neurald.drivers.opencl.tuning.choices import Choices, decoded, encoded
+from neurald.drivers.opencl.tuning.choices import Choices, decoded, encoded, known_as
 from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
@@ -227,9 +227,8 @@ class Comparison:
         """Measures neurald and CUDA graphs, then compiled networks."""
         given = self._given
         choices = Choices({}) if given.choices else None
-        before = (
-            decoded(given.choices.read_text(), self._facts.name) if choices and given.choices.exists() else {}
-        )
+        gpu = known_as(self._facts.name)
+        before = decoded(given.choices.read_text(), gpu) if choices and given.choices.exists() else {}
         has_peers = not given.no_peers
         measured: dict[tuple[str, int, str], list[Cell]] = {}
         for case in cases(given):
@@ -240,7 +239,7 @@ class Comparison:
             model = model_of(name, batch, precision)
             own = neurald_cells(model, given.runs, choices)
             if choices is not None:
-                given.choices.write_text(encoded(self._facts.name, {**before, **choices.measured}))
+                given.choices.write_text(encoded(gpu, {**before, **choices.measured}))
             graph: float | None = None
             if precision != "int8" and has_peers:
                 try:

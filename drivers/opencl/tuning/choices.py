@@ -68,7 +68,7 @@ class Choices:
     @classmethod
     def of_device(cls, name: str) -> "Choices":
         """Returns the choices for the GPU of this name; none if there is no file, or an invalid one."""
-        name = _SAME_AS.get(name, name)
+        name = known_as(name)
         file = file_name(name)
         try:
             return cls(decoded(file_content(__name__, file), name))
@@ -92,6 +92,11 @@ class Choices:
     def record(self, key: str, label: str) -> None:
         """Records what was measured to be fastest."""
         self.measured.setdefault(key, label)
+
+
+def known_as(device: str) -> str:
+    """Returns the GPU whose choices a GPU has: another one with the same chip, or itself."""
+    return _SAME_AS.get(device, device)
 
 
 def file_name(device: str) -> str:

@@ -21,6 +21,7 @@ from neurald.drivers.opencl.tuning.choices import (
     decoded,
     encoded,
     file_name,
+    known_as,
 )
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning
 from neurald.hal.records import replace
@@ -87,6 +88,7 @@ def test_an_unreadable_file_leaves_everything_to_be_measured(
 def test_gpus_with_the_same_chip_have_the_same_choices() -> None:
     for name, same in choices._SAME_AS.items():
         path = Path(choices.__file__).with_name(file_name(same))
+        assert known_as(name) == known_as(same) == same
         key, label = next(iter(decoded(path.read_text(), same).items()))
         assert Choices.of_device(name).label(key) == label
 
