@@ -102,6 +102,8 @@ _BINARY: Final = {
     "TFLITE_FLOOR_DIV": "floor_divide",
     "TFLITE_FLOOR_MOD": "remainder",
 }
+#: Kernels of functions of two floats that treat NaN in another way than others of their name.
+_OF_FLOATS: Final = {"TFLITE_MAXIMUM": "larger", "TFLITE_MINIMUM": "smaller"}
 _COMPARED: Final = {
     "EQUAL": "equal",
     "NOT_EQUAL": "differs",
@@ -265,6 +267,7 @@ def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
     if function in ("floor_divide", "remainder"):
         messages = (f"{call.name(other)} contains 0; non-zero divisors are expected",)
     if kinds == {FLOAT} and output.type is FLOAT:
+        function = _OF_FLOATS.get(call.binding.type.name, function)
         return element_call(scope, call, function, (one, other), limits(call), messages=messages)
     if kinds == {output.type} and output.type in _INTEGERS and function in _OF_WORDS:
         if "activation" in call.binding.inputs and call.activation:

@@ -274,7 +274,7 @@ def _place_in(whole: Array, view: Array) -> tuple[int, tuple[int, ...]]:
 
 
 def bind_concatenation(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds CONCATENATION, also of bytes with other scales, and PACK."""
+    """Binds CONCATENATION, also of bytes with other scales, and PACK, which ignores scales."""
     output, shape, operand = call.index("output"), output_shape(call), call.operand("output")
     is_packed = call.binding.type in (OperationType.PACK, OperationType.TFLITE_PACK)
     if is_packed:
@@ -293,10 +293,11 @@ def bind_concatenation(scope: BindingScope, call: Call) -> list[BoundCall]:
             continue
         argument: int | BoundTemporary = index
         part = scope.operands[index]
-        if (part.scale, part.zero_point) != (operand.scale, operand.zero_point) and part.type in BYTES:
+        is_rescaled = (part.scale, part.zero_point) != (operand.scale, operand.zero_point) and not is_packed
+        if is_rescaled and part.type in BYTES:
             argument = BoundTemporary(size_bytes=math.prod(own))
             calls.append(_rescaling(scope, argument, index, operand, math.prod(own)))
-        else:
+        elif not is_packed:
             expect_equal_types([operand, part])
         calls.append(moving_call(output, argument, itemsize, own, strides, strides_of(own), start))
     return calls

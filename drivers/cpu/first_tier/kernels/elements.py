@@ -128,6 +128,9 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
     "prelu": _floats(2, lambda x, slope: select(x < 0.0, x * slope, x)),
     "maximum": _floats(2, maximum),
     "minimum": _floats(2, minimum),
+    # TFLite takes the second number if either is NaN.
+    "larger": _floats(2, lambda x, y: select(x > y, x, y)),
+    "smaller": _floats(2, lambda x, y: select(x < y, x, y)),
     "power": _floats(2, lambda x, y: apply(Op.POWER, x, y)),
     "angle": _floats(2, lambda y, x: apply(Op.ATAN2, y, x)),
     "floor_divide": _floats(2, lambda x, y: apply(Op.FLOOR_DIVIDE, x, y), divides=True),

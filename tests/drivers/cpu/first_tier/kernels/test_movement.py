@@ -67,6 +67,15 @@ def test_movements(target: str, operation: str) -> None:
         check(moving_model(operation, kind), target, threads=2)
 
 
+def test_packed_numbers_keep_their_bits() -> None:
+    for kind in (SIGNED, UNSIGNED):
+        build = LayerBuilder(0)
+        given = [build.operand(kind, (3, 5), scale=scale, zero_point=7) for scale in (0.5, 0.1)]
+        output = build.operand(kind, (3, 2, 5), scale=0.01, zero_point=3)
+        inputs = [build.scalar(1), *given]
+        check(build.model(nd.OperationType.TFLITE_PACK, inputs, output, given), TARGETS_HERE[0])
+
+
 @pytest.mark.parametrize("target", TARGETS_HERE)
 @pytest.mark.parametrize("kind", [FLOAT, SIGNED, SHORT], ids=lambda kind: kind.name)
 @pytest.mark.parametrize(
