@@ -2,8 +2,8 @@
 
 For each row, the reductions are computed first and its elements afterwards. An element often
 contains the expression that was reduced last: the exponentials of a softmax are summed and then
-divided by the sum. These values are kept, in registers for short rows and in scratch memory for
-others.
+divided by the sum. These values are kept: in registers for short rows, for others in the output if
+its elements are floats, which replace them there, and otherwise in scratch memory.
 """
 
 import math
@@ -45,8 +45,8 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
-#: Longer rows are better shared among threads, and exceed the first-level cache.
-_MAX_ROW_LENGTH = 1 << 15
+#: Longer rows are better shared among threads, and exceed the second-level cache.
+_MAX_ROW_LENGTH = 1 << 17
 #: Number of unrolled vectors of a row.
 _MAX_UNROLLED_VECTORS = 4
 #: With at most this many registers, functions of at least this cost are computed one vector at a
@@ -103,10 +103,14 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
         return None
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
-    writer = RowWriter(rows, target, code, pointer_names(arguments))
     output, offset = (
         pointer_names(arguments)[rows.kernel.output],
         linearize(rows.kernel.axes, rows.kernel.shape),
+    )
+    # Elements that replace the kept ones need less space in caches.
+    is_in_place = rows.kernel.output.type is Scalar.FLOAT32 and not isinstance(rows.length, Extent)
+    writer = RowWriter(
+        rows, target, code, pointer_names(arguments), kept_in=(output, offset) if is_in_place else None
     )
     outer = rows.kernel.axes[:-1]
     with each_work_item(code, [*(axis.extent for axis in outer), 1]) as (position, _):
@@ -282,6 +286,8 @@ class RowWriter:
         code: receives the instructions.
         pointers: names of the memory of the values that they load.
         scratch: address of `scratch_bytes` for kept elements.
+        kept_in: name of the output, whose elements are floats that replace the kept ones, and the
+            offset of an element in it. The length must be known. None keeps them in scratch memory.
         replaced_by: if not 0, the kept elements times this number replace what the last reduction
             reads, from `scratch` on. The length must be known.
     """
@@ -294,9 +300,11 @@ class RowWriter:
         pointers: Mapping[Value, str],
         scratch: str = "%scratch",
         *,
+        kept_in: tuple[str, Expression] | None = None,
         replaced_by: float = 0.0,
     ) -> None:
         self._rows, self._target, self._code = rows, target, code
+        self._kept_in = kept_in
         self._replaced_by = replaced_by
         self._pointers, self._scratch = pointers, scratch
         native, length = target.lanes(_LANE_BYTES), rows.length
@@ -319,7 +327,7 @@ class RowWriter:
     @property
     def scratch_bytes(self) -> int:
         """Size of the kept elements."""
-        if self._rows.kept is None or self._is_written_out:
+        if self._rows.kept is None or self._is_written_out or self._kept_in is not None:
             return 0
         if self._is_open:
             # There is a last vector also if it is empty.
@@ -335,10 +343,19 @@ class RowWriter:
                 the statements compute.
         """
         known = self.reduced(names)
-        lanes = self._lanes_for(self._rows.kernel.body)
+        lanes, length = self._lanes_for(self._rows.kernel.body), self._rows.length
+        last: str | None = None
+        if (
+            self._kept_in is not None
+            and self._rows.kept is not None
+            and not self._is_written_out
+            and length % lanes
+        ):
+            # It overlaps the vector before, whose elements replace the kept ones.
+            last = self._kept(names, str(length - lanes), lanes)
 
         def part(_: Sequence[str], begin: str, is_new: str | None) -> list[str]:
-            store(self._finishing(known, begin, is_new, lanes))
+            store(self._finishing(known, begin, is_new, lanes, None if is_new is None else last))
             return []
 
         self._over_parts(lanes, [], part)
@@ -422,7 +439,7 @@ class RowWriter:
             else:
                 value = self._statements(names, along, begin, is_new, lanes).value(reduction.body)
             if reduction is self._rows.kept:
-                self._keep(v, begin, value)
+                self._keep(v, names, begin, value)
             if is_new is not None:
                 value = v.select(is_new, element, value, start)
             kind, how = reduction.type, reduction.reduction
@@ -431,30 +448,53 @@ class RowWriter:
         (total,) = self._over_parts(lanes, [(v.type(element), start)], part)
         return reduce_lanes(v, reduction, element, total, ignores_nan=ignores_nan)
 
-    def _keep(self, v: Vector, begin: str, value: str) -> None:
+    def _keep(self, v: Vector, names: Mapping[Expression, str], begin: str, value: str) -> None:
         """Keeps the elements of a vector."""
         if self._is_written_out and not self._replaced_by:
             self._parts[begin] = value
             return
         if self._replaced_by:
             value = v.binary("fmul", "float", value, v.number("float", self._replaced_by))
-        at = address(self._code, self._scratch, multiple(self._code, begin, _LANE_BYTES))
+        at = self._kept_at(names, begin)
         self._code.effect(f"store {v.type('float')} {value}, ptr {at}, align {_LANE_BYTES}")
 
-    def _kept(self, begin: str, lanes: int) -> str:
+    def _kept(self, names: Mapping[Expression, str], begin: str, lanes: int) -> str:
         """Returns the kept elements of a vector."""
         if self._is_written_out:
             return self._parts[begin]
-        at = address(self._code, self._scratch, multiple(self._code, begin, _LANE_BYTES))
+        at = self._kept_at(names, begin)
         return self._code.fresh(f"load <{lanes} x float>, ptr {at}, align {_LANE_BYTES}")
 
+    def _kept_at(self, names: Mapping[Expression, str], begin: str) -> str:
+        """Returns the address of kept elements."""
+        if self._kept_in is None:
+            return address(self._code, self._scratch, multiple(self._code, begin, _LANE_BYTES))
+        output, offset = self._kept_in
+        known = dict(names)
+        known[self._rows.kernel.axes[-1]] = begin
+        place = Statements(self._code, self._target, self._pointers, known).value(offset)
+        return address(self._code, output, multiple(self._code, place, _LANE_BYTES))
+
     def _finishing(
-        self, names: Mapping[Expression, str], begin: str, is_new: str | None, lanes: int
+        self,
+        names: Mapping[Expression, str],
+        begin: str,
+        is_new: str | None,
+        lanes: int,
+        kept: str | None = None,
     ) -> Statements:
-        """Returns statements that compute the elements of a vector of the row."""
+        """Returns statements that compute the elements of a vector of the row.
+
+        Args:
+            names: of the row's axes and reductions.
+            begin: the first element.
+            is_new: see `_Part`.
+            lanes: the number of elements.
+            kept: the kept elements, if they are loaded.
+        """
         kernel = self._rows.kernel
         known = dict(names)
-        known.update(
-            (each, self._kept(begin, lanes)) for each in walk(kernel.body) if isinstance(each, AccumulatorRef)
-        )
+        for each in walk(kernel.body):
+            if isinstance(each, AccumulatorRef):
+                known[each] = self._kept(names, begin, lanes) if kept is None else kept
         return self._statements(known, kernel.axes[-1], begin, is_new, lanes)
