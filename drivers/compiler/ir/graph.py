@@ -7,14 +7,23 @@ are a separate `Compute`, which fusion merges into the contraction's kernel.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from neurald.drivers.compiler.ir.algorithm import Algorithm
-from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, index, sum_of
+from neurald.drivers.compiler.ir.expression import (
+    Apply,
+    Axis,
+    Constant,
+    Expression,
+    Load,
+    index,
+    load,
+    sum_of,
+)
 from neurald.drivers.compiler.ir.extents.extent import Extent, same_length
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import walk
@@ -412,3 +421,17 @@ def is_data_movement(body: Expression) -> bool:
 def loads(root: Expression) -> Iterator[Load]:
     """Iterates over the loads in an expression."""
     return (each for each in walk(root) if isinstance(each, Load))
+
+
+def load_broadcast(value: Value, batches: Sequence[Expression], inner: tuple[Expression, ...]) -> Expression:
+    """Loads an element of a matrix or row in a batch that broadcasts to `batches`.
+
+    Args:
+        value: the value to read; dimensions before those of `inner` are batches.
+        batches: index of the matrix.
+        inner: index in the matrix.
+    """
+    own = value.shape[: len(value.shape) - len(inner)]
+    trailing = batches[len(batches) - len(own) :]
+    picked = [at * 0 if length == 1 else at for at, length in zip(trailing, own, strict=True)]
+    return load(value, (*picked, *inner))

@@ -2,6 +2,7 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, load, reduce
+from neurald.drivers.compiler.ir.graph import load_broadcast
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -73,24 +74,10 @@ def _whole_product(
         inner = axis(left.shape[-2 if is_left_transposed else -1], "k")
         first = (inner, row) if is_left_transposed else (row, inner)
         second = (column, inner) if is_right_transposed else (inner, column)
-        product = broadcast_matrix(left, batches, first) * broadcast_matrix(right, batches, second)
+        product = load_broadcast(left, batches, first) * load_broadcast(right, batches, second)
         return reduce(ReductionOp.SUM, (inner,), product)
 
     return builder.compute(shape, body)
-
-
-def broadcast_matrix(value: Value, batches: list[Expression], index: tuple[Expression, ...]) -> Expression:
-    """Loads an element of a matrix or row in a batch that broadcasts to `batches`.
-
-    Args:
-        value: the value to read; dimensions before those of `index` are batches.
-        batches: index of the matrix.
-        index: index in the matrix.
-    """
-    own = value.shape[: len(value.shape) - len(index)]
-    trailing = batches[len(batches) - len(own) :]
-    picked = [at * 0 if length == 1 else at for at, length in zip(trailing, own, strict=True)]
-    return load(value, (*picked, *index))
 
 
 LOWERINGS = {OperationType.BATCH_MATMUL: lower_product}

@@ -3,13 +3,15 @@
 - A convolution whose window covers the whole image has one output pixel per image. It multiplies a
   matrix with a row for each image.
 - A batch of products with the same right matrix is one product with the rows of all left matrices.
+- A product of a column and a row has one term for each element, which is no sum.
 
 1×1 convolutions over larger images are not rewritten. Their kernels treat them as matrix products.
 """
 
 import math
 
-from neurald.drivers.compiler.ir.expression import axis, load
+from neurald.drivers.compiler.ir.expression import axis, index, load
+from neurald.drivers.compiler.ir.extents.extent import is_one
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,
@@ -18,6 +20,7 @@ from neurald.drivers.compiler.ir.graph import (
     Node,
     Pair,
     delinearize,
+    load_broadcast,
 )
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.node_rewriting import reshaped, view
@@ -27,7 +30,7 @@ from neurald.hal.records import replace
 def canonicalize_matrix_products(graph: Graph) -> bool:
     """Replaces convolutions and batched products by reshaped products of two matrices.
 
-    Returns True if there were any.
+    Returns True if there were any, or products without sums.
     """
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -35,9 +38,9 @@ def canonicalize_matrix_products(graph: Graph) -> bool:
         if isinstance(node, Convolution):
             replacement = _convolution_as_product(node)
         elif isinstance(node, MatrixProduct):
-            replacement = _unbatched(node)
+            replacement = (_outer_product(node),) if is_one(node.depth) else _unbatched(node)
         nodes += replacement or (node,)
-    is_changed = len(nodes) > len(graph.nodes)
+    is_changed = nodes != graph.nodes
     graph.nodes = nodes
     return is_changed
 
@@ -84,6 +87,22 @@ def _first_taps(node: Convolution) -> Pair | None:
             return None
         first.append(tap)
     return first[0], first[1]
+
+
+def _outer_product(node: MatrixProduct) -> Compute:
+    """Returns the node that multiplies elements of a column and a row."""
+    kind = node.output.type
+    *batches, row, column = axes = tuple(
+        axis(length, f"i{place}") for place, length in enumerate(node.output.shape)
+    )
+    inner = index(0)
+    first = (inner, row) if node.left_transposed else (row, inner)
+    second = (inner, column) if node.right_transposed else (column, inner)
+    left = load_broadcast(node.left, batches, first).to(kind)
+    right = load_broadcast(node.right, batches, second).to(kind)
+    if not kind.is_float:
+        left, right = left - node.left_zero, right - node.right_zero
+    return Compute(output=node.output, axes=axes, body=left * right, operations=node.operations)
 
 
 def _unbatched(node: MatrixProduct) -> tuple[Node, ...] | None:

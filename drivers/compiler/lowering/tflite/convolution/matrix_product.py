@@ -2,11 +2,12 @@
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
+from neurald.drivers.compiler.ir.graph import load_broadcast
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.row_quantization import quantize_rows, sum_type
-from neurald.drivers.compiler.lowering.convolution.matrix_product import broadcast_matrix, lower_product
+from neurald.drivers.compiler.lowering.convolution.matrix_product import lower_product
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
@@ -50,10 +51,10 @@ def _hybrid(call: Call, builder: Builder) -> Value:
         *batches, row, column = at
         total = load(sums, at)
         if zero_points is not None:
-            zero = broadcast_matrix(zero_points, batches, (row,)).to(kind)
-            total = total - zero * broadcast_matrix(totals, batches, (column,))
+            zero = load_broadcast(zero_points, batches, (row,)).to(kind)
+            total = total - zero * load_broadcast(totals, batches, (column,))
         step = load(steps, (column * 0 if is_single else column,))
-        return total.to(Scalar.FLOAT32) * broadcast_matrix(scales, batches, (row,)) * step
+        return total.to(Scalar.FLOAT32) * load_broadcast(scales, batches, (row,)) * step
 
     return builder.compute(sums.shape, body)
 

@@ -1,10 +1,12 @@
 """Contractions that are products of two matrices are rewritten as such."""
 
+import numpy as np
 from support.compiler.graphs import GraphBuilder, changes, kinds, node_of
 from support.sweeps import sweep
 
+from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import load
-from neurald.drivers.compiler.ir.graph import MatrixProduct, Pair
+from neurald.drivers.compiler.ir.graph import Graph, MatrixProduct, Pair
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.contraction.matmul_canonicalization import canonicalize_matrix_products
@@ -112,3 +114,39 @@ def test_other_products_are_kept(left: tuple[int, ...], right: tuple[int, ...], 
     b = GraphBuilder()
     product = b.matrix_product(b.input(*left), b.input(*right), left_transposed=is_transposed)
     assert not changes(b.finish(product), canonicalize_matrix_products)
+
+
+@sweep(
+    ("left", "right", "flags"),
+    [
+        ((5, 1), (3, 1), (False, False)),
+        ((1, 5), (1, 3), (True, True)),
+        ((2, 5, 1), (3, 1), (False, False)),
+        ((2, 1, 1, 5), (4, 3, 1), (True, False)),
+    ],
+)
+@sweep("kind", [Scalar.FLOAT32, Scalar.INT8])
+def test_products_of_one_term_are_no_sums(
+    left: tuple[int, ...], right: tuple[int, ...], flags: tuple[bool, bool], kind: Scalar
+) -> None:
+    def made() -> Graph:
+        b = GraphBuilder()
+        return b.finish(
+            b.matrix_product(
+                b.input(*left, type=kind),
+                b.input(*right, type=kind),
+                type=Scalar.FLOAT32 if kind.is_float else Scalar.INT32,
+                left_transposed=flags[0],
+                right_transposed=flags[1],
+                left_zero=0 if kind.is_float else 3,
+                right_zero=0 if kind.is_float else -2,
+            )
+        )
+
+    graph = made()
+    assert changes(graph, canonicalize_matrix_products)
+    assert kinds(graph) == ["Compute"]
+    generator = np.random.default_rng(1)
+    arrays = [generator.integers(-128, 127, shape).astype(kind.dtype) for shape in (left, right)]
+    (found,), (expected,) = (evaluate(each, arrays) for each in (graph, made()))
+    np.testing.assert_array_equal(found, expected)
