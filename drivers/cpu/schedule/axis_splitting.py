@@ -4,9 +4,9 @@ Concatenation and padding test the source of every element. If the test only dep
 along an axis, it is constant between two points, and elements there can be read unconditionally.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, axis
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, axis
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, highest, may_change, surely_lowest
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -14,6 +14,8 @@ from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
+from neurald.drivers.cpu.schedule.vectorization import schedule_loops
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
@@ -21,6 +23,8 @@ from neurald.hal.records import replace
 _MAX_SECTIONS, _MAX_EXPRESSIONS = 8, 120
 #: Smaller kernels finish before the code of more sections would be loaded.
 _MIN_ELEMENTS = 2048
+#: Sections that are too short for vectors take at most this share of the time without them.
+_MAX_SHORT_SHARE = 0.8
 #: Longest border of which the length may differ between sizes.
 _MAX_BORDER = 64
 _ORDERS = (Op.LESS, Op.LESS_EQUAL)
@@ -37,11 +41,34 @@ def split_into_sections(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
     """
     if estimate(kernel.output.count) < _MIN_ELEMENTS or kernel.contraction is not None:
         return (kernel,)
+    sections = _sections(kernel, target, has_short=False)
+    # A value between constants takes a single load of some lanes.
+    if sum(isinstance(each, Load) for each in walk(*kernel.roots)) > 1:
+        others = _sections(kernel, target, has_short=True)
+        is_finer = len(others) > len(sections)
+        if is_finer and _time_ns(others, target) < _MAX_SHORT_SHARE * _time_ns(sections, target):
+            return others
+    return sections
+
+
+def _time_ns(sections: Sequence[Kernel], target: Target) -> float:
+    """Returns the estimated time of all sections."""
+    return sum(schedule_loops(simplify_axes(each), target).cost_ns for each in sections)
+
+
+def _sections(kernel: Kernel, target: Target, *, has_short: bool) -> tuple[Kernel, ...]:
+    """Returns the sections of a kernel, or the kernel itself if there are none, or too many.
+
+    Args:
+        kernel: see `split_into_sections`.
+        target: the target of the code.
+        has_short: see `_cuts`.
+    """
     sections = [replace(kernel, output_offset=linearize(kernel.axes, kernel.shape))]
     position = 0
     while position < len(sections) <= _MAX_SECTIONS:
         section = sections[position]
-        cut = next(_cuts(section, target), None)
+        cut = next(_cuts(section, target, has_short=has_short), None)
         if cut is None:
             position += 1
         else:
@@ -51,8 +78,14 @@ def split_into_sections(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
     return tuple(sections) if is_worthwhile else (kernel,)
 
 
-def _cuts(kernel: Kernel, target: Target) -> Iterator[tuple[Axis, int]]:
-    """Yields cuts where a condition changes and both parts are long enough for vectors."""
+def _cuts(kernel: Kernel, target: Target, *, has_short: bool) -> Iterator[tuple[Axis, int]]:
+    """Yields cuts where a condition changes.
+
+    Args:
+        kernel: the kernel.
+        target: the target of the code.
+        has_short: False if both parts must be long enough for vectors; True if one is enough.
+    """
     moving = [each for each in kernel.axes if each.extent > 1]
     for each in walk(*kernel.roots):
         if (
@@ -65,7 +98,10 @@ def _cuts(kernel: Kernel, target: Target) -> Iterator[tuple[Axis, int]]:
             shortest = target.lanes(kernel.output.type.size_bytes) if along is moving[-1] else 1
             if along not in moving or any(_may_be_short(part, shortest) for part in (at, along.extent - at)):
                 continue
-            if all(part >= shortest for part in (at, along.extent - at)):
+            if not all(part >= 1 for part in (at, along.extent - at)):
+                continue
+            found = [part >= shortest for part in (at, along.extent - at)]
+            if all(found) or (has_short and any(found)):
                 yield along, at
 
 

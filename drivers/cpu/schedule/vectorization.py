@@ -117,6 +117,7 @@ def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -
         is_single: True to compute single elements. Otherwise, the last axis may be shorter than a
             vector if its length is open.
     """
+    is_single = is_single or not _is_stored_side_by_side(kernel)
     chosen = (
         _Choice(kernel, 1, None, _element_ns(kernel, 1, target)) if is_single else _choice(kernel, target)
     )
@@ -174,6 +175,11 @@ def _order(kernel: Kernel, lanes: int) -> tuple[Axis, ...]:
                     if stride_along(offset_of(each), axis) == 1:
                         return (*(other for other in others if other is not axis), last, axis)
     return kernel.axes
+
+
+def _is_stored_side_by_side(kernel: Kernel) -> bool:
+    """Returns True if elements along the last axis are stored beside each other."""
+    return kernel.output_offset is None or stride_along(kernel.output_offset, kernel.axes[-1]) in (0, 1)
 
 
 class _Choice(Struct, frozen=True):

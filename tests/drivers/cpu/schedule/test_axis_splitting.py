@@ -106,9 +106,21 @@ def test_sections_have_no_conditions() -> None:
     assert render(kernel, _WIDE).label.endswith("in 3 sections")
 
 
-def test_sections_of_rows_are_at_least_as_long_as_vectors() -> None:
-    assert len(split_into_sections(_joined((64, 64), 1, (60, 4), Scalar.FLOAT32), _WIDE)) == 1
+def test_sections_of_rows_are_as_long_as_vectors_unless_shorter_ones_are_faster() -> None:
     assert len(split_into_sections(_joined((64, 64), 1, (40, 24), Scalar.FLOAT32), _WIDE)) == 2
+    # Conditions on several values cost more than single elements beside vectors.
+    assert len(split_into_sections(_joined((64, 65), 1, (64, 1), Scalar.FLOAT32), _WIDE)) == 2
+    assert len(split_into_sections(_joined((64, 67), 1, (64, 3), Scalar.INT8), _WIDE)) == 1
+    assert len(split_into_sections(_padded((64, 64), [(0, 0), (1, 2)]), _WIDE)) == 1
+
+
+@_TARGETS
+@sweep("lengths", [(64, 1), (1, 64), (3, 61, 2), (64, 1, 1, 33)])
+def test_short_sections_are_stored_where_they_belong(lengths: tuple[int, ...], target: Target) -> None:
+    """Rows of one element have lost their axis, so that those along the last one are apart."""
+    kernel = _joined((3, 32, sum(lengths)), 2, lengths, Scalar.FLOAT32)
+    assert len(split_into_sections(kernel, target)) > 1
+    _check(kernel, target)
 
 
 def test_small_kernels_and_many_sections_are_not_split() -> None:
