@@ -20,7 +20,7 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.first_tier.binding.binder import Binder
-from neurald.drivers.cpu.first_tier.binding.movement import part_moving_call
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import part_moving_call
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies, without_own_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization

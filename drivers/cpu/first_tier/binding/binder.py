@@ -22,7 +22,7 @@ _Bind: TypeAlias = Callable[[BindingScope, Call], list[BoundCall]]
 
 #: Module → the operations that it binds. A model uses few, so that few are imported.
 FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
-    "convolutions": (
+    "convolution.convolutions": (
         T.CONV_2D,
         T.TFLITE_CONV_2D,
         T.GROUPED_CONV_2D,
@@ -31,14 +31,14 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.DEPTHWISE_CONV_2D,
         T.TFLITE_DEPTHWISE_CONV_2D,
     ),
-    "volumes": (T.TFLITE_CONV_3D, T.TFLITE_CONV_3D_TRANSPOSE),
-    "matrices": (
+    "convolution.volumes": (T.TFLITE_CONV_3D, T.TFLITE_CONV_3D_TRANSPOSE),
+    "convolution.matrices": (
         T.FULLY_CONNECTED,
         T.TFLITE_FULLY_CONNECTED,
         T.BATCH_MATMUL,
         T.TFLITE_BATCH_MATMUL,
     ),
-    "pooling": (
+    "convolution.pooling": (
         T.MAX_POOL_2D,
         T.TFLITE_MAX_POOL_2D,
         T.AVERAGE_POOL_2D,
@@ -50,8 +50,8 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.UNIDIRECTIONAL_SEQUENCE_LSTM,
         T.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM,
     ),
-    "resizing": (T.RESIZE_BILINEAR, T.TFLITE_RESIZE_BILINEAR),
-    "rows": (
+    "movement.resizing": (T.RESIZE_BILINEAR, T.TFLITE_RESIZE_BILINEAR),
+    "reduction.rows": (
         T.MEAN,
         T.TFLITE_MEAN,
         T.REDUCE_SUM,
@@ -73,16 +73,16 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.L2_NORMALIZATION,
         T.TFLITE_L2_NORMALIZATION,
     ),
-    "extremes": (T.ARGMAX, T.ARGMIN, T.TFLITE_ARG_MAX, T.TFLITE_ARG_MIN),
-    "largest": (T.TOPK_V2, T.TFLITE_TOPK_V2),
-    "gather": (
+    "reduction.extremes": (T.ARGMAX, T.ARGMIN, T.TFLITE_ARG_MAX, T.TFLITE_ARG_MIN),
+    "reduction.largest": (T.TOPK_V2, T.TFLITE_TOPK_V2),
+    "movement.gather": (
         T.GATHER,
         T.TFLITE_GATHER,
         T.EMBEDDING_LOOKUP,
         T.TFLITE_EMBEDDING_LOOKUP,
         T.TFLITE_GATHER_ND,
     ),
-    "scattering": (
+    "movement.scattering": (
         T.TFLITE_SCATTER_ND,
         T.TFLITE_UNSORTED_SEGMENT_SUM,
         T.TFLITE_UNSORTED_SEGMENT_PROD,
@@ -90,9 +90,9 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_UNSORTED_SEGMENT_MIN,
         T.TFLITE_ONE_HOT,
     ),
-    "scans": (T.TFLITE_CUMSUM,),
-    "local_response": (T.LOCAL_RESPONSE_NORMALIZATION,),
-    "spectral": (T.TFLITE_RFFT2D, T.TFLITE_COMPLEX_ABS),
+    "reduction.scans": (T.TFLITE_CUMSUM,),
+    "reduction.local_response": (T.LOCAL_RESPONSE_NORMALIZATION,),
+    "reduction.spectral": (T.TFLITE_RFFT2D, T.TFLITE_COMPLEX_ABS),
     "elements": (
         T.RELU,
         T.RELU1,
@@ -179,7 +179,7 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.DEQUANTIZE,
         T.TFLITE_DEQUANTIZE,
     ),
-    "movement": (
+    "movement.views": (
         T.RESHAPE,
         T.SQUEEZE,
         T.EXPAND_DIMS,
@@ -212,6 +212,8 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_SPACE_TO_DEPTH,
         T.TFLITE_DEPTH_TO_SPACE,
         T.CHANNEL_SHUFFLE,
+    ),
+    "movement.numbered": (
         T.MIRROR_PAD,
         T.TFLITE_MIRROR_PAD,
         T.RESIZE_NEAREST_NEIGHBOR,
@@ -222,7 +224,7 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_SPACE_TO_BATCH_ND,
         T.TFLITE_REVERSE_SEQUENCE,
     ),
-    "placement": (
+    "movement.placement": (
         T.TFLITE_FILL,
         T.TFLITE_ZEROS_LIKE,
         T.PAD,
@@ -246,7 +248,11 @@ _BINDINGS: Final = LazyTable("neurald.drivers.cpu.first_tier.binding", FAMILIES,
 #: Operations that models have between constants and their readers.
 _FOLDED: Final = frozenset(
     (
-        *(kind for family in ("movement", "placement", "elements") for kind in FAMILIES[family]),
+        *(
+            kind
+            for family in ("movement.views", "movement.numbered", "movement.placement", "elements")
+            for kind in FAMILIES[family]
+        ),
         OperationType.DENSIFY,
         OperationType.FILL,
         OperationType.TFLITE_RANGE,

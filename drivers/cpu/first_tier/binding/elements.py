@@ -6,8 +6,11 @@ from typing import Final
 
 import numpy as np
 
+from neurald.drivers.cpu.first_tier.binding.convolution.requantization import (
+    byte_values,
+    single_requantization,
+)
 from neurald.drivers.cpu.first_tier.binding.nest import nest, repeated_strides, strides_of
-from neurald.drivers.cpu.first_tier.binding.requantization import byte_values, single_requantization
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,
@@ -176,7 +179,7 @@ def bind_sum(scope: BindingScope, call: Call) -> list[BoundCall]:
     if any(scope.operands[index].dimensions != shape for index in (total, *addends)):
         raise NotBound("the addends have other shapes than the output")
     if not addends:
-        from neurald.drivers.cpu.first_tier.binding.movement import copying_call
+        from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import copying_call
 
         return [copying_call(call.index("output"), total, size)]
     nested, work_items = nest(shape, [strides_of(shape)] * 2)
@@ -437,7 +440,7 @@ def bind_cast(scope: BindingScope, call: Call) -> list[BoundCall]:
     if operand.type not in _CAST or output.type not in _CAST:
         raise NotBound("the types have no kernel")
     if operand.type is output.type:
-        from neurald.drivers.cpu.first_tier.binding.movement import bind_copy
+        from neurald.drivers.cpu.first_tier.binding.movement.views import bind_copy
 
         return bind_copy(scope, call)
     source, target = _CAST[operand.type], _CAST[output.type]

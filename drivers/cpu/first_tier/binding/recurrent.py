@@ -7,16 +7,17 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.cpu.first_tier.binding import factors
-from neurald.drivers.cpu.first_tier.binding.factors import SIGNED_WEIGHTS, source
-from neurald.drivers.cpu.first_tier.binding.movement import moving_call
-from neurald.drivers.cpu.first_tier.binding.products import (
+from neurald.drivers.cpu.first_tier.binding.convolution import factors
+from neurald.drivers.cpu.first_tier.binding.convolution.factors import SIGNED_WEIGHTS, source
+from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     MAX_WEIGHT,
     Batches,
     BoundEpilogue,
     products,
     width_of,
 )
+from neurald.drivers.cpu.first_tier.binding.convolution.windows import rows_table
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
 from neurald.drivers.cpu.first_tier.binding.scope import (
     ELEMENTS_PER_NS,
     FLOAT,
@@ -26,7 +27,6 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     bits,
     count_of,
 )
-from neurald.drivers.cpu.first_tier.binding.windows import rows_table
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType

@@ -32,9 +32,12 @@ from neurald.drivers.cpu.emit.op_table import (
 )
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import gather, store
-from neurald.drivers.cpu.first_tier.kernels.epilogue import requantized_by_words, rescaled_by_words
+from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import (
+    requantized_by_words,
+    rescaled_by_words,
+)
 from neurald.drivers.cpu.first_tier.kernels.nest import words_of_nest, write_elements
-from neurald.drivers.cpu.first_tier.kernels.rows import stored_integer
+from neurald.drivers.cpu.first_tier.kernels.reduction.rows import stored_integer
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
 from neurald.drivers.cpu.first_tier.layout import SCALES, SHORT_SHIFT
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES

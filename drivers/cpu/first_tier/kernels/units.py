@@ -1,19 +1,19 @@
 """The kernels of the first tier as units to compile."""
 
+from neurald.drivers.cpu.first_tier.kernels.convolution.factors import factor_units
+from neurald.drivers.cpu.first_tier.kernels.convolution.pooling import pooling_units
+from neurald.drivers.cpu.first_tier.kernels.convolution.products import product_units
 from neurald.drivers.cpu.first_tier.kernels.elements import element_units
-from neurald.drivers.cpu.first_tier.kernels.extremes import extreme_units
-from neurald.drivers.cpu.first_tier.kernels.factors import factor_units
-from neurald.drivers.cpu.first_tier.kernels.largest import largest_units
-from neurald.drivers.cpu.first_tier.kernels.local_response import local_response_units
-from neurald.drivers.cpu.first_tier.kernels.movement import movement_units
-from neurald.drivers.cpu.first_tier.kernels.pooling import pooling_units
-from neurald.drivers.cpu.first_tier.kernels.products import product_units
+from neurald.drivers.cpu.first_tier.kernels.movement.copies import movement_units
+from neurald.drivers.cpu.first_tier.kernels.movement.resizing import resizing_units
+from neurald.drivers.cpu.first_tier.kernels.movement.scattering import scattering_units
 from neurald.drivers.cpu.first_tier.kernels.recurrent import recurrent_units
-from neurald.drivers.cpu.first_tier.kernels.resizing import resizing_units
-from neurald.drivers.cpu.first_tier.kernels.rows import row_units
-from neurald.drivers.cpu.first_tier.kernels.scans import scan_units
-from neurald.drivers.cpu.first_tier.kernels.scattering import scattering_units
-from neurald.drivers.cpu.first_tier.kernels.spectral import spectral_units
+from neurald.drivers.cpu.first_tier.kernels.reduction.extremes import extreme_units
+from neurald.drivers.cpu.first_tier.kernels.reduction.largest import largest_units
+from neurald.drivers.cpu.first_tier.kernels.reduction.local_response import local_response_units
+from neurald.drivers.cpu.first_tier.kernels.reduction.rows import row_units
+from neurald.drivers.cpu.first_tier.kernels.reduction.scans import scan_units
+from neurald.drivers.cpu.first_tier.kernels.reduction.spectral import spectral_units
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 

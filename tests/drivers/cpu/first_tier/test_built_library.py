@@ -52,7 +52,7 @@ def test_the_files_are_compiled_from_the_texts() -> None:
 
 def test_the_sources_are_those_of_the_index() -> None:
     assert sources_digest(*index().sources) == index().digest, RUN
-    assert "drivers/cpu/first_tier/kernels/products.py" in index().sources
+    assert "drivers/cpu/first_tier/kernels/convolution/products.py" in index().sources
     assert "drivers/cpu/emit/vector.py" in index().sources
 
 

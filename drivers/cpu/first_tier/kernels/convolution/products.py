@@ -2,7 +2,7 @@
 
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import masked_load
-from neurald.drivers.cpu.first_tier.kernels.epilogue import SumsToOutputs
+from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import SumsToOutputs
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, size_bytes
 from neurald.drivers.cpu.first_tier.layout import BATCH_WORDS, ProductForm, tiles_of
 from neurald.drivers.cpu.first_tier.product_kind import Products

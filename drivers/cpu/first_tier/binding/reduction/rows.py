@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding.movement import moving_call
+from neurald.drivers.cpu.first_tier.binding.convolution.requantization import single_requantization
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
 from neurald.drivers.cpu.first_tier.binding.nest import strides_of
-from neurald.drivers.cpu.first_tier.binding.requantization import single_requantization
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.cpu.first_tier.binding.movement import moving_call
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,

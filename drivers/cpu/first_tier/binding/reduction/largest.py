@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from neurald.drivers.cpu.first_tier.binding.extremes import ELEMENTS, MAX_LENGTH, POSITIONS
+from neurald.drivers.cpu.first_tier.binding.reduction.extremes import ELEMENTS, MAX_LENGTH, POSITIONS
 from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, BindingScope
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundTemporary, NotBound
 from neurald.hal.model.operation_type import OperationType

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from neurald.drivers.cpu.first_tier.binding.convolution.windows import axes_of, window_table
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     FLOAT,
@@ -16,7 +17,6 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     integer_of,
     limits,
 )
-from neurald.drivers.cpu.first_tier.binding.windows import axes_of, window_table
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import quantized_limits

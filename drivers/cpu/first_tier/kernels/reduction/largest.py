@@ -4,8 +4,8 @@ from typing import Final
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.support.kernel_file import kernel_text
-from neurald.drivers.cpu.first_tier.kernels.extremes import KINDS
-from neurald.drivers.cpu.first_tier.kernels.rows import across
+from neurald.drivers.cpu.first_tier.kernels.reduction.extremes import KINDS
+from neurald.drivers.cpu.first_tier.kernels.reduction.rows import across
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, size_bytes
 from neurald.drivers.cpu.kernels.row_wise import top_k
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import keys_at

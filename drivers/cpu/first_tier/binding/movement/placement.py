@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding.movement import (
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import (
     copying_call,
     expect_equal_types,
     moving_call,

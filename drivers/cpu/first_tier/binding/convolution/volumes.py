@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding.convolutions import transposed
-from neurald.drivers.cpu.first_tier.binding.products import windowed
+from neurald.drivers.cpu.first_tier.binding.convolution.convolutions import transposed
+from neurald.drivers.cpu.first_tier.binding.convolution.products import windowed
+from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis
 from neurald.drivers.cpu.first_tier.binding.scope import BindingScope, output_shape
-from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, NotBound
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call

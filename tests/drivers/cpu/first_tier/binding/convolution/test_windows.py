@@ -5,8 +5,8 @@ import random
 
 import numpy as np
 
+from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, window_table
 from neurald.drivers.cpu.first_tier.binding.scope import BindingScope
-from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, window_table
 from neurald.drivers.cpu.first_tier.layout import Tiles
 from neurald.hal.model.graph import Subgraph
 

@@ -6,19 +6,24 @@ from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding import factors
-from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of, padded_depth, source
-from neurald.drivers.cpu.first_tier.binding.movement import moving_call
-from neurald.drivers.cpu.first_tier.binding.nest import strides_of
-from neurald.drivers.cpu.first_tier.binding.products import (
+from neurald.drivers.cpu.first_tier.binding.convolution import factors
+from neurald.drivers.cpu.first_tier.binding.convolution.factors import (
+    FirstFactor,
+    kind_of,
+    padded_depth,
+    source,
+)
+from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     Batches,
     epilogue_of,
     products,
     width_of,
     windowed,
 )
+from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, axes_of, window_table
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
+from neurald.drivers.cpu.first_tier.binding.nest import strides_of
 from neurald.drivers.cpu.first_tier.binding.scope import PRODUCTS_PER_NS, BindingScope, count_of
-from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, axes_of, window_table
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType

@@ -6,10 +6,11 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.cpu.first_tier.binding import factors
-from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of, source
-from neurald.drivers.cpu.first_tier.binding.movement import moving_call
-from neurald.drivers.cpu.first_tier.binding.requantization import requantization
+from neurald.drivers.cpu.first_tier.binding.convolution import factors
+from neurald.drivers.cpu.first_tier.binding.convolution.factors import FirstFactor, kind_of, source
+from neurald.drivers.cpu.first_tier.binding.convolution.requantization import requantization
+from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, window_table
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
 from neurald.drivers.cpu.first_tier.binding.scope import (
     MAX_INT32,
     PRODUCTS_PER_NS,
@@ -18,7 +19,6 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     limits,
     scales_of,
 )
-from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, window_table
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import BATCH_WORDS, BLOCK
 from neurald.drivers.cpu.first_tier.product_kind import Products

@@ -5,7 +5,7 @@ from typing import Final
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
-from neurald.drivers.cpu.first_tier.kernels.rows import across
+from neurald.drivers.cpu.first_tier.kernels.reduction.rows import across
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import keys_at
 from neurald.drivers.cpu.native.unit_queue import Unit

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from neurald.drivers.cpu.first_tier.binding.requantization import requantization, single_requantization
+from neurald.drivers.cpu.first_tier.binding.convolution.requantization import (
+    requantization,
+    single_requantization,
+)
 from neurald.hal.operations.arithmetic.fixed_point import (
     Requantization,
     Rounding,

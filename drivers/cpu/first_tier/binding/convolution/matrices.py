@@ -6,11 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding import factors
-from neurald.drivers.cpu.first_tier.binding.factors import FirstFactor, kind_of, source
-from neurald.drivers.cpu.first_tier.binding.movement import moving_call
-from neurald.drivers.cpu.first_tier.binding.nest import strides_of
-from neurald.drivers.cpu.first_tier.binding.products import (
+from neurald.drivers.cpu.first_tier.binding.convolution import factors
+from neurald.drivers.cpu.first_tier.binding.convolution.factors import FirstFactor, kind_of, source
+from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     MAX_WEIGHT,
     Batches,
     BoundEpilogue,
@@ -18,7 +16,10 @@ from neurald.drivers.cpu.first_tier.binding.products import (
     products,
     width_of,
 )
-from neurald.drivers.cpu.first_tier.binding.requantization import requantization
+from neurald.drivers.cpu.first_tier.binding.convolution.requantization import requantization
+from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, rows_table, window_table
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
+from neurald.drivers.cpu.first_tier.binding.nest import strides_of
 from neurald.drivers.cpu.first_tier.binding.scope import (
     MAX_INT32,
     UNLIMITED,
@@ -28,7 +29,6 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     output_shape,
     scales_of,
 )
-from neurald.drivers.cpu.first_tier.binding.windows import WindowAxis, rows_table, window_table
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import SCALES
 from neurald.drivers.cpu.first_tier.product_kind import Products

@@ -2,7 +2,7 @@
 
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
-from neurald.drivers.cpu.first_tier.kernels.rows import REDUCTIONS, RowReduction
+from neurald.drivers.cpu.first_tier.kernels.reduction.rows import REDUCTIONS, RowReduction
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.drivers.cpu.kernels.common.addressing import multiple

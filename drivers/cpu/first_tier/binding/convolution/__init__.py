@@ -1,0 +1,1 @@
+"""Binds convolutions, products of matrices, and other sums over windows."""

@@ -1,0 +1,1 @@
+"""Binds operations that move elements."""

@@ -1,0 +1,200 @@
+"""Calls of the kernels that copy elements between places in memory."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from neurald.drivers.cpu.first_tier.binding.nest import (
+    Loop,
+    merged_loops,
+    nest,
+    strides_of,
+)
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
+from neurald.drivers.cpu.first_tier.layout import BLOCK, LINE_BYTES, TRANSPOSED
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import OperandType
+from neurald.hal.operations.machinery.call import Array, Shape
+from neurald.hal.records import replace
+
+#: How many words of 32 bits an index of a part has.
+_INDEX_WORDS: Final = {OperandType.TENSOR_INT32: 1, OperandType.TENSOR_INT64: 2}
+#: Estimated time of a run, and elements that it moves per nanosecond.
+_RUN_NS: Final = 2.0
+ELEMENTS_PER_NS: Final = 4
+#: Estimated bytes that a copy moves per nanosecond.
+_BYTES_PER_NS: Final = 32
+
+
+def copying_call(output: int | BoundTemporary, given: int | BoundConstant, size_bytes: int) -> BoundCall:
+    """Returns the call that copies bytes."""
+    return BoundCall(
+        function="first_copy",
+        arguments=(output, given),
+        words=(size_bytes,),
+        work_items=-(-size_bytes // BLOCK),
+        cost_ns=size_bytes / _BYTES_PER_NS,
+    )
+
+
+def moving_call(
+    output: int | BoundTemporary,
+    given: int | BoundConstant | BoundTemporary,
+    itemsize: int,
+    shape: Shape,
+    output_strides: Sequence[int],
+    strides: Sequence[int],
+    output_start: int = 0,
+    start: int = 0,
+    count: int | None = None,
+) -> BoundCall:
+    """Returns the call that copies elements between an output and an input with strides.
+
+    Args:
+        output, given: where to, and from where.
+        itemsize: size of an element in bytes.
+        shape: number of elements along each dimension, none of which is 0.
+        output_strides, strides: elements from one to the next.
+        output_start, start: of the first elements.
+        count: see `nest`.
+
+    Raises:
+        NotBound: there is no kernel.
+    """
+    if itemsize not in (1, 2, 4, 8):
+        raise NotBound("the type has no kernel")
+    if count is None:
+        loops = merged_loops(shape, (output_strides, strides))
+        transposed = _transposing_call(output, given, itemsize, loops, output_start, start)
+        if transposed is not None:
+            return transposed
+    words, work_items = nest(shape, (output_strides, strides), count, any_order=count is None)
+    return BoundCall(
+        function=f"first_move_{itemsize}",
+        arguments=(output, given),
+        words=(*words, output_start, start),
+        work_items=work_items,
+        cost_ns=math.prod(shape) / ELEMENTS_PER_NS,
+    )
+
+
+def _transposing_call(
+    output: int | BoundTemporary,
+    given: int | BoundConstant | BoundTemporary,
+    itemsize: int,
+    loops: Sequence[Loop],
+    output_start: int,
+    start: int,
+) -> BoundCall | None:
+    """Returns the call that transposes matrices; None if loops do something else, or they are small.
+
+    Args:
+        output, given, itemsize, output_start, start: see `moving_call`.
+        loops: over the elements.
+    """
+    size = TRANSPOSED.get(itemsize)
+    rows = [loop for loop in loops if loop[1][0] == 1]
+    columns = [loop for loop in loops if loop[1][1] == 1]
+    if size is None or len(rows) != 1 or len(columns) != 1 or rows == columns or len(loops) > 3:
+        return None
+    ((count, (_, step)),), ((length, (output_step, _)),) = rows, columns
+    if min(count, length) < size or not (step and output_step):
+        return None
+    batches, strides = next((loop for loop in loops if loop not in (rows[0], columns[0])), (1, (0, 0)))
+    blocks = -(-count * itemsize // LINE_BYTES)
+    return BoundCall(
+        function=f"first_transpose_{itemsize}",
+        arguments=(output, given),
+        words=(count, length, output_step, step, output_start, start, *strides, blocks),
+        work_items=batches * blocks,
+        cost_ns=batches * count * length / ELEMENTS_PER_NS,
+    )
+
+
+def part_moving_call(
+    output: int,
+    given: int,
+    operand: Operand,
+    whole: Shape,
+    part: Shape,
+    start: int,
+    start_type: OperandType,
+    *,
+    is_written: bool,
+    message: str,
+) -> BoundCall:
+    """Returns the call that copies a part, whose place is only known when it runs.
+
+    Args:
+        output, given: where to, and from where.
+        operand: of the elements.
+        whole, part: the shapes of the operand that the part belongs to, and of the part.
+        start: the operand with the index of the part along each axis.
+        start_type: of the indexes.
+        is_written: True if the part belongs to the output, False if it belongs to the input.
+        message: the error if the part exceeds the operand; "" moves it inside instead.
+
+    Raises:
+        NotBound: there is no kernel.
+    """
+    if not part or not math.prod(part):
+        raise NotBound("the part has no elements")
+    if start_type not in _INDEX_WORDS:
+        raise NotBound("the indexes have a type without a kernel")
+    strides, own = strides_of(whole), strides_of(part)
+    to, source = (strides, own) if is_written else (own, strides)
+    moved = moving_call(output, given, operand.type.dtype.itemsize, part, to, source)
+    axes = [
+        (length - taken, stride if is_written else 0, 0 if is_written else stride)
+        for length, taken, stride in zip(whole, part, strides, strict=True)
+    ]
+    return replace(
+        moved,
+        function=moved.function.replace("first_move", "first_move_part"),
+        arguments=(*moved.arguments, start, BoundConstant.of(np.array(axes, np.int64))),
+        words=(*moved.words, len(axes), int(bool(message)), _INDEX_WORDS[start_type]),
+        messages=(message,) if message else (),
+    )
+
+
+def running_call(output: int, given: int, itemsize: int, sources: Array, places: Array) -> BoundCall:
+    """Returns the call that moves runs of elements.
+
+    Args:
+        output, given: where to, and from where.
+        itemsize: size of an element in bytes.
+        sources, places: numbers of elements of the input and the output.
+    """
+    is_start = np.ones(len(sources), bool)
+    is_start[1:] = (np.diff(sources) != 1) | (np.diff(places) != 1)
+    starts = np.flatnonzero(is_start)
+    # All runs have the same length.
+    length = int(np.gcd.reduce(np.diff(starts, append=len(sources))))
+    table = np.stack((places[::length], sources[::length]), axis=1).astype(np.int32)
+    return run_table_call(output, given, itemsize, BoundConstant.of(table), length)
+
+
+def run_table_call(output: int, given: int, itemsize: int, table: BoundConstant, length: int) -> BoundCall:
+    """Returns the call that moves runs of elements, whose places in output and input are in a table."""
+    if itemsize not in (1, 2, 4, 8):
+        raise NotBound("the type has no kernel")
+    runs = table.shape[0]
+    return BoundCall(
+        function=f"first_runs_{itemsize}",
+        arguments=(output, given, table),
+        words=(length,),
+        work_items=runs,
+        cost_ns=runs * _RUN_NS + runs * length / ELEMENTS_PER_NS,
+    )
+
+
+def expect_equal_types(operands: Sequence[Operand]) -> None:
+    """Raises NotBound if operands differ in more than their shapes, or have strings."""
+    first = operands[0]
+    if first.type is OperandType.TENSOR_STRING or any(
+        (each.type, each.scale, each.zero_point) != (first.type, first.scale, first.zero_point)
+        for each in operands
+    ):
+        raise NotBound("the types differ")

@@ -1,0 +1,1 @@
+"""Binds operations on whole rows: reductions, searches, sums and transforms."""

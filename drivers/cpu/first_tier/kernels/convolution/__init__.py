@@ -1,0 +1,1 @@
+"""Kernels of convolutions, products of matrices, and other sums over windows."""

@@ -1,0 +1,1 @@
+"""Kernels for whole rows: reductions, searches, sums and transforms."""
