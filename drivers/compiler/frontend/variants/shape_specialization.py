@@ -3,12 +3,10 @@
 import contextlib
 import logging
 import os
-import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from neurald.drivers.compiler.frontend.variants import variant_uses
 from neurald.drivers.compiler.frontend.variants.kept_variants import (
@@ -24,9 +22,11 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     open_positions,
     usual_shapes,
 )
+from neurald.drivers.compiler.frontend.variants.open_models import OpenModel, OpenModels
+from neurald.drivers.compiler.frontend.variants.pending_variant import PendingVariant
 from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
-from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OpFailed
+from neurald.hal.errors import BadData, Error, OpFailed
 from neurald.hal.execution.direct_calls import (
     ArrayFunction,
     ShortExecution,
@@ -49,112 +49,14 @@ if TYPE_CHECKING:
 # What compiles is imported by the functions that need it: a start from the cache does not.
 
 _LOG = logging.getLogger(__name__)
-
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
 #: How many sets of shapes an exiting process leaves to be compiled.
 _MAX_LEFT = 4
-#: Interval at which an execution that waits for another one checks cancellation and deadline.
-_POLL_S = 0.02
-
-
-class OpenModel(Protocol):
-    """A model compiled for any lengths of its open dimensions, within the limits of its code."""
-
-    def for_shapes(self, shapes: Sequence[Shape | None]) -> OpenVariant | None:
-        """Returns the model for these shapes of its inputs, without compiling anything.
-
-        Returns None if its code does not support them.
-        """
-        ...
-
-    def output_shapes(self, shapes: Sequence[Shape | None]) -> tuple[Shape, ...] | None:
-        """Returns the shapes of its outputs for these shapes of its inputs.
-
-        Returns None if its code does not support them, or if they depend on data.
-        """
-        ...
-
-    def run_arrays(self, shapes: tuple[Shape, ...], arrays: Sequence[Array]) -> list[Array] | None:
-        """Runs the model on arrays, in memory that executions of all shapes share.
-
-        Args:
-            shapes: of the arrays.
-            arrays: the inputs.
-
-        Returns:
-            The outputs; None if it does not support these arrays, or if the execution failed.
-        """
-        ...
-
-    def execute(
-        self, shapes: Sequence[Shape | None], request: Request, options: ExecuteOptions
-    ) -> ExecutionResult | None:
-        """Executes a request in memory that executions of all shapes share; see `PreparedModel.execute`.
-
-        Args:
-            shapes: of its inputs.
-            request: the request.
-            options: of the execution.
-
-        Returns:
-            None if it does not support the request, which the model for these shapes may do.
-        """
-        ...
-
-
-class OpenModels(Protocol):
-    """Compiles a model for any lengths of its open dimensions."""
-
-    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> OpenModel | None:
-        """Returns the model from the cache, or compiles it.
-
-        Args:
-            number: distinguishes models that were compiled for different examples, from 0.
-            shapes: an example of input shapes, by operand, which affects for which other shapes the
-                code is valid, and fast.
-            limits: of the execution that needs it.
-
-        Returns:
-            None if the model cannot be compiled, or only for the example.
-        """
-        ...
-
-    def kept(self, number: int) -> OpenModel | None:
-        """Returns the model from the cache; None if it is not there.
-
-        Args:
-            number: see `get`.
-        """
-        ...
 
 
 def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> list[int]:
     return [shapes[index][position] for index, position in positions]
-
-
-class _Pending:
-    """A variant that an execution prepares, for which others with the same shapes wait."""
-
-    def __init__(self) -> None:
-        self._done = threading.Event()
-
-    def finish(self) -> None:
-        """Lets the others continue."""
-        self._done.set()
-
-    def wait(self, options: ExecuteOptions) -> None:
-        """Waits for the execution.
-
-        Raises:
-            Cancelled: the waiting execution was cancelled.
-            MissedDeadlineTransient: its deadline passed.
-        """
-        while not self._done.wait(_POLL_S):
-            if options.cancellation is not None:
-                options.cancellation.require_not_cancelled("while another one compiled")
-            if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-                raise MissedDeadlineTransient("the deadline passed while another execution compiled")
 
 
 class SpecializingModel(InProcessModel):
@@ -212,7 +114,7 @@ class SpecializingModel(InProcessModel):
         self._lock = forkable_lock()
         self._process = os.getpid()
         self._variants = KeptVariants()
-        self._pending: dict[tuple[Shape | None, ...] | None, _Pending] = {}
+        self._pending: dict[tuple[Shape | None, ...] | None, PendingVariant] = {}
         #: How often shapes were used without a variant.
         self._open_uses: dict[tuple[Shape | None, ...], int] = {}
         #: The latest shapes, if they were used so by a request.
@@ -405,7 +307,7 @@ class SpecializingModel(InProcessModel):
                 self._pending.clear()
             pending = self._pending.get(what)
             if pending is None:
-                self._pending[what] = _Pending()
+                self._pending[what] = PendingVariant()
                 return True
         pending.wait(options)
         return False

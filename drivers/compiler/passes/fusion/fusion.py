@@ -25,33 +25,26 @@ from collections.abc import Callable, Iterable, Iterator
 from neurald.drivers.compiler.ir.expression import (
     Apply,
     Axis,
-    Constant,
     Expression,
     Load,
     Reduce,
-    accumulator,
     axis,
     load,
-    select,
 )
 from neurald.drivers.compiler.ir.extents.extent import estimate, same_shape
 from neurald.drivers.compiler.ir.graph import (
     Compute,
-    Contraction,
     Convolution,
     Graph,
     MatrixProduct,
-    Node,
     Procedure,
-    Selection,
     delinearize,
     is_data_movement,
     linearize,
 )
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel, op_cost
-from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import Replace, depth, free_axes, rewrite, substitute
+from neurald.drivers.compiler.ir.traversal import free_axes
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion.evaluation_cost import (
     LOAD_COST,
@@ -61,18 +54,21 @@ from neurald.drivers.compiler.passes.fusion.evaluation_cost import (
     memory_order,
     range_fraction,
 )
+from neurald.drivers.compiler.passes.fusion.kernel_joining import (
+    MAX_EXPRESSIONS,
+    inlined,
+    on_producer_axes,
+    rearranged,
+    reshaped,
+    single_kernel,
+    substituted,
+)
 from neurald.hal.records import replace
 
 #: Cost of an element that is recomputed rather than stored.
 _MAX_RECOMPUTE_COST = 4
 #: Cost of an element of data movement that is fused into every reader.
 _MAX_MOVE_COST = 8
-#: Size of a kernel. Larger ones take long to compile, and need more registers than there are.
-_MAX_EXPRESSIONS = 400
-_MAX_INPUTS = 16
-#: Nesting depth of a kernel's expressions, which code generators process recursively.
-_MAX_DEPTH = 100
-
 #: Returns True if the compiler generates a kernel row by row.
 IsRowWise = Callable[[Kernel], bool]
 
@@ -123,7 +119,7 @@ class _Fusion:
         Such an output is an input, a constant, or a repetition of another output.
         """
         for node in graph.nodes:
-            self._add(_kernel(node))
+            self._add(single_kernel(node))
         self._outputs: list[Value] = []
         for value in graph.outputs:
             if value in self._kernels and value not in self._outputs:
@@ -206,7 +202,7 @@ class _Fusion:
         readers = [self._kernels[each] for each in self._readers.get(value, ())]
         arranged = Value(tuple(each.extent for each in order), value.type, name=value.name)
         storing = replace(kernel, output=arranged, axes=order)
-        reading = [_rearranged(each, kernel, storing) for each in readers]
+        reading = [rearranged(each, kernel, storing) for each in readers]
         saved = evaluation_cost(kernel) - evaluation_cost(storing)
         saved += sum(map(self._arranged_cost, readers)) - sum(map(self._arranged_cost, reading))
         if saved <= 0:
@@ -243,11 +239,11 @@ class _Fusion:
             is_row_reduction = self._is_recomputed_row_reduction(producer, kernel)
             if is_row_reduction or self._is_worthwhile(producer, kernel):
                 if kernel.aliased_input is value:
-                    joined = _reshaped(producer, kernel)
+                    joined = reshaped(producer, kernel)
                 elif _reads_own_index(producer, kernel):
-                    joined = _on_producer_axes(producer, kernel)
+                    joined = on_producer_axes(producer, kernel)
                 else:
-                    joined = _inlined(producer, kernel)
+                    joined = inlined(producer, kernel)
                 if joined is not None and not self._keeps_rows((producer, kernel), joined):
                     joined = None
                 if joined is not None and is_row_reduction and not self._is_generated_by_rows(joined):
@@ -255,7 +251,7 @@ class _Fusion:
                 if joined is not None:
                     self._replace(joined)
                     return True
-                if len(producer.expressions) + size > _MAX_EXPRESSIONS:
+                if len(producer.expressions) + size > MAX_EXPRESSIONS:
                     self._too_large[value] = size
         return False
 
@@ -285,7 +281,7 @@ class _Fusion:
             is_sum = isinstance(expression, Load) and expression.value is producer.output
             return producer.body if is_sum else where.get(expression)
 
-        joined = _substituted(producer, reader, replacement)
+        joined = substituted(producer, reader, replacement)
         return (
             None if joined is None else replace(joined, axes=producer.axes, contraction=producer.contraction)
         )
@@ -355,7 +351,7 @@ class _Fusion:
         readers = [self._kernels[each] for each in self._readers[value]]
         if isinstance(producer.body, Load) and producer.body.guard is None:
             return True
-        joined = [_inlined(producer, each) for each in readers]
+        joined = [inlined(producer, each) for each in readers]
         stored = evaluation_cost(producer) + sum(map(evaluation_cost, readers))
         # Contractions store what only a concatenation reads in place.
         stored -= (LOAD_COST + STORE_COST) * sum(
@@ -414,31 +410,6 @@ class _Fusion:
         return isinstance(producer.contraction, Procedure)
 
 
-def _kernel(node: Node) -> Kernel:
-    """Returns the kernel of a single node."""
-    if isinstance(node, Compute):
-        return Kernel(
-            output=node.output,
-            axes=node.axes,
-            body=node.body,
-            requirements=node.requirements,
-            operations=node.operations,
-            limit=node.limit,
-        )
-    return _plain(node)
-
-
-def _plain(node: Contraction | Selection) -> Kernel:
-    axes = tuple(axis(length, f"i{d}") for d, length in enumerate(node.output.shape))
-    return Kernel(
-        output=node.output,
-        axes=axes,
-        body=accumulator(node.output.type),
-        contraction=node,
-        operations=node.operations,
-    )
-
-
 def _reads_own_index(producer: Kernel, reader: Kernel) -> bool:
     """Returns True if each element of the reader uses the producer's element at the same index."""
     shapes = producer.shape, producer.output.shape, reader.shape
@@ -450,99 +421,6 @@ def _reads_own_index(producer: Kernel, reader: Kernel) -> bool:
         times == 1 and each.guard is None and linearize(each.index, each.value.shape) is expected
         for each, times in loaded
     )
-
-
-def _reshaped(producer: Kernel, reader: Kernel) -> Kernel:
-    """Returns the producer with the output of a reader that only reshapes it."""
-    operations = tuple(sorted({*producer.operations, *reader.operations}))
-    return replace(producer, output=reader.output, operations=operations, limit=reader.limit)
-
-
-def _on_producer_axes(producer: Kernel, reader: Kernel) -> Kernel | None:
-    """Fuses two kernels by rewriting the reader only.
-
-    This is faster than `_inlined`, since in a long chain the producer's body is the larger one.
-    """
-    where: dict[Expression, Expression] = dict(zip(reader.axes, producer.axes, strict=True))
-
-    def replacement(expression: Expression) -> Expression | None:
-        is_read = isinstance(expression, Load) and expression.value is producer.output
-        return producer.body if is_read else where.get(expression)
-
-    joined = _substituted(producer, reader, replacement)
-    return None if joined is None else replace(joined, axes=producer.axes)
-
-
-def _inlined(producer: Kernel, reader: Kernel) -> Kernel | None:
-    """Replaces each load of the producer's value in the reader by the producer's body."""
-
-    def replacement(expression: Expression) -> Expression | None:
-        if not isinstance(expression, Load) or expression.value is not producer.output:
-            return None
-        index = expression.index
-        if producer.output.shape != producer.shape:
-            index = delinearize(linearize(index, producer.output.shape), producer.shape)
-        body = substitute(producer.body, dict(zip(producer.axes, index, strict=True)))
-        if expression.guard is None or expression.otherwise is None:
-            return body
-        return guarded(body, expression.guard, expression.otherwise)
-
-    return _substituted(producer, reader, replacement)
-
-
-def _rearranged(reader: Kernel, before: Kernel, after: Kernel) -> Kernel:
-    """Returns a reader of a value that loads it from another one, with its axes in another order."""
-    positions = [before.axes.index(each) for each in after.axes]
-
-    def replacement(expression: Expression) -> Expression | None:
-        if not isinstance(expression, Load) or expression.value is not before.output:
-            return None
-        index = expression.index
-        if before.output.shape != before.shape:
-            index = delinearize(linearize(index, before.output.shape), before.shape)
-        permuted = tuple(index[position] for position in positions)
-        return load(after.output, permuted, expression.guard, expression.otherwise)
-
-    return rewrite_kernel(reader, replacement, reader.axes)
-
-
-def _substituted(producer: Kernel, reader: Kernel, replacement: Replace) -> Kernel | None:
-    """Returns the rewritten reader, or None if it becomes too large."""
-    memory: dict[Expression, Expression] = {}
-    joined = replace(
-        reader,
-        body=rewrite(reader.body, replacement, memory),
-        requirements=tuple(
-            (rewrite(condition, replacement, memory), text) for condition, text in reader.requirements
-        ),
-        operations=tuple(sorted({*producer.operations, *reader.operations})),
-    )
-    is_small = len(joined.expressions) <= _MAX_EXPRESSIONS and len(joined.inputs) <= _MAX_INPUTS
-    return joined if is_small and _is_within_depth(joined) else None
-
-
-def _is_within_depth(kernel: Kernel) -> bool:
-    """Returns True if the kernel's expressions stay within the nesting limit."""
-    return len(kernel.expressions) <= _MAX_DEPTH or depth(kernel.expressions) <= _MAX_DEPTH
-
-
-def guarded(body: Expression, guard: Expression, otherwise: Expression) -> Expression:
-    """Returns `body` where the guard holds, else `otherwise`. The body's loads are guarded too."""
-
-    def protect(expression: Expression) -> Expression | None:
-        if not isinstance(expression, Load):
-            return None
-        if expression.guard is None:
-            return load(expression.value, expression.index, guard)
-        return load(expression.value, expression.index, guard & expression.guard, expression.otherwise)
-
-    protected = rewrite(body, protect, {})
-    if isinstance(body, Load) and isinstance(protected, Load):
-        if body.guard is None:
-            return load(protected.value, protected.index, guard, otherwise)
-        if body.otherwise is otherwise and isinstance(otherwise, Constant):
-            return protected
-    return select(guard, protected, otherwise)
 
 
 def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:

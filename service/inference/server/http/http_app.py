@@ -1,7 +1,6 @@
 """The V2 protocol over HTTP, as an ASGI application."""
 
 import asyncio
-import base64
 import contextlib
 import hmac
 import logging
@@ -14,7 +13,6 @@ from urllib.parse import unquote
 import msgspec
 
 from neurald.hal.errors import Error
-from neurald.hal.rpc.transport.call_times import TRACE_KEY
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.generate_encoding import (
     decode_generate_request,
@@ -28,25 +26,32 @@ from neurald.service.inference.protocol.json_encoding import (
 )
 from neurald.service.inference.protocol.messages import as_json
 from neurald.service.inference.protocol.tensors import quoted
-from neurald.service.inference.protocol.trace_context import trace_id_of
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, parse_json_parameters
 from neurald.service.inference.server.http.compression import (
-    IDENTITY,
     chosen_encoding,
     compressed,
-    decompressed,
-    encoding_of,
+)
+from neurald.service.inference.server.http.json_parameters import (
+    is_size,
+    load_parameter,
+    setting_values,
+    small_document,
 )
 from neurald.service.inference.server.http.metrics import metrics_text
 from neurald.service.inference.server.http.openapi import openapi_document
-from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
-from neurald.service.inference.server.http.time_limit import time_limit_s
+from neurald.service.inference.server.http.request_body import (
+    HEADER_LENGTH,
+    ClientGone,
+    Receive,
+    RequestBody,
+    Scope,
+    header_number,
+)
 from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 logger = logging.getLogger(__name__)
-
 _CODES: Final = {
     Status.INVALID: 400,
     Status.UNAUTHENTICATED: 401,
@@ -61,16 +66,6 @@ _CODES: Final = {
     Status.UNIMPLEMENTED: 501,
     Status.INTERNAL: 500,
 }
-_HEADER_LENGTH: Final = b"inference-header-content-length"
-_BODY_S: Final = 60.0
-#: The most chunks of a body.
-_MAX_CHUNKS: Final = 65_536
-#: How much of a body that is too large is received, and for how long: some time, and more for a
-#: client that sends so many bytes per second. One that is still sending when its connection is
-#: closed may not see the answer.
-_MAX_DISCARDED_BYTES: Final = 4 << 30
-_DISCARD_S: Final = 5.0
-_DISCARDED_PER_S: Final = 4 << 20
 #: What a message may have in addition to the bytes of its tensors.
 _ENVELOPE_BYTES: Final = 64 << 10
 #: The largest body of a call that has neither tensors nor files.
@@ -80,13 +75,9 @@ _KEPT_ROUTES: Final = 128
 #: Shorter JSON of inferences is parsed at once, which takes some milliseconds.
 _SHORT_JSON_BYTES: Final = 1 << 18
 _ENCODER: Final = msgspec.json.Encoder()
-
-Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _Parsed = TypeVar("_Parsed")
 Answer = tuple[int, bytes, list[tuple[bytes, bytes]]]
-
 _MODEL: Final = r"/v2/models/(?P<model>[^/]+)(?:/versions/(?P<version>[^/]+))?"
 _REGION: Final = r"(?:/region/(?P<region>[^/]+))?"
 _CONTROL: Final = "model-repository"
@@ -94,8 +85,6 @@ _MEMORY: Final = "shared-memory"
 _JSON: Final = [(b"content-type", b"application/json")]
 _TEXT: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 _EVENTS: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
-#: How an operator lets clients send more, in Triton's words.
-_RAISE_LIMIT: Final = "Use --http-max-input-size to increase the limit."
 
 
 class HttpApp:
@@ -167,10 +156,10 @@ class HttpApp:
         """Answers one request, as ASGI defines it."""
         if scope["type"] != "http":
             raise ValueError(f"{scope['type']} is not served")
-        body = _Body(scope, receive, self._budget)
+        body = RequestBody(scope, receive, self._budget)
         try:
             status, content, headers = await self._answer(scope, body)
-        except _Gone:
+        except ClientGone:
             return
         except ServiceError as error:
             status, content, headers = _CODES[error.status], _error(str(error)), _JSON
@@ -189,7 +178,7 @@ class HttpApp:
         await send({"type": "http.response.start", "status": status, "headers": [*headers, length, *closing]})
         await send({"type": "http.response.body", "body": content})
 
-    async def _answer(self, scope: Scope, body: "_Body") -> Answer:
+    async def _answer(self, scope: Scope, body: RequestBody) -> Answer:
         path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
         route = self._route_of(scope["method"], path)
         if not isinstance(route, _Route):
@@ -229,41 +218,41 @@ class HttpApp:
 
     # State.
 
-    async def _live(self, body: "_Body") -> Answer:
+    async def _live(self, body: RequestBody) -> Answer:
         return 200, b"", []
 
-    async def _ready(self, body: "_Body") -> Answer:
+    async def _ready(self, body: RequestBody) -> Answer:
         return (200 if self._calls.is_ready else 400), b"", []
 
-    async def _model_ready(self, body: "_Body", model: str, version: str) -> Answer:
+    async def _model_ready(self, body: RequestBody, model: str, version: str) -> Answer:
         return (200 if self._calls.is_model_ready(model, version) else 400), b"", []
 
-    async def _metrics(self, body: "_Body") -> Answer:
+    async def _metrics(self, body: RequestBody) -> Answer:
         return 200, metrics_text(self._calls.registry.served(), self._budget).encode(), _TEXT
 
     # Descriptions.
 
-    async def _server(self, body: "_Body") -> Answer:
+    async def _server(self, body: RequestBody) -> Answer:
         return _message(self._calls.server_metadata())
 
-    async def _openapi(self, body: "_Body") -> Answer:
+    async def _openapi(self, body: RequestBody) -> Answer:
         return _json(openapi_document())
 
-    async def _metadata(self, body: "_Body", model: str, version: str) -> Answer:
+    async def _metadata(self, body: RequestBody, model: str, version: str) -> Answer:
         return _message(self._calls.model_metadata(model, version))
 
-    async def _config(self, body: "_Body", model: str, version: str) -> Answer:
+    async def _config(self, body: RequestBody, model: str, version: str) -> Answer:
         return _message(self._calls.model_config(model, version))
 
-    async def _statistics(self, body: "_Body", model: str, version: str) -> Answer:
+    async def _statistics(self, body: RequestBody, model: str, version: str) -> Answer:
         return _message(self._calls.statistics(model, version))
 
-    async def _all_statistics(self, body: "_Body") -> Answer:
+    async def _all_statistics(self, body: RequestBody) -> Answer:
         return _message(self._calls.statistics("", ""))
 
     # The repository.
 
-    async def _index(self, body: "_Body") -> Answer:
+    async def _index(self, body: RequestBody) -> Answer:
         content = await body.read(_SMALL_BODY_BYTES)
         only_ready: Any = False
         try:
@@ -275,25 +264,25 @@ class HttpApp:
         index = self._calls.repository_index(only_ready=only_ready)
         return _json(as_json(index)["models"])
 
-    async def _load(self, body: "_Body", model: str) -> Answer:
-        document = _small_document(await body.read(self._message_bytes))
+    async def _load(self, body: RequestBody, model: str) -> Answer:
+        document = small_document(await body.read(self._message_bytes))
         given = document.get("parameters", {})
         if not isinstance(given, dict):
             raise ServiceError(Status.INVALID, "parameters is not a JSON object")
-        parameters = {key: _load_parameter(key, value) for key, value in given.items()}
+        parameters = {key: load_parameter(key, value) for key, value in given.items()}
         await self._calls.load(model, parameters)
         return 200, b"", _JSON
 
-    async def _unload(self, body: "_Body", model: str) -> Answer:
+    async def _unload(self, body: RequestBody, model: str) -> Answer:
         await body.read(_SMALL_BODY_BYTES)
         await self._calls.unload(model)
         return 200, b"", _JSON
 
     # Inference.
 
-    async def _infer(self, body: "_Body", model: str, version: str) -> Answer:
-        length = body.headers.get(_HEADER_LENGTH)
-        header_bytes = None if length is None else _number(length)
+    async def _infer(self, body: RequestBody, model: str, version: str) -> Answer:
+        length = body.headers.get(HEADER_LENGTH)
+        header_bytes = None if length is None else header_number(length)
         async with self._arriving(body, model, version):
             content = await body.read(self._message_bytes, envelope=_ENVELOPE_BYTES if header_bytes else 0)
         if header_bytes == 0:
@@ -309,7 +298,7 @@ class HttpApp:
         if header_bytes is not None:
             headers = [
                 (b"content-type", b"application/octet-stream"),
-                (_HEADER_LENGTH, str(header_bytes).encode()),
+                (HEADER_LENGTH, str(header_bytes).encode()),
             ]
         encoding = chosen_encoding(body.headers.get(b"accept-encoding", b""))
         if not encoding:
@@ -317,7 +306,7 @@ class HttpApp:
         return 200, await compressed(encoded, encoding), [*headers, (b"content-encoding", encoding)]
 
     @contextlib.asynccontextmanager
-    async def _arriving(self, body: "_Body", model: str, version: str) -> AsyncIterator[None]:
+    async def _arriving(self, body: RequestBody, model: str, version: str) -> AsyncIterator[None]:
         """Has the block read a request, unless it would be late, as its head says.
 
         Raises:
@@ -348,15 +337,15 @@ class HttpApp:
         async with self._parsing:
             return await asyncio.to_thread(parse)
 
-    async def _generate(self, body: "_Body", model: str, version: str) -> Answer:
+    async def _generate(self, body: RequestBody, model: str, version: str) -> Answer:
         return 200, await self._generated(body, model, version), _JSON
 
-    async def _generate_stream(self, body: "_Body", model: str, version: str) -> Answer:
+    async def _generate_stream(self, body: RequestBody, model: str, version: str) -> Answer:
         """Answers with the only event of a stream, since a run has one answer."""
         answer = await self._generated(body, model, version)
         return 200, b"".join((b"data: ", answer, b"\n\n")), _EVENTS
 
-    async def _generated(self, body: "_Body", model: str, version: str) -> bytes:
+    async def _generated(self, body: RequestBody, model: str, version: str) -> bytes:
         found = self._calls.registry.find(model, version)
         async with self._arriving(body, model, version):
             content = await body.read(self._message_bytes)
@@ -371,49 +360,49 @@ class HttpApp:
 
     # Shared memory.
 
-    async def _region_status(self, body: "_Body", region: str) -> Answer:
+    async def _region_status(self, body: RequestBody, region: str) -> Answer:
         return _json(list(as_json(self._regions.status(region))["regions"].values()))
 
-    async def _register(self, body: "_Body", region: str) -> Answer:
-        given = _small_document(await body.read(_SMALL_BODY_BYTES))
+    async def _register(self, body: RequestBody, region: str) -> Answer:
+        given = small_document(await body.read(_SMALL_BODY_BYTES))
         key, offset, size = given.get("key"), given.get("offset", 0), given.get("byte_size")
         for name in ("key", "byte_size"):
             if name not in given:
                 raise ServiceError(Status.INVALID, f"Shared memory register request has no '{name}' field")
-        if not isinstance(key, str) or not _is_size(offset) or not _is_size(size):
+        if not isinstance(key, str) or not is_size(offset) or not is_size(size):
             raise ServiceError(Status.INVALID, "key, offset and byte_size are expected: text and two numbers")
         self._regions.register(region, key, offset, size)  # type: ignore[arg-type]
         return 200, b"", _JSON
 
-    async def _unregister(self, body: "_Body", region: str) -> Answer:
+    async def _unregister(self, body: RequestBody, region: str) -> Answer:
         await body.read(_SMALL_BODY_BYTES)
         self._regions.unregister(region)
         return 200, b"", _JSON
 
-    async def _cuda_status(self, body: "_Body", region: str) -> Answer:
+    async def _cuda_status(self, body: RequestBody, region: str) -> Answer:
         return _json(list(as_json(self._regions.cuda_status(region))["regions"].values()))
 
-    async def _register_cuda(self, body: "_Body", region: str) -> Answer:
+    async def _register_cuda(self, body: RequestBody, region: str) -> Answer:
         await body.read(_SMALL_BODY_BYTES)
         self._regions.register_cuda(region)
         raise AssertionError("unreachable")
 
-    async def _unregister_cuda(self, body: "_Body", region: str) -> Answer:
+    async def _unregister_cuda(self, body: RequestBody, region: str) -> Answer:
         await body.read(_SMALL_BODY_BYTES)
         self._regions.unregister_cuda()
         return 200, b"", _JSON
 
     # Settings.
 
-    async def _trace(self, body: "_Body", model: str = "") -> Answer:
-        given = _small_document(await body.read(_SMALL_BODY_BYTES))
-        changes = {key: _setting_values(key, value) for key, value in given.items()}
+    async def _trace(self, body: RequestBody, model: str = "") -> Answer:
+        given = small_document(await body.read(_SMALL_BODY_BYTES))
+        changes = {key: setting_values(key, value) for key, value in given.items()}
         found = self._calls.trace_settings(model, changes)
         levels = found.pop("trace_level")
         return _json({"trace_level": levels, **{key: value for key, (value,) in found.items()}})
 
-    async def _logging(self, body: "_Body") -> Answer:
-        given = _small_document(await body.read(_SMALL_BODY_BYTES))
+    async def _logging(self, body: RequestBody) -> Answer:
+        given = small_document(await body.read(_SMALL_BODY_BYTES))
         self._calls.log_settings.change({key: each for key, each in given.items() if each is not None})
         return _json(self._calls.log_settings.current())
 
@@ -424,219 +413,6 @@ class _Route(NamedTuple):
     group: str
     call: Callable[..., Awaitable[Answer]]
     given: Mapping[str, str]
-
-
-class _Gone(Exception):
-    """The client has closed the connection."""
-
-
-class _Body:
-    """The body of a request, of which no more is read than may be.
-
-    Args:
-        scope, receive: of ASGI.
-        budget: counts the bytes until `release`.
-    """
-
-    def __init__(self, scope: Scope, receive: Receive, budget: RequestBudget) -> None:
-        self.headers: dict[bytes, bytes] = {}
-        for name, value in scope["headers"]:
-            before = self.headers.get(name)
-            # Fields of one name are one list (RFC 9110, 5.3).
-            self.headers[name] = value if before is None else b", ".join((before, value))
-        self._events: RequestEvents = scope["extensions"][EVENTS]
-        self._receive = receive
-        self._budget = budget
-        self._held = 0
-        limit_s = time_limit_s(self.headers)
-        self._end_s = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
-        #: True if everything was read, so that the connection can be used again.
-        self.is_complete = scope["method"] in ("GET", "HEAD")
-
-    @property
-    def trace_id(self) -> str:
-        """The client's trace; empty if it takes none."""
-        return trace_id_of(self.headers.get(TRACE_KEY.encode(), b""))
-
-    @property
-    def needs_close(self) -> bool:
-        """True if the connection must not be used again.
-
-        Some of the body may not have been read, or it has a length and chunks, as attempts to
-        smuggle a request through a proxy have.
-        """
-        return not self.is_complete or {b"content-length", b"transfer-encoding"} <= self.headers.keys()
-
-    @property
-    def remaining_s(self) -> float | None:
-        """How long the client still waits for the answer; None if it does not say."""
-        return None if self._end_s is None else max(0.0, self._end_s - asyncio.get_running_loop().time())
-
-    async def discard(self) -> None:
-        """Receives some of what is left, which a client may send before it reads the answer."""
-        size = 0
-        end_s = asyncio.get_running_loop().time() + _DISCARD_S
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(end_s) as limit:
-                while not self.is_complete and size < _MAX_DISCARDED_BYTES:
-                    event = await self._receive()
-                    if event["type"] == "http.disconnect":
-                        raise _Gone
-                    size += len(event.get("body", b""))
-                    limit.reschedule(end_s + size / _DISCARDED_PER_S)
-                    self.is_complete = not event.get("more_body", False)
-
-    async def read(self, limit_bytes: int, envelope: int = 0) -> bytes:
-        """Reads the body.
-
-        Args:
-            limit_bytes: the most bytes, also after it was decompressed.
-            envelope: how many more it may have.
-
-        Raises:
-            ServiceError: it is too large or too slow, or not compressed as it says.
-            _Gone: the client has left.
-        """
-        most = limit_bytes + envelope
-        announced = None
-        if b"transfer-encoding" not in self.headers:
-            announced = self.headers.get(b"content-length")
-        if announced is not None and (size := _number(announced)) > most:
-            await self.discard()
-            raise self._too_large(size, limit_bytes, has_tensors=envelope > 0)
-        parts: list[bytes] = []
-        size = 0
-        while not self.is_complete:
-            try:
-                async with asyncio.timeout(_BODY_S):
-                    event = await self._receive()
-            except TimeoutError:
-                raise ServiceError(Status.LATE, f"nothing of the request arrived for {_BODY_S:g} s") from None
-            if event["type"] == "http.disconnect":
-                raise _Gone
-            part = event.get("body", b"")
-            size += len(part)
-            if size > most:
-                self.is_complete = not event.get("more_body", False)
-                await self.discard()
-                raise self._too_large(size, limit_bytes, has_tensors=envelope > 0)
-            if self._events.chunks > _MAX_CHUNKS + 1:  # the last one is empty
-                self.is_complete = not event.get("more_body", False)
-                await self.discard()
-                raise ServiceError(
-                    Status.TOO_LARGE,
-                    f"Chunked request body exceeds maximum of {_MAX_CHUNKS} non-empty chunks. Send fewer or larger "
-                    "HTTP chunks.",
-                )
-            self._hold(len(part))
-            parts.append(part)
-            self.is_complete = not event.get("more_body", False)
-        content = parts[0] if len(parts) == 1 else b"".join(parts)
-        encoding = encoding_of(self.headers.get(b"content-encoding", b""))
-        if encoding == IDENTITY:
-            return content
-        self._hold(most)
-        result = await decompressed(content, encoding, most)
-        self._release(most - min(most, len(result)))
-        if len(result) > most:
-            raise ServiceError(
-                Status.TOO_LARGE,
-                f"Decompressed data size exceeds the maximum allowed value of {limit_bytes} bytes. {_RAISE_LIMIT}",
-            )
-        return result
-
-    def _too_large(self, size: int, limit_bytes: int, *, has_tensors: bool) -> ServiceError:
-        """Returns the error for a body of at least so many bytes, which is JSON and perhaps tensors."""
-        length = self.headers.get(_HEADER_LENGTH)
-        if length is not None and not length.strip(b"0"):
-            reason = (
-                f"Raw input has a byte_size ({size} bytes) that exceeds the maximum allowed value of "
-                f"{limit_bytes} bytes"
-            )
-        else:
-            what = "request size" if has_tensors else "request JSON size"
-            reason = f"{what} of {size} bytes exceeds the maximum allowed input size of {limit_bytes} bytes"
-        return ServiceError(Status.TOO_LARGE, f"{reason}. {_RAISE_LIMIT}")
-
-    async def unless_gone(self, call: Awaitable[Any]) -> Any:
-        """Awaits a call; cancels it if the client closes the connection.
-
-        Raises:
-            _Gone: the client has left.
-        """
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - this is a coroutine
-        self._events.on_gone = task.cancel
-        if self._events.is_gone:
-            task.cancel()
-        try:
-            return await call
-        except asyncio.CancelledError:
-            if not self._events.is_gone:
-                raise
-            task.uncancel()
-            raise _Gone from None
-        finally:
-            self._events.on_gone = None
-
-    def _hold(self, size: int) -> None:
-        self._budget.take(size)
-        self._held += size
-
-    def _release(self, size: int) -> None:
-        self._budget.give_back(size)
-        self._held -= size
-
-    def release(self) -> None:
-        """Gives back what was counted."""
-        self._release(self._held)
-
-
-def _number(text: bytes) -> int:
-    text = text.strip()
-    if not text.isdigit() or len(text) > 18:
-        raise ServiceError(Status.INVALID, f"a header has {quoted(text.decode('latin-1'))} for a length")
-    return int(text)
-
-
-def _small_document(content: bytes) -> dict[str, Any]:
-    try:
-        return parse_json_parameters(content)
-    except RecursionError:
-        raise ServiceError(Status.INVALID, "the request JSON is nested too deeply") from None
-
-
-def _load_parameter(key: str, value: Any) -> Any:
-    """Returns a parameter of a call that loads a model, of which files are in base64."""
-    if not isinstance(value, str):
-        raise ServiceError(
-            Status.INVALID, f"attempt to access JSON non-string as string: the parameter {quoted(key)}"
-        )
-    if not key.startswith("file:"):
-        return value
-    try:
-        return base64.b64decode(value, validate=True)
-    except ValueError:
-        raise ServiceError(Status.INVALID, f"the parameter {quoted(key)} is not base64") from None
-
-
-def _setting_values(key: str, value: Any) -> tuple[str, ...]:
-    """Returns the values that a setting of traces is given; none if it is cleared."""
-    if value is None:
-        return ()
-    if key == "trace_level":
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise ServiceError(
-                Status.INVALID, f"attempt to access JSON non-array as array: '{key}' is a list of text"
-            )
-        return tuple(value)
-    if not isinstance(value, str):
-        raise ServiceError(Status.INVALID, f"attempt to access JSON non-string as string: {quoted(key)}")
-    return (value,)
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _error(message: str) -> bytes:

@@ -24,7 +24,8 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import depth, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.fusion.fusion import IsRowWise, fuse, guarded
+from neurald.drivers.compiler.passes.fusion.fusion import IsRowWise, fuse
+from neurald.drivers.compiler.passes.fusion.kernel_joining import guarded
 
 
 def exp(value: Expression) -> Expression:

@@ -25,7 +25,7 @@ from neurald.service.inference.protocol.json_encoding import decode_request
 from neurald.service.inference.protocol.regions import NoRegions
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
-from neurald.service.inference.server.http import http_app
+from neurald.service.inference.server.http import request_body
 from neurald.service.inference.server.http.http_app import HttpApp
 from neurald.service.inference.server.http.http_server import ClientWarnings
 from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
@@ -242,8 +242,8 @@ def request(call: str, **headers: str) -> dict[str, Any]:
 def test_bodies_that_are_too_large_are_received_as_long_as_they_come_fast(
     part: bytes, is_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_app, "_DISCARD_S", 0.05)
-    monkeypatch.setattr(http_app, "_DISCARDED_PER_S", 1000)
+    monkeypatch.setattr(request_body, "_DISCARD_S", 0.05)
+    monkeypatch.setattr(request_body, "_DISCARDED_PER_S", 1000)
     sent: list[Any] = []
     left = [part] * 20
 
