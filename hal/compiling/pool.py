@@ -128,7 +128,7 @@ class CompilePool:
         if server is not None:
             if not self._has_left:
                 server.kill()
-            server.forget()
+            server.leave_to_exit()
 
     @property
     def process(self) -> int | None:
@@ -482,6 +482,13 @@ class _ForkServerProcess:
         if self._stderr >= 0:
             os.close(self._stderr)
             self._stderr = -1
+
+    def leave_to_exit(self) -> None:
+        """Leaves the process to whoever reaps orphans, since this process exits."""
+        self.forget()
+        # It runs on, or has been killed without a wait. `Popen` warns of a process whose end is not
+        # known when it is dropped, which programs that look for leaks show.
+        self._process.returncode = 0
 
     def kill(self) -> None:
         """Kills the process. The kernel ends those that it has forked with it."""

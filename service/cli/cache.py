@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -247,12 +248,15 @@ def _total(entries: "list[EntryStatus]") -> int:
     return sum(entry.size_bytes for entry in entries)
 
 
+def _entries(count: int) -> str:
+    return f"{count} entr{'y' if count == 1 else 'ies'}"
+
+
 def _summary(found: "Cache", entries: "list[EntryStatus]") -> str:
     from neurald.service.console.output import printable
 
-    count = f"{len(entries)} entr{'y' if len(entries) == 1 else 'ies'}"
     return (
-        f"{count}, {_total(entries) / _MB:.1f} MB of {found.limit_bytes / _MB:.0f} MB, "
+        f"{_entries(len(entries))}, {_total(entries) / _MB:.1f} MB of {found.limit_bytes / _MB:.0f} MB, "
         f"in {printable(str(found.path))}"
     )
 
@@ -271,22 +275,24 @@ def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
         }
         write_json(document)
         return
-    columns = ["key", "device", "model", "MB", "compile ms", "last use", "state"]
+    # Nearly all are sound, so why others are not is below the table, where there is room for it.
+    columns = ["key", "device", "model", "MB", "compile ms", "last use"]
     rows = [
         [
             entry["key"][:_KEY_SHOWN],
             entry["device"] or "-",
-            entry["model"] or "-",
+            ", ".join(filter(None, (entry["damage"] and "damaged", entry["model"]))) or "-",
             f"{entry['size_bytes'] / _MB:.2f}",
             "-" if entry["compile_ms"] is None else f"{entry['compile_ms']:.1f}",
             # An age needs one line of a narrow terminal; --json has the full timestamp.
             _age(time.time() - used_s),
-            f"damaged: {entry['damage']}" if entry["damage"] else "sound",
         ]
         for entry, used_s in zip(described, (each.last_use_s for each in ordered), strict=True)
     ]
     if rows:
-        write_table(columns, rows, right=columns[3:6], shorten=["device", "model", "state"])
+        write_table(columns, rows, right=columns[3:6], shorten=["device", "model"])
+    for reason, count in Counter(entry["damage"] for entry in described if entry["damage"]).items():
+        write_line(f"damaged: {reason} ({_entries(count)})")
     write_line(_summary(found, entries))
 
 

@@ -102,9 +102,9 @@ def _declaration(extension: "Extension") -> dict[str, Any]:
 
 
 def _show(found: list[dict[str, Any]]) -> None:
-    from neurald.service.console.output import note, write_table
+    from neurald.service.console.output import note, printable, write_line, write_table
 
-    columns = ("device", "type", "level", "where", "time f32 | q8", "power f32 | q8", "version")
+    columns = ("device", "type", "level", "where", "time f32 | q8", "power f32 | q8")
     rows = []
     for device in found:
         figures = device.get("performance", {})
@@ -117,8 +117,10 @@ def _show(found: list[dict[str, Any]]) -> None:
         ]
         level = device["feature_level"].removeprefix("LEVEL_")
         where = device["address"] or "in process"
-        rows.append((device["name"], device["type"], level, where, *pairs, device["version"]))
-    write_table(columns, rows, right=columns[4:6])
+        rows.append((device["name"], device["type"], level, where, *pairs))
+    write_table(columns, rows, right=columns[4:])
+    for device in found:
+        write_line(printable(f"{device['name']}: {device['version']}"))
     for device in found:
         if not device["is_started"]:
             note(f"{device['name']}: its driver starts when a model is prepared for it")

@@ -319,7 +319,8 @@ def _show(document: dict[str, Any]) -> None:
 
     table = finding_table(document)
     if table is not None:
-        write_table(*table, shorten=[each for each in ("label", "keypoint") if each in table[0]])
+        texts = [each for each in ("label", "keypoint", "transcript") if each in table[0]]
+        write_table(*table, right=[each for each in table[0] if each not in texts], shorten=texts)
         return
     if "top" in document:
         columns = ["probability", "class", "label"]

@@ -56,7 +56,10 @@ def audio_input(model: Model, path: Path, rate: int = DEFAULT_RATE) -> tuple[Arr
     """
     slots = input_slots(model)
     if len(slots) != 1:
-        raise BadData(f"the model has {len(slots)} inputs; a sound needs a model with exactly one")
+        raise BadData(
+            f"the model has {len(slots)} inputs; a sound needs a model with exactly one. --inputs FILE.npz gives "
+            "arrays to several"
+        )
     operand = slots[0].operand
     position = _samples_dimension(operand.dimensions)
     if operand.type not in _TYPES or operand.dimensions is None or position is None:

@@ -104,7 +104,10 @@ def _normalized(pixels: Array, how: Normalization) -> Array:
 def _image_operand(model: Model) -> Operand:
     slots = input_slots(model)
     if len(slots) != 1:
-        raise BadData(f"the model has {len(slots)} inputs; an image needs a model with exactly one")
+        raise BadData(
+            f"the model has {len(slots)} inputs; an image needs a model with exactly one. --inputs FILE.npz gives "
+            "arrays to several"
+        )
     operand = slots[0].operand
     shape = operand.dimensions
     if (

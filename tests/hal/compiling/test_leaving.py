@@ -75,7 +75,8 @@ def run(folder: Path, *arguments: str, after_exit: str = "1", program: str = _PR
         AFTER_EXIT_VARIABLE: after_exit,
     }
     result = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+        # Programs that look for leaks find none.
+        [sys.executable, "-X", "dev", "-W", "error", "-c", program, *arguments],
         env=environment,
         capture_output=True,
         text=True,

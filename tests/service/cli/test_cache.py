@@ -1,4 +1,6 @@
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from neurald.hal.cache.entry import Origin
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache
 from neurald.hal.process.postponed import POSTPONED
 from neurald.service import demo
+from neurald.service.cli import app
 from neurald.service.cli.cache import _age
 
 MODEL = Path(demo.__file__).parent / "digits.tflite"
@@ -95,7 +98,8 @@ class TestLs:
         assert result.exit_code == 0, result.stderr
         rows = [line for line in result.stdout.splitlines() if "a model" in line]
         assert len(rows) == 3
-        assert all("12.5" in row and "sound" in row for row in rows)
+        assert all("12.5" in row for row in rows)
+        assert "damaged" not in result.stdout
         assert all(" ago " in row or "just now" in row for row in rows)
         assert {row.split()[0] for row in rows} == {entry(filled, number).name[:12] for number in range(3)}
         assert result.stdout.splitlines()[-1].startswith("3 entries, 0.0 MB of ")
@@ -111,7 +115,25 @@ class TestLs:
         one = found[entry(filled, 1).name]
         assert one["device"] is one["model"] is one["compile_ms"] is None
         assert one["damage"] == "its manifest is damaged, or of another installation"
-        assert "damaged: its manifest" in invoke("cache", "ls").stdout
+        text = invoke("cache", "ls").stdout
+        assert "damaged: its manifest is damaged, or of another installation (1 entry)" in text
+        (row,) = [line for line in text.splitlines() if line.startswith(one["key"][:12])]
+        assert row.split()[1:3] == ["-", "damaged"]
+
+    def test_a_narrow_terminal(self, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (entry(filled, 1) / "head").write_text("nonsense")
+        stream = io.StringIO()
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+        for name, value in (("COLUMNS", "80"), ("TERM", "dumb")):
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(SystemExit) as caught:
+            app(["cache", "ls", "--dir", str(filled)])
+        assert not caught.value.code
+        text = stream.getvalue()
+        assert max(len(line) for line in text.splitlines() if str(filled) not in line) <= 80
+        assert sum("a model" in line for line in text.splitlines()) == 2
+        assert "damaged: its manifest is damaged, or of another installation (1 entry)" in text
 
     def test_another_directory(self, filled: Path, tmp_path: Path) -> None:
         assert invoke_json("cache", "ls", "--dir", tmp_path / "other")["entries"] == []

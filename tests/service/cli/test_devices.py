@@ -27,7 +27,7 @@ def test_table() -> None:
     (row,) = [line for line in result.stdout.splitlines() if line.startswith("cpu ")]
     assert "in process" in row
     assert "CPU" in row
-    assert nd.devices()[0].version in row
+    assert f"cpu: {nd.devices()[0].version}" in result.stdout.splitlines()
 
 
 class Silent:

@@ -13,6 +13,7 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald.hal.crashes.wrong_results import WrongResults
+from neurald.service.cli.run import _show
 from neurald.service.demo.digits import MODEL, load_held_out_digits
 
 Kind = nd.OperandType
@@ -177,6 +178,19 @@ class TestClassification:
             assert ("detections" in document) == (cells == 21)
 
 
+def test_numbers_of_what_was_found_are_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    box = {"class": 1, "label": None, "top": 0.1, "left": -0.1, "bottom": 0.5, "right": 1.0}
+    for document, name in (
+        ({"detections": [{**box, "score": 0.8945}, {**box, "score": 0.0884, "class": 16}]}, "score"),
+        ({"segments": [{"class": 2, "label": "cat", "share": share} for share in (0.9, 0.05)]}, "share"),
+        ({"keypoints": [{"name": "nose", "score": share, "y": 0, "x": -share} for share in (0.9, 1)]}, "x"),
+    ):
+        _show(document)
+        title, _, *rows = capsys.readouterr().out.splitlines()
+        end = title.index(name) + len(name)
+        assert all(row[end - 1] != " " and row[end : end + 1] in ("", " ") for row in rows)
+
+
 class TestImages:
     @sweep("content", [b"", b"Dear reader,\nthis is a letter.\n", b"\x89PNG\r\n\x1a\n"])
     def test_a_file_that_is_not_an_image(self, tmp_path: Path, content: bytes) -> None:
@@ -191,6 +205,9 @@ class TestImages:
     def test_models_that_take_none(self, use_model: Callable[[nd.Model], None], digit: Path) -> None:
         use_model(relu_model((4, 4)))
         assert "float32 [4, 4]" in error_of("run", "any.tflite", "--image", digit)
+        use_model(relu_model((1, 8, 8, 3), count=2))
+        words = "the model has 2 inputs; an image needs a model with exactly one. --inputs FILE.npz gives"
+        assert words in error_of("run", "any.tflite", "--image", digit)
 
 
 class TestArrays:
