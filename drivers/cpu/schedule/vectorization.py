@@ -350,13 +350,12 @@ def _weight(each: object) -> int:
 
 def _lane_bytes(kernel: Kernel, target: Target) -> int:
     """Returns the size of the largest computed type, up to four bytes."""
-    largest = kernel.output.type.size_bytes
+    largest, last = kernel.output.type.size_bytes, kernel.axes[-1]
     for each in walk(*kernel.roots):
-        is_apart = (
-            isinstance(each, Load) and _is_gathered(each, kernel.axes[-1]) and not _is_table(each, target)
-        )
-        if isinstance(each, Load) and (each.guard is not None or is_apart):
-            return _LANE_BYTES
+        if isinstance(each, Load):
+            is_guarded = each.guard is not None and last in free_axes(each.guard)
+            if is_guarded or (_is_gathered(each, last) and not _is_table(each, target)):
+                return _LANE_BYTES
         if each.type is Scalar.FLOAT16 and not isinstance(each, Load):
             return _LANE_BYTES
         if each.type not in (Scalar.INDEX, Scalar.BOOL):

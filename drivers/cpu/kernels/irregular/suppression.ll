@@ -1,8 +1,8 @@
 ; Selects boxes by score unless they overlap. %a1 has the boxes, %a2 the scores; %a3 to %a5 have the
 ; least overlap that drops a box, the score that others must exceed, and sigma.
 ;
-; %scratch has the chosen boxes, then the corners of all boxes, the smaller ones first, then a binary
-; heap of waiting boxes. An element of the heap has a score, an index, and the number of chosen boxes
+; %scratch has the corners and the areas of the chosen boxes, one coordinate after the other, then the corners of all
+; boxes, the smaller ones first, then a binary heap of waiting boxes. An element of the heap has a score, an index, and the number of chosen boxes
 ; that the box has been compared with. The order of equal scores follows from how the heap is changed.
 
 ; Moves an element up from %hole to its place in the heap.
@@ -75,55 +75,18 @@ last:
   ret void
 }
 
-; Returns the intersection of two boxes over their union; 0 if the union has no area.
-define internal float @${KERNEL}_overlap(ptr %corners, i64 %one, i64 %other) nounwind {
-  %p.one = getelementptr [4 x float], ptr %corners, i64 %one
-  %p.other = getelementptr [4 x float], ptr %corners, i64 %other
-  %p.one.x = getelementptr float, ptr %p.one, i64 1
-  %p.one.bottom = getelementptr float, ptr %p.one, i64 2
-  %p.one.right = getelementptr float, ptr %p.one, i64 3
-  %p.other.x = getelementptr float, ptr %p.other, i64 1
-  %p.other.bottom = getelementptr float, ptr %p.other, i64 2
-  %p.other.right = getelementptr float, ptr %p.other, i64 3
-  %one.top = load float, ptr %p.one
-  %one.left = load float, ptr %p.one.x
-  %one.bottom = load float, ptr %p.one.bottom
-  %one.right = load float, ptr %p.one.right
-  %other.top = load float, ptr %p.other
-  %other.left = load float, ptr %p.other.x
-  %other.bottom = load float, ptr %p.other.bottom
-  %other.right = load float, ptr %p.other.right
-  %one.height = fsub float %one.bottom, %one.top
-  %one.width = fsub float %one.right, %one.left
-  %one.area = fmul float %one.height, %one.width
-  %other.height = fsub float %other.bottom, %other.top
-  %other.width = fsub float %other.right, %other.left
-  %other.area = fmul float %other.height, %other.width
-  %bottom = call float @llvm.minimum.f32(float %one.bottom, float %other.bottom)
-  %top = call float @llvm.maximum.f32(float %one.top, float %other.top)
-  %right = call float @llvm.minimum.f32(float %one.right, float %other.right)
-  %left = call float @llvm.maximum.f32(float %one.left, float %other.left)
-  %height.any = fsub float %bottom, %top
-  %width.any = fsub float %right, %left
-  %height = call float @llvm.maximum.f32(float %height.any, float 0.0)
-  %width = call float @llvm.maximum.f32(float %width.any, float 0.0)
-  %shared = fmul float %height, %width
-  %both = fadd float %other.area, %one.area
-  %union = fsub float %both, %shared
-  %ratio = fdiv float %shared, %union
-  %has.area = fcmp une float %union, 0.0
-  %result = select i1 %has.area, float %ratio, float 0.0
-  ret float %result
-}
-
 define void @$KERNEL($PARAMETERS) nounwind {
   br label %entry
 entry:
+  %own.box = alloca [5 x float]
+  %ious = alloca <8 x float>
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %start, label %done
 start:
   %iou.limit = load float, ptr $IOU_LIMIT
   %least = load float, ptr $LEAST
+  %iou.limit.first = insertelement <8 x float> poison, float %iou.limit, i64 0
+  %iou.limits = shufflevector <8 x float> %iou.limit.first, <8 x float> poison, <8 x i32> zeroinitializer
   %sigma = load float, ptr $SIGMA
   %is.soft = fcmp ogt float %sigma, 0.0
   %quotient = fdiv float -0.5, %sigma
@@ -196,32 +159,71 @@ drop:
   call void @${KERNEL}_drop(ptr %heap, i64 %rest)
   br label %compare.first
 compare.first:
+  %p.own.corners = getelementptr [4 x float], ptr %corners, i64 %own.wide
+  %own.corners = load <4 x float>, ptr %p.own.corners, align 4
+  store <4 x float> %own.corners, ptr %own.box, align 4
+  %own.top = extractelement <4 x float> %own.corners, i64 0
+  %own.left = extractelement <4 x float> %own.corners, i64 1
+  %own.bottom = extractelement <4 x float> %own.corners, i64 2
+  %own.right = extractelement <4 x float> %own.corners, i64 3
+  %own.height = fsub float %own.bottom, %own.top
+  %own.width = fsub float %own.right, %own.left
+  %own.area = fmul float %own.height, %own.width
+  %p.own.area = getelementptr float, ptr %own.box, i64 4
+  store float %own.area, ptr %p.own.area
+  %seen.first = insertelement <8 x i64> poison, i64 %seen.wide, i64 0
+  %seen.all = shufflevector <8 x i64> %seen.first, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %compare
+; Eight boxes are compared at once, those chosen last first. A box that reaches the limit with any is dropped; where
+; scores are lowered, those of boxes beside it stay as they are.
 compare:
-  %position = phi i64 [ %chosen, %compare.first ], [ %earlier, %lower.end ]
-  %current = phi float [ %original, %compare.first ], [ %lowered, %lower.end ]
+  %position = phi i64 [ %chosen, %compare.first ], [ %back, %reach ], [ %back, %lower ]
+  %current = phi float [ %original, %compare.first ], [ %current, %reach ], [ %lowered, %lower ]
   %is.compared = icmp ule i64 %position, %seen.wide
   br i1 %is.compared, label %decide, label %overlap
 overlap:
-  %earlier = sub i64 %position, 1
-  %p.other = getelementptr i32, ptr %scratch, i64 %earlier
-  %other = load i32, ptr %p.other
-  %other.wide = zext i32 %other to i64
-  %iou = call float @${KERNEL}_overlap(ptr %corners, i64 %own.wide, i64 %other.wide)
-  %reaches = fcmp oge float %iou, %iou.limit
-  br i1 %reaches, label %dropped, label %lower
+  %back = call i64 @llvm.usub.sat.i64(i64 %position, i64 8)
+  %iou = call <8 x float> @${KERNEL}_overlaps(ptr %scratch, ptr %own.box, i64 %back)
+  %back.first = insertelement <8 x i64> poison, i64 %back, i64 0
+  %back.all = shufflevector <8 x i64> %back.first, <8 x i64> poison, <8 x i32> zeroinitializer
+  %places = add <8 x i64> %back.all, <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>
+  %position.first = insertelement <8 x i64> poison, i64 %position, i64 0
+  %position.all = shufflevector <8 x i64> %position.first, <8 x i64> poison, <8 x i32> zeroinitializer
+  %are.unseen = icmp uge <8 x i64> %places, %seen.all
+  %are.before = icmp ult <8 x i64> %places, %position.all
+  %are.due = and <8 x i1> %are.unseen, %are.before
+  %reach.limit = fcmp oge <8 x float> %iou, %iou.limits
+  %reaching = and <8 x i1> %reach.limit, %are.due
+  %reaching.bits = bitcast <8 x i1> %reaching to i8
+  %reaches = icmp ne i8 %reaching.bits, 0
+  br i1 %reaches, label %dropped, label %reach
+reach:
+  br i1 %lowers, label %lower.first, label %compare
+lower.first:
+  store <8 x float> %iou, ptr %ious
+  %are.lowering = fcmp une <8 x float> %iou, zeroinitializer
+  %overlapping = and <8 x i1> %are.lowering, %are.due
+  %overlapping.bits = bitcast <8 x i1> %overlapping to i8
+  br label %lower
 lower:
-  br i1 %lowers, label %soften, label %lower.end
+  %bits = phi i8 [ %overlapping.bits, %lower.first ], [ %bits.rest, %soften ]
+  %lowered = phi float [ %current, %lower.first ], [ %softened, %soften ]
+  %is.lowered = icmp eq i8 %bits, 0
+  br i1 %is.lowered, label %compare, label %soften
 soften:
-  %scaled = fmul float %scale, %iou
-  %exponent = fmul float %scaled, %iou
+  %free.bits = call i8 @llvm.ctlz.i8(i8 %bits, i1 true)
+  %lane = sub i8 7, %free.bits
+  %bit = shl i8 1, %lane
+  %bits.rest = xor i8 %bits, %bit
+  %lane.wide = zext i8 %lane to i64
+  %p.iou = getelementptr float, ptr %ious, i64 %lane.wide
+  %own.iou = load float, ptr %p.iou
+  %scaled = fmul float %scale, %own.iou
+  %exponent = fmul float %scaled, %own.iou
   %decay = call float @${KERNEL}_exp(float %exponent)
-  %softened = fmul float %current, %decay
+  %softened = fmul float %lowered, %decay
   %is.low = fcmp ole float %softened, %least
-  br i1 %is.low, label %decide, label %lower.end
-lower.end:
-  %lowered = phi float [ %current, %lower ], [ %softened, %soften ]
-  br label %compare
+  br i1 %is.low, label %decide, label %lower
 dropped:
   br label %select
 decide:
@@ -229,8 +231,21 @@ decide:
   %is.same = fcmp oeq float %final, %original
   br i1 %is.same, label %choose, label %again
 choose:
-  %p.chosen = getelementptr i32, ptr %scratch, i64 %chosen
-  store i32 %own, ptr %p.chosen
+  %row.top = getelementptr i8, ptr %scratch, i64 $ROW_TOP
+  %p.kept.top = getelementptr float, ptr %row.top, i64 %chosen
+  store float %own.top, ptr %p.kept.top
+  %row.left = getelementptr i8, ptr %scratch, i64 $ROW_LEFT
+  %p.kept.left = getelementptr float, ptr %row.left, i64 %chosen
+  store float %own.left, ptr %p.kept.left
+  %row.bottom = getelementptr i8, ptr %scratch, i64 $ROW_BOTTOM
+  %p.kept.bottom = getelementptr float, ptr %row.bottom, i64 %chosen
+  store float %own.bottom, ptr %p.kept.bottom
+  %row.right = getelementptr i8, ptr %scratch, i64 $ROW_RIGHT
+  %p.kept.right = getelementptr float, ptr %row.right, i64 %chosen
+  store float %own.right, ptr %p.kept.right
+  %row.area = getelementptr i8, ptr %scratch, i64 $ROW_AREA
+  %p.kept.area = getelementptr float, ptr %row.area, i64 %chosen
+  store float %own.area, ptr %p.kept.area
   %p.result = getelementptr i32, ptr %a0, i64 %chosen
   store i32 %own, ptr %p.result
   %p.result.score = getelementptr float, ptr %found.scores, i64 %chosen

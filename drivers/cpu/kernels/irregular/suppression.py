@@ -1,6 +1,7 @@
 """Suppression of boxes that overlap better ones, with lowered scores if wanted."""
 
 import math
+from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.algorithm import GreedySelection, Suppression
 from neurald.drivers.compiler.ir.graph import Procedure
@@ -14,18 +15,25 @@ from neurald.drivers.cpu.kernels.common.function import cost_ns
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Cycles of a level of the heap, and of a comparison of two boxes.
-_LEVEL_CYCLES, _OVERLAP_CYCLES = 5.0, 15.0
-_DECLARATIONS = frozenset(f"declare float @llvm.{name}.f32(float, float)" for name in ("minimum", "maximum"))
+#: Cycles of a level of the heap.
+_LEVEL_CYCLES = 5.0
 #: Number of boxes that are compared with another one at once, and cycles for that.
 _COMPARED, _COMPARED_CYCLES = 8, 25.0
-_COMPARED_DECLARATIONS = frozenset(
+_DECLARATIONS = frozenset(
     f"declare <8 x float> @llvm.{name}.v8f32(<8 x float>, <8 x float>)" for name in ("minimum", "maximum")
+)
+_SUPPRESSION_DECLARATIONS = frozenset(
+    (
+        "declare float @llvm.minimum.f32(float, float)",
+        "declare float @llvm.maximum.f32(float, float)",
+        "declare i64 @llvm.usub.sat.i64(i64, i64)",
+        "declare i8 @llvm.ctlz.i8(i8, i1)",
+    )
 )
 #: What is stored of selected boxes.
 _ROWS = ("TOP", "LEFT", "BOTTOM", "RIGHT", "AREA")
 _FLOAT_BYTES = 4
-_INDEX_BYTES, _PAIR_BYTES, _CORNER_BYTES, _ELEMENT_BYTES = 4, 8, 16, 16
+_PAIR_BYTES, _CORNER_BYTES, _ELEMENT_BYTES = 8, 16, 16
 
 
 def routine(kernel: Kernel, node: Procedure, algorithm: Suppression, target: Target) -> Routine:
@@ -42,10 +50,9 @@ def routine(kernel: Kernel, node: Procedure, algorithm: Suppression, target: Tar
     boxes, scores, iou_limit, least, sigma = (names[value] for value in node.inputs)
     count, limit = node.inputs[1].count, algorithm.limit
     chosen = min(count, limit)
-    # Elements that are compared later begin at a whole vector.
-    chosen_bytes = -(-chosen * _INDEX_BYTES // _CORNER_BYTES) * _CORNER_BYTES
+    kept = _rows(chosen)
     exponential, declarations = _exponential(target)
-    text = kernel_text(
+    text = _overlaps(kept) + kernel_text(
         __name__,
         "suppression.ll",
         KERNEL=NAME,
@@ -57,18 +64,17 @@ def routine(kernel: Kernel, node: Procedure, algorithm: Suppression, target: Tar
         SIGMA=sigma,
         COUNT=count,
         LIMIT=limit,
-        CHOSEN_BYTES=chosen_bytes,
         CORNER_BYTES=count * _CORNER_BYTES,
+        CHOSEN_BYTES=_length(kept),
+        **kept,
     )
-    levels = math.log2(count + 2)
-    cycles = count * _LEVEL_CYCLES + 2 * chosen * (levels * _LEVEL_CYCLES + chosen * _OVERLAP_CYCLES)
     return Routine(
         text=exponential + text,
         arguments=arguments,
         work_items=1,
-        cost_ns=cost_ns(cycles, arguments),
-        declarations=declarations | _DECLARATIONS,
-        scratch_bytes=chosen_bytes + count * (_CORNER_BYTES + _ELEMENT_BYTES),
+        cost_ns=cost_ns(_cycles(count, chosen), arguments),
+        declarations=declarations | _DECLARATIONS | _SUPPRESSION_DECLARATIONS,
+        scratch_bytes=_length(kept) + count * (_CORNER_BYTES + _ELEMENT_BYTES),
         label=f"{limit} of {count} boxes",
         operations=kernel.operations,
     )
@@ -81,8 +87,8 @@ def greedy_routine(kernel: Kernel, node: Procedure, algorithm: GreedySelection) 
     boxes, scores = (names[value] for value in node.inputs)
     (rows, count), limit = node.inputs[1].shape, algorithm.limit
     chosen = min(count, limit)
-    row_bytes = -(-chosen // _COMPARED) * _COMPARED * _FLOAT_BYTES
-    text = kernel_text(
+    kept = _rows(chosen)
+    text = _overlaps(kept) + kernel_text(
         __name__,
         "greedy.ll",
         KERNEL=NAME,
@@ -94,24 +100,44 @@ def greedy_routine(kernel: Kernel, node: Procedure, algorithm: GreedySelection) 
         ROW_RESULTS=limit + 1,
         IMAGE_ROWS=max(1, rows // node.inputs[0].shape[0]),
         IOU_LIMIT=literal("float", algorithm.iou_limit),
+        CHOSEN_BYTES=_length(kept),
         # A comparison with NaN is true for predicates that begin with "u".
         PREDICATE="uge" if algorithm.includes_limit else "ogt",
         WITHOUT_AREAS=str(algorithm.includes_limit).lower(),
-        **{f"ROW_{name}": row_bytes * number for number, name in enumerate(_ROWS)},
-        CHOSEN_BYTES=row_bytes * len(_ROWS),
+        **kept,
     )
-    levels, compared = math.log2(count + 2), -(-chosen // _COMPARED)
-    cycles = count * _LEVEL_CYCLES + 2 * chosen * (levels * _LEVEL_CYCLES + compared * _COMPARED_CYCLES / 2)
     return Routine(
         text=text,
         arguments=arguments,
         work_items=rows,
-        cost_ns=cost_ns(rows * cycles, arguments),
-        declarations=_COMPARED_DECLARATIONS,
-        scratch_bytes=row_bytes * len(_ROWS) + count * _PAIR_BYTES,
+        cost_ns=cost_ns(rows * _cycles(count, chosen), arguments),
+        declarations=_DECLARATIONS,
+        scratch_bytes=_length(kept) + count * _PAIR_BYTES,
         label=f"{limit} of {count} boxes",
         operations=kernel.operations,
     )
+
+
+def _rows(chosen: int) -> dict[str, int]:
+    """Returns where the rows of coordinates of selected boxes begin."""
+    row_bytes = -(-chosen // _COMPARED) * _COMPARED * _FLOAT_BYTES
+    return {f"ROW_{name}": row_bytes * number for number, name in enumerate(_ROWS)}
+
+
+def _length(kept: Mapping[str, int]) -> int:
+    """Returns the length of all rows in bytes."""
+    return kept["ROW_LEFT"] * len(_ROWS)
+
+
+def _overlaps(kept: Mapping[str, int]) -> str:
+    """Returns the function that compares a box with selected ones."""
+    return kernel_text(__name__, "overlaps.ll", KERNEL=NAME, **kept)
+
+
+def _cycles(count: int, chosen: int) -> float:
+    """Returns the approximate number of cycles to select from a number of boxes."""
+    levels, compared = math.log2(count + 2), -(-chosen // _COMPARED)
+    return count * _LEVEL_CYCLES + 2 * chosen * (levels * _LEVEL_CYCLES + compared * _COMPARED_CYCLES / 2)
 
 
 def _exponential(target: Target) -> tuple[str, frozenset[str]]:

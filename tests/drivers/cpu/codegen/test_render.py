@@ -143,6 +143,19 @@ def test_transpositions(kind: Scalar, target: Target) -> None:
 
 
 @_TARGETS
+def test_conditions_that_all_lanes_share_leave_vectors_of_bytes(target: Target) -> None:
+    """A window at the border of an image reads some rows only, but all channels of these."""
+    rows, channels = 9, 96
+    value = Value((rows, channels), Scalar.INT8)
+    at, channel, tap = axis(rows), axis(channels), axis(3)
+    row = at + tap - 1
+    body = reduce(ReductionOp.MAXIMUM, (tap,), load(value, (row, channel), (row >= 0) & (row < rows), -128))
+    kernel = Kernel(output=Value((rows, channels), Scalar.INT8), axes=(at, channel), body=body)
+    assert render(kernel, TARGETS["avx512"]).label == "64 elements at once"
+    _check(kernel, {value: _numbers(value, 100)}, target)
+
+
+@_TARGETS
 def test_failed_requirements_are_reported(target: Target) -> None:
     value, at = Value((100,), Scalar.INT32), (axis(100),)
     element = load(value, at)

@@ -1,8 +1,12 @@
 ; 5 of 20 boxes
+declare <8 x float> @llvm.maximum.v8f32(<8 x float>, <8 x float>)
+declare <8 x float> @llvm.minimum.v8f32(<8 x float>, <8 x float>)
 declare float @llvm.fmuladd.f32(float, float, float)
 declare float @llvm.maximum.f32(float, float)
 declare float @llvm.minimum.f32(float, float)
-define internal float @k0dbec4f2e7859ff8_exp(float %x) nounwind {
+declare i64 @llvm.usub.sat.i64(i64, i64)
+declare i8 @llvm.ctlz.i8(i8, i1)
+define internal float @k30c82335a3c599ab_exp(float %x) nounwind {
   %v1 = fcmp olt float %x, 0xC055D589E0000000
   %v2 = call float @llvm.fmuladd.f32(float %x, float 0x3FF7154760000000, float 0x4168000000000000)
   %v3 = bitcast float %v2 to i32
@@ -28,15 +32,71 @@ define internal float @k0dbec4f2e7859ff8_exp(float %x) nounwind {
   %v23 = select i1 %v1, float 0x0000000000000000, float %v22
   ret float %v23
 }
+; Returns the intersections of a box, of which %box has the corners and the area, and of eight selected ones from
+; %at on, over their unions; 0 if a union has no area. %kept has the corners and the areas of selected boxes, one
+; coordinate after the other.
+define internal <8 x float> @k30c82335a3c599ab_overlaps(ptr %kept, ptr %box, i64 %at) nounwind {
+  %p.other.top = getelementptr float, ptr %box, i64 0
+  %other.top.only = load float, ptr %p.other.top
+  %other.top.first = insertelement <8 x float> poison, float %other.top.only, i64 0
+  %other.top = shufflevector <8 x float> %other.top.first, <8 x float> poison, <8 x i32> zeroinitializer
+  %p.other.left = getelementptr float, ptr %box, i64 1
+  %other.left.only = load float, ptr %p.other.left
+  %other.left.first = insertelement <8 x float> poison, float %other.left.only, i64 0
+  %other.left = shufflevector <8 x float> %other.left.first, <8 x float> poison, <8 x i32> zeroinitializer
+  %p.other.bottom = getelementptr float, ptr %box, i64 2
+  %other.bottom.only = load float, ptr %p.other.bottom
+  %other.bottom.first = insertelement <8 x float> poison, float %other.bottom.only, i64 0
+  %other.bottom = shufflevector <8 x float> %other.bottom.first, <8 x float> poison, <8 x i32> zeroinitializer
+  %p.other.right = getelementptr float, ptr %box, i64 3
+  %other.right.only = load float, ptr %p.other.right
+  %other.right.first = insertelement <8 x float> poison, float %other.right.only, i64 0
+  %other.right = shufflevector <8 x float> %other.right.first, <8 x float> poison, <8 x i32> zeroinitializer
+  %p.other.area = getelementptr float, ptr %box, i64 4
+  %other.area.only = load float, ptr %p.other.area
+  %other.area.first = insertelement <8 x float> poison, float %other.area.only, i64 0
+  %other.area = shufflevector <8 x float> %other.area.first, <8 x float> poison, <8 x i32> zeroinitializer
+  %row.top = getelementptr i8, ptr %kept, i64 0
+  %p.one.top = getelementptr float, ptr %row.top, i64 %at
+  %one.top = load <8 x float>, ptr %p.one.top, align 4
+  %row.left = getelementptr i8, ptr %kept, i64 32
+  %p.one.left = getelementptr float, ptr %row.left, i64 %at
+  %one.left = load <8 x float>, ptr %p.one.left, align 4
+  %row.bottom = getelementptr i8, ptr %kept, i64 64
+  %p.one.bottom = getelementptr float, ptr %row.bottom, i64 %at
+  %one.bottom = load <8 x float>, ptr %p.one.bottom, align 4
+  %row.right = getelementptr i8, ptr %kept, i64 96
+  %p.one.right = getelementptr float, ptr %row.right, i64 %at
+  %one.right = load <8 x float>, ptr %p.one.right, align 4
+  %row.area = getelementptr i8, ptr %kept, i64 128
+  %p.one.area = getelementptr float, ptr %row.area, i64 %at
+  %one.area = load <8 x float>, ptr %p.one.area, align 4
+  %bottom = call <8 x float> @llvm.minimum.v8f32(<8 x float> %one.bottom, <8 x float> %other.bottom)
+  %top = call <8 x float> @llvm.maximum.v8f32(<8 x float> %one.top, <8 x float> %other.top)
+  %right = call <8 x float> @llvm.minimum.v8f32(<8 x float> %one.right, <8 x float> %other.right)
+  %left = call <8 x float> @llvm.maximum.v8f32(<8 x float> %one.left, <8 x float> %other.left)
+  %height.any = fsub <8 x float> %bottom, %top
+  %width.any = fsub <8 x float> %right, %left
+  %height = call <8 x float> @llvm.maximum.v8f32(<8 x float> %height.any, <8 x float> zeroinitializer)
+  %width = call <8 x float> @llvm.maximum.v8f32(<8 x float> %width.any, <8 x float> zeroinitializer)
+  %shared = fmul <8 x float> %height, %width
+  %both = fadd <8 x float> %other.area, %one.area
+  %union = fsub <8 x float> %both, %shared
+  %ratio = fdiv <8 x float> %shared, %union
+  %has.union = fcmp une <8 x float> %union, zeroinitializer
+  %iou = select <8 x i1> %has.union, <8 x float> %ratio, <8 x float> zeroinitializer
+  ret <8 x float> %iou
+}
+
 ; Selects boxes by score unless they overlap. %a1 has the boxes, %a2 the scores; %a3 to %a5 have the
 ; least overlap that drops a box, the score that others must exceed, and sigma.
 ;
-; %scratch has the chosen boxes, then the corners of all boxes, the smaller ones first, then a binary
-; heap of waiting boxes. An element of the heap has a score, an index, and the number of chosen boxes
+; %scratch has the corners and the areas of the chosen boxes, one coordinate after the other, then the corners of all
+; boxes, the smaller ones first, then a binary heap of waiting boxes. An element of the heap has a score, an index, and the number of chosen boxes
 ; that the box has been compared with. The order of equal scores follows from how the heap is changed.
 
 ; Moves an element up from %hole to its place in the heap.
-define internal void @k0dbec4f2e7859ff8_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
+define internal void @k30c82335a3c599ab_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
 entry:
   br label %test
 test:
@@ -66,7 +126,7 @@ end:
 
 ; Removes the root of a heap that keeps %count elements: moves the larger child up, down to a leaf, and
 ; from there the last element up to its place.
-define internal void @k0dbec4f2e7859ff8_drop(ptr %heap, i64 %count) nounwind {
+define internal void @k30c82335a3c599ab_drop(ptr %heap, i64 %count) nounwind {
 entry:
   br label %test
 test:
@@ -101,65 +161,28 @@ last:
   %index = load i32, ptr %p.index
   %p.compared = getelementptr i32, ptr %p.last, i64 2
   %compared = load i32, ptr %p.compared
-  call void @k0dbec4f2e7859ff8_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared)
+  call void @k30c82335a3c599ab_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared)
   ret void
 }
 
-; Returns the intersection of two boxes over their union; 0 if the union has no area.
-define internal float @k0dbec4f2e7859ff8_overlap(ptr %corners, i64 %one, i64 %other) nounwind {
-  %p.one = getelementptr [4 x float], ptr %corners, i64 %one
-  %p.other = getelementptr [4 x float], ptr %corners, i64 %other
-  %p.one.x = getelementptr float, ptr %p.one, i64 1
-  %p.one.bottom = getelementptr float, ptr %p.one, i64 2
-  %p.one.right = getelementptr float, ptr %p.one, i64 3
-  %p.other.x = getelementptr float, ptr %p.other, i64 1
-  %p.other.bottom = getelementptr float, ptr %p.other, i64 2
-  %p.other.right = getelementptr float, ptr %p.other, i64 3
-  %one.top = load float, ptr %p.one
-  %one.left = load float, ptr %p.one.x
-  %one.bottom = load float, ptr %p.one.bottom
-  %one.right = load float, ptr %p.one.right
-  %other.top = load float, ptr %p.other
-  %other.left = load float, ptr %p.other.x
-  %other.bottom = load float, ptr %p.other.bottom
-  %other.right = load float, ptr %p.other.right
-  %one.height = fsub float %one.bottom, %one.top
-  %one.width = fsub float %one.right, %one.left
-  %one.area = fmul float %one.height, %one.width
-  %other.height = fsub float %other.bottom, %other.top
-  %other.width = fsub float %other.right, %other.left
-  %other.area = fmul float %other.height, %other.width
-  %bottom = call float @llvm.minimum.f32(float %one.bottom, float %other.bottom)
-  %top = call float @llvm.maximum.f32(float %one.top, float %other.top)
-  %right = call float @llvm.minimum.f32(float %one.right, float %other.right)
-  %left = call float @llvm.maximum.f32(float %one.left, float %other.left)
-  %height.any = fsub float %bottom, %top
-  %width.any = fsub float %right, %left
-  %height = call float @llvm.maximum.f32(float %height.any, float 0.0)
-  %width = call float @llvm.maximum.f32(float %width.any, float 0.0)
-  %shared = fmul float %height, %width
-  %both = fadd float %other.area, %one.area
-  %union = fsub float %both, %shared
-  %ratio = fdiv float %shared, %union
-  %has.area = fcmp une float %union, 0.0
-  %result = select i1 %has.area, float %ratio, float 0.0
-  ret float %result
-}
-
-define void @k0dbec4f2e7859ff8(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr noalias %a4, ptr noalias %a5, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k30c82335a3c599ab(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr noalias %a4, ptr noalias %a5, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
+  %own.box = alloca [5 x float]
+  %ious = alloca <8 x float>
   %some = icmp slt i64 %begin, %end
   br i1 %some, label %start, label %done
 start:
   %iou.limit = load float, ptr %a3
   %least = load float, ptr %a4
+  %iou.limit.first = insertelement <8 x float> poison, float %iou.limit, i64 0
+  %iou.limits = shufflevector <8 x float> %iou.limit.first, <8 x float> poison, <8 x i32> zeroinitializer
   %sigma = load float, ptr %a5
   %is.soft = fcmp ogt float %sigma, 0.0
   %quotient = fdiv float -0.5, %sigma
   %scale = select i1 %is.soft, float %quotient, float 0.0
   %lowers = fcmp une float %scale, 0.0
-  %corners = getelementptr i8, ptr %scratch, i64 32
+  %corners = getelementptr i8, ptr %scratch, i64 160
   %heap = getelementptr i8, ptr %corners, i64 320
   %found.scores = getelementptr i32, ptr %a0, i64 5
   br label %candidate
@@ -193,7 +216,7 @@ queue:
   %p.right = getelementptr float, ptr %p.corners, i64 3
   store float %right, ptr %p.right
   %index.short = trunc i64 %index to i32
-  call void @k0dbec4f2e7859ff8_rise(ptr %heap, i64 %waiting, float %score, i32 %index.short, i32 0)
+  call void @k30c82335a3c599ab_rise(ptr %heap, i64 %waiting, float %score, i32 %index.short, i32 0)
   %waiting.more = add i64 %waiting, 1
   br label %queued
 queued:
@@ -223,35 +246,74 @@ take:
   %is.empty = icmp eq i64 %rest, 0
   br i1 %is.empty, label %compare.first, label %drop
 drop:
-  call void @k0dbec4f2e7859ff8_drop(ptr %heap, i64 %rest)
+  call void @k30c82335a3c599ab_drop(ptr %heap, i64 %rest)
   br label %compare.first
 compare.first:
+  %p.own.corners = getelementptr [4 x float], ptr %corners, i64 %own.wide
+  %own.corners = load <4 x float>, ptr %p.own.corners, align 4
+  store <4 x float> %own.corners, ptr %own.box, align 4
+  %own.top = extractelement <4 x float> %own.corners, i64 0
+  %own.left = extractelement <4 x float> %own.corners, i64 1
+  %own.bottom = extractelement <4 x float> %own.corners, i64 2
+  %own.right = extractelement <4 x float> %own.corners, i64 3
+  %own.height = fsub float %own.bottom, %own.top
+  %own.width = fsub float %own.right, %own.left
+  %own.area = fmul float %own.height, %own.width
+  %p.own.area = getelementptr float, ptr %own.box, i64 4
+  store float %own.area, ptr %p.own.area
+  %seen.first = insertelement <8 x i64> poison, i64 %seen.wide, i64 0
+  %seen.all = shufflevector <8 x i64> %seen.first, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %compare
+; Eight boxes are compared at once, those chosen last first. A box that reaches the limit with any is dropped; where
+; scores are lowered, those of boxes beside it stay as they are.
 compare:
-  %position = phi i64 [ %chosen, %compare.first ], [ %earlier, %lower.end ]
-  %current = phi float [ %original, %compare.first ], [ %lowered, %lower.end ]
+  %position = phi i64 [ %chosen, %compare.first ], [ %back, %reach ], [ %back, %lower ]
+  %current = phi float [ %original, %compare.first ], [ %current, %reach ], [ %lowered, %lower ]
   %is.compared = icmp ule i64 %position, %seen.wide
   br i1 %is.compared, label %decide, label %overlap
 overlap:
-  %earlier = sub i64 %position, 1
-  %p.other = getelementptr i32, ptr %scratch, i64 %earlier
-  %other = load i32, ptr %p.other
-  %other.wide = zext i32 %other to i64
-  %iou = call float @k0dbec4f2e7859ff8_overlap(ptr %corners, i64 %own.wide, i64 %other.wide)
-  %reaches = fcmp oge float %iou, %iou.limit
-  br i1 %reaches, label %dropped, label %lower
+  %back = call i64 @llvm.usub.sat.i64(i64 %position, i64 8)
+  %iou = call <8 x float> @k30c82335a3c599ab_overlaps(ptr %scratch, ptr %own.box, i64 %back)
+  %back.first = insertelement <8 x i64> poison, i64 %back, i64 0
+  %back.all = shufflevector <8 x i64> %back.first, <8 x i64> poison, <8 x i32> zeroinitializer
+  %places = add <8 x i64> %back.all, <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>
+  %position.first = insertelement <8 x i64> poison, i64 %position, i64 0
+  %position.all = shufflevector <8 x i64> %position.first, <8 x i64> poison, <8 x i32> zeroinitializer
+  %are.unseen = icmp uge <8 x i64> %places, %seen.all
+  %are.before = icmp ult <8 x i64> %places, %position.all
+  %are.due = and <8 x i1> %are.unseen, %are.before
+  %reach.limit = fcmp oge <8 x float> %iou, %iou.limits
+  %reaching = and <8 x i1> %reach.limit, %are.due
+  %reaching.bits = bitcast <8 x i1> %reaching to i8
+  %reaches = icmp ne i8 %reaching.bits, 0
+  br i1 %reaches, label %dropped, label %reach
+reach:
+  br i1 %lowers, label %lower.first, label %compare
+lower.first:
+  store <8 x float> %iou, ptr %ious
+  %are.lowering = fcmp une <8 x float> %iou, zeroinitializer
+  %overlapping = and <8 x i1> %are.lowering, %are.due
+  %overlapping.bits = bitcast <8 x i1> %overlapping to i8
+  br label %lower
 lower:
-  br i1 %lowers, label %soften, label %lower.end
+  %bits = phi i8 [ %overlapping.bits, %lower.first ], [ %bits.rest, %soften ]
+  %lowered = phi float [ %current, %lower.first ], [ %softened, %soften ]
+  %is.lowered = icmp eq i8 %bits, 0
+  br i1 %is.lowered, label %compare, label %soften
 soften:
-  %scaled = fmul float %scale, %iou
-  %exponent = fmul float %scaled, %iou
-  %decay = call float @k0dbec4f2e7859ff8_exp(float %exponent)
-  %softened = fmul float %current, %decay
+  %free.bits = call i8 @llvm.ctlz.i8(i8 %bits, i1 true)
+  %lane = sub i8 7, %free.bits
+  %bit = shl i8 1, %lane
+  %bits.rest = xor i8 %bits, %bit
+  %lane.wide = zext i8 %lane to i64
+  %p.iou = getelementptr float, ptr %ious, i64 %lane.wide
+  %own.iou = load float, ptr %p.iou
+  %scaled = fmul float %scale, %own.iou
+  %exponent = fmul float %scaled, %own.iou
+  %decay = call float @k30c82335a3c599ab_exp(float %exponent)
+  %softened = fmul float %lowered, %decay
   %is.low = fcmp ole float %softened, %least
-  br i1 %is.low, label %decide, label %lower.end
-lower.end:
-  %lowered = phi float [ %current, %lower ], [ %softened, %soften ]
-  br label %compare
+  br i1 %is.low, label %decide, label %lower
 dropped:
   br label %select
 decide:
@@ -259,8 +321,21 @@ decide:
   %is.same = fcmp oeq float %final, %original
   br i1 %is.same, label %choose, label %again
 choose:
-  %p.chosen = getelementptr i32, ptr %scratch, i64 %chosen
-  store i32 %own, ptr %p.chosen
+  %row.top = getelementptr i8, ptr %scratch, i64 0
+  %p.kept.top = getelementptr float, ptr %row.top, i64 %chosen
+  store float %own.top, ptr %p.kept.top
+  %row.left = getelementptr i8, ptr %scratch, i64 32
+  %p.kept.left = getelementptr float, ptr %row.left, i64 %chosen
+  store float %own.left, ptr %p.kept.left
+  %row.bottom = getelementptr i8, ptr %scratch, i64 64
+  %p.kept.bottom = getelementptr float, ptr %row.bottom, i64 %chosen
+  store float %own.bottom, ptr %p.kept.bottom
+  %row.right = getelementptr i8, ptr %scratch, i64 96
+  %p.kept.right = getelementptr float, ptr %row.right, i64 %chosen
+  store float %own.right, ptr %p.kept.right
+  %row.area = getelementptr i8, ptr %scratch, i64 128
+  %p.kept.area = getelementptr float, ptr %row.area, i64 %chosen
+  store float %own.area, ptr %p.kept.area
   %p.result = getelementptr i32, ptr %a0, i64 %chosen
   store i32 %own, ptr %p.result
   %p.result.score = getelementptr float, ptr %found.scores, i64 %chosen
@@ -273,7 +348,7 @@ again:
   br i1 %is.above, label %requeue, label %kept
 requeue:
   %chosen.short = trunc i64 %chosen to i32
-  call void @k0dbec4f2e7859ff8_rise(ptr %heap, i64 %rest, float %final, i32 %own, i32 %chosen.short)
+  call void @k30c82335a3c599ab_rise(ptr %heap, i64 %rest, float %final, i32 %own, i32 %chosen.short)
   br label %kept
 kept:
   %waiting.after = phi i64 [ %rest, %again ], [ %left.waiting, %requeue ]

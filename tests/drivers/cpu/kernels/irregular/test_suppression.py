@@ -13,8 +13,9 @@ generator = np.random.default_rng(7)
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
 
 
-def _case(count: int, limit: int, sigma: float, *, least: float = 0.1) -> Case:
+def _case(count: int, limit: int, sigma: float, *, least: float = 0.1, spread: float = 0.0) -> Case:
     boxes, scores = generator.random((count, 4), np.float32), generator.integers(0, 9, count)
+    boxes += np.tile(generator.random((count, 2), np.float32) * np.float32(spread), 2)
     if count > 9:
         boxes[1] = boxes[0]  # equal
         boxes[3, 2:] = boxes[3, :2]  # without area
@@ -39,6 +40,8 @@ def test_boxes(sigma: float, target: Target) -> None:
     shapes = ((0, 3), (1, 2), (1, 0), (30, 10), (50, 60), (200, 40))
     cases = [_case(count, limit, sigma) for count, limit in shapes]
     cases.append(_case(20, 20, sigma, least=2.0))  # no candidates
+    # Boxes that are compared with several others, few of which they overlap.
+    cases += [_case(count, count, sigma, spread=spread) for count in (16, 60, 150) for spread in (3.0, 8.0)]
     expect_same(cases, target, _compare)
 
 
