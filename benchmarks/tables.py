@@ -44,6 +44,7 @@ _ORDER = (
     "opencl_batches",
     "split",
     "planning",
+    "calibrations",
     "ipc_calls",
     "ipc_calls_busy",
     "ipc_clients",

@@ -1,8 +1,10 @@
 """Calibrates a device several times, and shows by how much the calibrations differ.
 
-    python benchmarks/scheduler/calibrations.py [--device cpu] [--times 5] [--max-s 110] [--json FILE]
+    python benchmarks/scheduler/calibrations.py [--device cpu] [--times 5] [--max-s 170]
+        [--disturb 3] [--json FILE]
 
 Each calibration is a process of its own with empty caches, as `neurald calibrate` is for a user.
+`--disturb 3` has a program on each processor multiply matrices during ten seconds of the third one.
 The spread of a cost is the largest measured one over the least, less one. A spread counts only for
 costs that all calibrations have.
 """
@@ -14,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,11 +28,38 @@ from result_file import Cell, Column, Result, Table, circumstances, write
 
 _SHOWN = 10
 #: A calibration takes no longer than this if the machine is not overloaded.
-_USUAL_S = 25.0
+_USUAL_S = 30.0
+#: When a disturbance begins and ends after a calibration has begun.
+_DISTURBED_S = (3.0, 13.0)
+_MULTIPLY = """
+import os, sys, time
+import numpy as np
+os.sched_setaffinity(0, [int(sys.argv[1])])
+matrix, end = np.ones((256, 256), np.float32), time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    matrix @ matrix
+"""
 
 
-def calibration(device: str) -> dict[str, Any]:
+def disturb() -> None:
+    """Has a program on each processor compute for a while."""
+    begin_s, end_s = _DISTURBED_S
+    time.sleep(begin_s)
+    programs = [
+        subprocess.Popen(  # noqa: S603 - this Python
+            [sys.executable, "-c", _MULTIPLY, str(processor), str(end_s - begin_s)],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        )
+        for processor in os.sched_getaffinity(0)
+    ]
+    for program in programs:
+        program.wait()
+
+
+def calibration(device: str, *, is_disturbed: bool) -> dict[str, Any]:
     """Returns what `neurald calibrate` measures in a process of its own."""
+    if is_disturbed:
+        threading.Thread(target=disturb, daemon=True).start()
     with tempfile.TemporaryDirectory() as folder:
         places = {"XDG_CACHE_HOME": folder, "XDG_STATE_HOME": folder, "NEURALD_AUTOSTART": "0"}
         done = subprocess.run(  # noqa: S603 - this Python
@@ -67,7 +97,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--max-s", type=float, default=110.0, help="begin none that might end later")
+    parser.add_argument("--max-s", type=float, default=170.0, help="begin none that might end later")
+    parser.add_argument("--disturb", type=int, default=0, help="the number of a calibration; 0 for none")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     begun = time.perf_counter()
@@ -76,12 +107,14 @@ def main() -> int:
         if tries and time.perf_counter() - begun + _USUAL_S > arguments.max_s:
             break
         started = time.perf_counter()
-        found = calibration(arguments.device)
+        is_disturbed = arguments.disturb == len(tries) + 1
+        found = calibration(arguments.device, is_disturbed=is_disturbed)
         tries.append(costs_of(found))
         waiting = found["waiting"]
         print(  # noqa: T201
             f"calibration {len(tries)}: {time.perf_counter() - started:.1f} s, {len(tries[-1])} costs, programs "
-            f"waited for a processor in {'?' if waiting is None else f'{waiting:.0%}'} of the time",
+            f"waited for a processor in {'?' if waiting is None else f'{waiting:.0%}'} of the time"
+            f"{', disturbed' if is_disturbed else ''}",
             flush=True,
         )
     spreads = spreads_of(tries)
@@ -96,11 +129,13 @@ def main() -> int:
         f"{100 * worst:.1f} %, {above} above 10 %; {missing} not in all of them"
     )
     if arguments.json:
-        _write(arguments.json, tries, spreads)
+        _write(arguments.json, tries, spreads, arguments.disturb)
     return int(above > 0)
 
 
-def _write(path: Path, tries: Sequence[dict[str, float]], spreads: Sequence[tuple[float, str]]) -> None:
+def _write(
+    path: Path, tries: Sequence[dict[str, float]], spreads: Sequence[tuple[float, str]], disturbed: int
+) -> None:
     columns = [
         Column(name="cost", title=""),
         Column(name="least_us", title="least", unit="µs", format=".4g"),
@@ -114,14 +149,16 @@ def _write(path: Path, tries: Sequence[dict[str, float]], spreads: Sequence[tupl
             max(each[name] for each in tries),
             100 * spread,
         ]
-        for spread, name in spreads
+        for spread, name in spreads[:_SHOWN]
     ]
     median = 100 * statistics.median(spread for spread, _ in spreads)
-    rows.insert(0, ["median of all", None, None, median])
+    rows.append([f"median of {len(spreads)}", None, None, median])
+    rows.append(["largest of all", None, None, 100 * spreads[0][0]])
     result = Result(
         title="Agreement of calibrations",
-        description=f"{len(tries)} calibrations, each in a process of its own.",
-        tables=[Table(title="Costs", columns=columns, rows=rows)],
+        description=f"{len(tries)} calibrations, each in a process of its own."
+        + (f" During ten seconds of number {disturbed}, programs multiplied matrices." if disturbed else ""),
+        tables=[Table(title="Costs that differ most", columns=columns, rows=rows)],
         **circumstances(),
     )
     write(path, result)

@@ -9,7 +9,15 @@ transfers between host and device; processors have none.
 Other programs only make runs longer, so low times count: of a turn the lower quartile of its runs,
 and of all turns the lowest that others repeat. Models take their turns one after another, so that a
 disturbance does not hit all turns of one of them, and those whose lowest turns do not agree have
-more. The memory that they read and write is written before: reading pages that never were, which
+more.
+
+Another virtual machine on the same core of a processor makes some operations take twice as long for
+ten seconds, unseen by this one. So one of the models is a gauge: it runs between all turns, and
+models have more turns until it was undisturbed beside their lowest ones. And turns are spread over a
+longer time, unless an earlier calibration found the same; over a still longer one if many operations
+take longer than then.
+
+The memory that they read and write is written before: reading pages that never were, which
 are all the same page of zeros, takes half as long. Which lines of a cache the pages of a memory
 share is a matter of luck that stays with them, and decides about a tenth of the time of operations
 that only move data; so turns take several memories in turns.
@@ -46,13 +54,29 @@ _LONG_PAUSE: Final = 4
 #: A time is settled if this many turns were at most so much longer than the shortest one.
 _LOWEST: Final = 3
 _AGREEMENT: Final = 1.03
+#: And if so many of these were beside a time of the gauge that was at most so much longer than its
+#: shortest one.
+_MIN_UNDISTURBED: Final = 2
+_UNDISTURBED: Final = 1.08
+#: The gauge is the longest model of products that takes no longer than this.
+_MAX_GAUGE_S: Final = 2e-4
+_GAUGE_RUNS: Final = 3
 #: Turns are spread over this time at least: other programs often disturb for seconds.
 _MIN_S: Final = 4.0
+#: The same without an earlier calibration, and if many operations take longer than in that one. All
+#: models have a turn every so often then.
+_SPREAD_S: Final = 16.0
+_DOUBT_S: Final = 32.0
+_ROUND_PAUSE_S: Final = 0.25
+#: An operation takes longer than before if it takes this much of what it took; so many of them are
+#: many.
+_LONGER: Final = 1.1
+_MANY: Final = 0.1
 #: For how long models whose times are not settled have further turns.
 _MAX_MORE_S: Final = 10.0
 #: How many pairs of memories there are for the inputs and outputs of all models, which turns use in
 #: turns, and how large each is: no model needs more.
-_MEMORIES: Final = 3
+_MEMORIES: Final = 5
 _MEMORY_BYTES: Final = 4 << 20
 #: Memory is where that of applications mostly is: at the start of a page.
 _PAGE_BYTES: Final = 4096
@@ -74,24 +98,29 @@ class LowTimes(Struct, kw_only=True):
     """The lowest times of the turns of a model.
 
     Attributes:
-        seconds: ascending.
+        turns: their times, ascending, each with that of the gauge beside it.
     """
 
-    seconds: list[float] = field(default_factory=list)
+    turns: list[tuple[float, float]] = field(default_factory=list)
 
-    def add(self, runs_s: Sequence[float]) -> None:
+    def add(self, runs_s: Sequence[float], gauge_s: float = 0.0) -> None:
         """Adds a turn, by the times of its runs; one in four is lower than what counts."""
-        self.seconds = sorted([*self.seconds, sorted(runs_s)[len(runs_s) // 4]])[:_LOWEST]
+        self.turns = sorted([*self.turns, (sorted(runs_s)[len(runs_s) // 4], gauge_s)])[:_LOWEST]
 
-    @property
-    def is_settled(self) -> bool:
-        """True if there were several turns as short as the shortest."""
-        return len(self.seconds) == _LOWEST and self.seconds[-1] <= _AGREEMENT * self.seconds[0]
+    def is_settled(self, gauge_s: float = 0.0) -> bool:
+        """Returns whether several turns were as short as the shortest, and not all of them disturbed.
+
+        Args:
+            gauge_s: the lowest time of the gauge.
+        """
+        if len(self.turns) < _LOWEST or self.turns[-1][0] > _AGREEMENT * self.turns[0][0]:
+            return False
+        return sum(beside_s <= _UNDISTURBED * gauge_s for _, beside_s in self.turns) >= _MIN_UNDISTURBED
 
     @property
     def value(self) -> float:
         """The lowest time that is not that of a single turn."""
-        return self.seconds[min(1, len(self.seconds) - 1)]
+        return self.turns[min(1, len(self.turns) - 1)][0]
 
 
 class _Run(Struct, kw_only=True):
@@ -113,8 +142,8 @@ class _Run(Struct, kw_only=True):
     on_device: LowTimes | None = field(default_factory=LowTimes)
     kernels: LowTimes | None = None
 
-    def take_turn(self) -> None:
-        """Runs it for a moment."""
+    def take_turn(self, gauge: "_Gauge | None" = None) -> None:
+        """Runs it for a moment, and the gauge afterwards."""
         options = ExecuteOptions(measure=True)
         request = self.requests[self.turns % len(self.requests)]
         self.turns += 1
@@ -128,32 +157,40 @@ class _Run(Struct, kw_only=True):
             called_s.append(now - before)
             if timing.on_device_ns is not None:
                 on_device_s.append(timing.on_device_ns / 1e9)
-        self.called.add(called_s)
+        kernels_s = [] if self.kernels is None else self._profile()
+        gauge_s = math.inf if gauge is None else gauge.beside_s()
+        self.called.add(called_s, gauge_s)
         if self.on_device is not None and len(on_device_s) == len(called_s):
-            self.on_device.add(on_device_s)
+            self.on_device.add(on_device_s, gauge_s)
         else:
             self.on_device = None
-        if self.kernels is not None:
-            self._profile(self.kernels)
+        if self.kernels is not None and kernels_s:
+            self.kernels.add(kernels_s, gauge_s)
+        else:
+            self.kernels = None
 
-    def _profile(self, times: LowTimes) -> None:
-        """Adds the times of the kernels of some runs."""
+    def _profile(self) -> list[float]:
+        """Returns the times of the kernels of some runs; nothing if they are not known."""
         kernels_s: list[float] = []
         started = time.perf_counter()
         while not _is_over(kernels_s, time.perf_counter() - started):
             duration_ns = sum(each.duration_ns for each in self.prepared.profile() if not each.is_copy)
             if not duration_ns:
-                self.kernels = None
-                return
+                return []
             kernels_s.append(duration_ns / 1e9)
-        times.add(kernels_s)
+        return kernels_s
 
-    @property
-    def is_settled(self) -> bool:
-        """True if more turns would change little."""
+    def is_settled(self, gauge: "_Gauge") -> bool:
+        """Returns whether more turns would change little."""
         times = self.called if self._computing is None else self._computing
         # Of a few turns, three may agree by chance.
-        return self.turns >= _TURNS and times.is_settled
+        return self.turns >= _TURNS and times.is_settled(gauge.lowest_s)
+
+    @property
+    def is_product(self) -> bool:
+        """True if it mostly multiplies, which a disturbance slows down most."""
+        graph = self.micro.model.main
+        return kind_of(graph, graph.operations[0]).is_product
 
     @property
     def computing_s(self) -> float | None:
@@ -165,18 +202,52 @@ class _Run(Struct, kw_only=True):
         return self.on_device if self.kernels is None else self.kernels
 
 
+class _Gauge:
+    """A model that shows whether the device is disturbed at the moment, since it takes longer then.
+
+    Args:
+        runs: of all models, one of which it is. Without one that is short, there is no gauge.
+
+    Attributes:
+        lowest_s: its shortest time so far; 0 without a gauge.
+    """
+
+    def __init__(self, runs: Sequence[_Run]) -> None:
+        short = [run for run in runs if run.called.value <= _MAX_GAUGE_S]
+        self._run = max(short, key=lambda run: (run.is_product, run.called.value), default=None)
+        self.lowest_s = 0.0
+        self._latest_s = 0.0
+
+    def beside_s(self) -> float:
+        """Returns how long it took, before and after what was done since the last call."""
+        run, before_s = self._run, self._latest_s
+        if run is None:
+            return 0.0
+        options, request = ExecuteOptions(), run.requests[0]
+        self._latest_s = math.inf
+        for _ in range(_GAUGE_RUNS):
+            started_s = time.perf_counter()
+            run.prepared.execute(request, options)
+            self._latest_s = min(self._latest_s, time.perf_counter() - started_s)
+        self.lowest_s = min(self.lowest_s or math.inf, self._latest_s)
+        return max(before_s, self._latest_s)
+
+
 def _is_over(runs_s: Sequence[float], passed_s: float) -> bool:
     """Returns whether a turn with these runs has been long enough."""
     is_enough = len(runs_s) >= _MAX_RUNS or (len(runs_s) >= _MIN_RUNS and passed_s >= _MIN_TURN_S)
     return is_enough or (bool(runs_s) and passed_s > _MAX_RUN_S)
 
 
-def calibrate(device: Device, progress: Progress = lambda done, total: None) -> CostTable:
+def calibrate(
+    device: Device, progress: Progress = lambda done, total: None, earlier: CostTable | None = None
+) -> CostTable:
     """Measures a device. Takes some seconds.
 
     Args:
         device: any device; its driver may be of a third party.
         progress: is called from time to time.
+        earlier: what an earlier calibration found.
 
     Raises:
         Error: the device cannot even run a model of one element, or supports none of them.
@@ -192,34 +263,69 @@ def calibrate(device: Device, progress: Progress = lambda done, total: None) -> 
             computing += _runs(device, builders, memories)
             progress(done, 2 * len(kinds))
         _take_turns(
-            [*moving, *computing], lambda share: progress(int((1 + share) * len(kinds)), 2 * len(kinds))
+            [*moving, *computing],
+            lambda share: progress(int((1 + share) * len(kinds)), 2 * len(kinds)),
+            lambda: _spread_s(_table(device, moving, computing), earlier),
         )
+    return _table(device, moving, computing)
+
+
+def _table(device: Device, moving: Sequence["_Run"], computing: Sequence["_Run"]) -> CostTable:
+    """Returns the costs that follow from the times of all models so far."""
     table = _with_link(device, moving)
     for run in computing:
         table = _with_times(table, run)
     return table
 
 
-def _take_turns(runs: Sequence[_Run], progress: Callable[[float], None]) -> None:
+def _spread_s(table: CostTable, earlier: CostTable | None) -> float:
+    """Returns over how much time turns are to be spread, judging by what was measured so far."""
+    ratios = [
+        average.seconds / before.seconds
+        for kind, bands in table.rates.items()
+        for band, average in bands.items()
+        if earlier is not None and (before := earlier.rates.get(kind, {}).get(band)) is not None
+    ]
+    if not ratios:
+        return _SPREAD_S
+    longer = sum(ratio > _LONGER for ratio in ratios)
+    return _DOUBT_S if longer > _MANY * len(ratios) else _MIN_S
+
+
+def _take_turns(
+    runs: Sequence[_Run], progress: Callable[[float], None], spread_s: Callable[[], float]
+) -> None:
     """Runs models in turns until their times are settled, or for long enough.
 
     Args:
         runs: each has had its first turn.
         progress: is called with the share of the turns that all have.
+        spread_s: returns over how much time turns are to be spread.
     """
+    gauge = _Gauge(runs)
     started_s = time.perf_counter()
     turn, passed_s = 1, 0.0
-    while turn < _TURNS or passed_s < _MIN_S:
+
+    def take_round() -> float:
+        nonlocal turn
         for run in runs:
             if run.called.value < _LONG_RUN_S or turn % _LONG_PAUSE == 0:
-                run.take_turn()
+                run.take_turn(gauge)
         turn += 1
-        passed_s = time.perf_counter() - started_s
-        progress(min(1.0, turn / _TURNS, passed_s / _MIN_S))
+        return time.perf_counter() - started_s
+
+    while turn < _TURNS or passed_s < _MIN_S:
+        passed_s = take_round()
+        progress(min(1.0, turn / _TURNS, passed_s / _SPREAD_S))
+    while passed_s < spread_s():
+        time.sleep(_ROUND_PAUSE_S)
+        passed_s = take_round()
+        progress(min(1.0, passed_s / _SPREAD_S))
     end_s = time.perf_counter() + _MAX_MORE_S
-    while time.perf_counter() < end_s and (left := [run for run in runs if not run.is_settled]):
+    while time.perf_counter() < end_s and (left := [run for run in runs if not run.is_settled(gauge)]):
         for run in left:
-            run.take_turn()
+            run.take_turn(gauge)
+    progress(1.0)
 
 
 def _runs(device: Device, builders: Sequence[Callable[[], MicroModel]], memories: "_Memories") -> list[_Run]:

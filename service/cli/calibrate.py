@@ -28,10 +28,11 @@ def calibrate(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Measures what operations, launches and transfers cost on each device, in 5 to 20 seconds for each.
+    """Measures what operations, launches and transfers cost on each device, in 20 to 30 seconds for each.
 
-    The costs are kept for this machine, the device and its driver's version. Compilations choose
-    devices by them, and real runs refine them. Other programs should be quiet meanwhile.
+    It takes less if an earlier calibration found the same, and more if that found shorter times. The
+    costs are kept for this machine, the device and its driver's version. Compilations choose devices
+    by them, and real runs refine them. Other programs should be quiet meanwhile.
     """
     import neurald as nd
     from neurald.hal.errors import Error
@@ -49,7 +50,7 @@ def calibrate(
     for each in chosen:
         with progress(f"calibrating {each.name}", quiet=json) as bar:
             try:
-                table = calibrate(each, _shown(bar))
+                table = calibrate(each, _shown(bar), store.costs_of(each).table)
             except Error as error:
                 failures[each.name] = str(error)
                 continue

@@ -10,6 +10,7 @@ from support.devices.misbehaving import FailingDevice, SampleDevice
 import neurald as nd
 from neurald.hal.errors import OpFailed
 from neurald.runtime.costs import calibration, store
+from neurald.runtime.costs.table import CostTable
 from neurald.service.console.processor_pressure import ProcessorPressure
 
 
@@ -19,7 +20,8 @@ def _short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr(calibration, "_TURNS", 2)
     monkeypatch.setattr(calibration, "_MIN_S", 1e-9)
     monkeypatch.setattr(calibration, "_MIN_RUNS", 1)
-    for name in ("_MIN_TURN_S", "_MAX_MORE_S"):
+    monkeypatch.setattr(calibration, "_SPREAD_S", 1e-9)
+    for name in ("_MIN_TURN_S", "_MAX_MORE_S", "_DOUBT_S"):
         monkeypatch.setattr(calibration, name, 0)
     store.forget()
     yield
@@ -60,6 +62,25 @@ def test_each_pair_of_devices_has_a_link(monkeypatch: pytest.MonkeyPatch) -> Non
     }
     assert all(each["is_measured"] and each["latency_s"] >= 0 for each in document["links"])
     assert "copied" in invoke("calibrate").stdout
+
+
+def test_a_calibration_knows_what_an_earlier_one_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, device("first"))
+    known: list[CostTable | None] = []
+    real = calibration.calibrate
+
+    def noting(
+        subject: nd.Device, progress: calibration.Progress, earlier: CostTable | None = None
+    ) -> CostTable:
+        known.append(earlier)
+        return real(subject, progress, earlier)
+
+    monkeypatch.setattr(calibration, "calibrate", noting)
+    invoke("calibrate")
+    found = store.costs_of(device("first")).table
+    invoke("calibrate")
+    assert known == [CostTable(), found]
+    assert found.rates
 
 
 def test_a_device_that_fails_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
