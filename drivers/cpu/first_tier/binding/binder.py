@@ -379,10 +379,17 @@ class Binder:
         try:
             if not self.known.keys().isdisjoint(operation.inputs):
                 DEFINITIONS[operation.type].check(call)
-            return bind(self._scope, call)
+            calls = bind(self._scope, call)
+            # Constants may have no elements, of which kernels would read the first one.
+            return None if any(map(self._reads_nothing, calls)) else calls
         except Exception:
             # References report what is wrong with it, if anything.
             return None
+
+    def _reads_nothing(self, call: BoundCall) -> bool:
+        """Returns True if an argument of a call is an operand without elements."""
+        operands = self.graph.operands
+        return any(0 in (operands[each].dimensions or ()) for each in call.arguments if isinstance(each, int))
 
     def _takes_nothing(self, operation: Operation) -> bool:
         """Returns True if an operation only moves elements, and may have none to move."""

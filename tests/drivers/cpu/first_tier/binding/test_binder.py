@@ -14,6 +14,7 @@ from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.graph import Operation
+from neurald.hal.records import replace
 
 
 def test_weights_may_be_computed_from_constants() -> None:
@@ -51,6 +52,28 @@ def test_constant_results_are_outputs() -> None:
     expected = results(ReferenceModel(model), model, [array])
     for one, other in zip(results(found, model, [array]), expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_kernels_read_no_constants_without_elements() -> None:
+    build = LayerBuilder(0)
+    given, negative = build.operand(FLOAT, (4,)), build.operand(FLOAT, (4,))
+    data = build.constant(FLOAT, values(build.rng, FLOAT, (3,)))
+    segments = build.constant(INT32, np.array([4, 5, 6], np.int32))
+    count, output = build.constant(INT32, np.array(7, np.int32)), build.operand(FLOAT, (7,))
+    build.builder.add_operation(
+        nd.OperationType.TFLITE_UNSORTED_SEGMENT_MAX, [data, segments, count], [output]
+    )
+    build.builder.add_operation(nd.OperationType.NEG, [given], [negative])
+    build.builder.identify_inputs_and_outputs([given], [output, negative])
+    model = build.builder.finish()
+    operands = list(model.main.operands)
+    for index in (data, segments):
+        operands[index] = replace(operands[index], dimensions=(3, 0), value=b"")
+    model = replace(model, main=replace(model.main, operands=tuple(operands)))
+    array = values(build.rng, FLOAT, (4,))
+    found = results(prepared(model), model, [array])
+    np.testing.assert_array_equal(found[0], np.full(7, np.finfo(np.float32).min))
+    np.testing.assert_array_equal(found[1], -array)
 
 
 @pytest.mark.parametrize(
