@@ -59,7 +59,8 @@ _HALF_OF_NUMBERS = _NUMBERS // 2
 #: When to look for an entry again after the flag was set: its writer may not have seen the flag
 #: yet, and so wake nobody. A system call orders the accesses of this end, and takes longer than
 #: stores of the other core take to become visible. The second time is a safety net.
-_STORE_SEEN_MS = (0, 100.0)
+_LOOKS_MS: tuple[float | None, ...] = (0, 100.0, None)
+_LATER_LOOKS_MS = _LOOKS_MS[1:]
 #: On these machines, an end that sees a number also sees the entry that was written before it. On
 #: others the number is sent in a packet, since system calls order the accesses around them.
 STORES_IN_ORDER = platform.machine() in {"x86_64", "AMD64", "i386", "i586", "i686"}
@@ -277,11 +278,15 @@ class RingEnd:
             BadData: see `has_entry`.
         """
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
-        has_taken_wake = self._has_left_wake and self._take_wake()
-        self._has_left_wake = False
         self._words[self._sleeps] = 1
         try:
-            for seen_ms in (*_STORE_SEEN_MS, None):
+            has_taken_wake, looks = False, _LOOKS_MS
+            if self._has_left_wake:
+                self._has_left_wake = False
+                has_taken_wake = self._take_wake()
+                # Its system calls order the accesses of this end, too.
+                looks = _LATER_LOOKS_MS
+            for seen_ms in looks:
                 wait_ms = seen_ms
                 if end_s is not None and seen_ms != 0:
                     left_ms = max(0.0, (end_s - time.monotonic()) * 1000)

@@ -99,7 +99,7 @@ def written_batch(
     for size in sizes:
         offsets.append(at)
         at = aligned(at + size)
-    arena = arena_of(at + output_bytes(rows) + 1)  # no arena is empty
+    arena = arena_of(arena_bytes(at, output_bytes(rows)))
     inputs: list[TensorAt] = []
     for position, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
         first = jobs[0].inputs[position]
@@ -124,6 +124,11 @@ def written_batch(
         input_ns=now - began,
         begun_ns=now,
     )
+
+
+def arena_bytes(results_at: int, output_bytes: int) -> int:
+    """Returns the size of an arena with inputs and outputs. None is empty."""
+    return results_at + output_bytes + 1
 
 
 def _part(

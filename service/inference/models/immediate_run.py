@@ -10,18 +10,18 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from neurald.hal.errors import Error, ResultCode
-from neurald.hal.lanes.packets import RunFailure
+from neurald.hal.lanes.packets import RunAnswer, RunFailure
 from neurald.service.inference.models.batch import Batch
 from neurald.service.inference.models.instance import ModelInstance, answer_error, input_error, run_error
 from neurald.service.inference.models.job import InferenceJob, late_error
+from neurald.service.inference.models.known_run import SOON_S, BegunRun
 from neurald.service.inference.models.lane import Answered, ServedLane
 from neurald.service.inference.protocol.errors import ServiceError
 
-#: How long a thread waits that others may need.
-_SOON_S: Final = 1e-3
+#: Is told of a run that has succeeded: the run, the answer of the worker, and that of the client.
+NoteResult = Callable[[Batch, RunAnswer, object], None]
 
 
 class ImmediateRun:
@@ -35,6 +35,8 @@ class ImmediateRun:
         job: the request.
         lane_is_back: is called when it was given back.
         run_s: how long it probably takes.
+        begun: the run, if it was begun already.
+        note_result: is called when it has succeeded.
     """
 
     def __init__(
@@ -44,10 +46,14 @@ class ImmediateRun:
         job: InferenceJob,
         lane_is_back: Callable[[], None],
         run_s: float,
+        begun: BegunRun | None = None,
+        note_result: NoteResult | None = None,
     ) -> None:
         self.job = job
         #: How long the end of the run is awaited before others are told.
-        self._soon_s = _SOON_S if run_s < _SOON_S else 0.0
+        self._soon_s = SOON_S if run_s < SOON_S else 0.0
+        self._begun = begun
+        self._note_result = note_result
         self._instance = instance
         self._lane = lane
         self._lane_is_back = lane_is_back
@@ -72,11 +78,15 @@ class ImmediateRun:
             What has the request run again by the event loop, which calls it; see
                 `ServedVersion.run_again`.
         """
-        job, instance = self.job, self._instance
+        job, instance, begun = self.job, self._instance, self._begun
         job.attempts += 1
         try:
-            batch = instance.write(self._lane, job)
-            answer, memory = self._answered(batch, will_wait)
+            if begun is not None:
+                batch = begun.batch(job)
+                answer, memory = self._answered_again(begun.outcome, will_wait)
+            else:
+                batch = instance.write(self._lane, job)
+                answer, memory = self._answered(batch, will_wait)
         except (ServiceError, Error) as error:
             self._give_back()
             job.fail(input_error(error))
@@ -102,8 +112,18 @@ class ImmediateRun:
             job.fail(failure)
         elif not job.is_over:
             instance.note_success(batch, job, answer)
+            if self._note_result is not None:
+                self._note_result(batch, answer, result)
             job.end.set_result(result)
         return None
+
+    def _answered_again(self, outcome: Answered | OSError, will_wait: Callable[[], None]) -> Answered:
+        """Returns the answer of a run that was begun before; waits for it if it has not ended."""
+        if isinstance(outcome, TimeoutError):
+            return self._answered_late(will_wait)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome
 
     def _answered(self, batch: Batch, will_wait: Callable[[], None]) -> Answered:
         """Returns the answer of the run; tells the client first if it takes longer than it may."""
@@ -112,6 +132,12 @@ class ImmediateRun:
         soon_s = time.monotonic() + self._soon_s
         with contextlib.suppress(TimeoutError):
             return lane.run(batch.inputs, batch.results_at, batch.wanted, min(soon_s, end_s))
+        return self._answered_late(will_wait)
+
+    def _answered_late(self, will_wait: Callable[[], None]) -> Answered:
+        """Returns the answer of a run that takes longer."""
+        job, lane = self.job, self._lane
+        end_s = math.inf if job.deadline_s is None else job.deadline_s
         will_wait()
         if job.is_over:
             # Nobody has waited for it since before it began, when it could not be cancelled.

@@ -11,8 +11,8 @@ from typing import Final
 
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.errors import BadData, Error, ResultCode, UnavailableDevice
-from neurald.hal.lanes.packets import Answer, RunAnswer, RunFailure
-from neurald.service.inference.models.batch import Batch, written_batch
+from neurald.hal.lanes.packets import Answer, Receipt, RunAnswer, RunFailure
+from neurald.service.inference.models.batch import Batch, arena_bytes, written_batch
 from neurald.service.inference.models.job import InferenceJob
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.model_worker import ModelWorker
@@ -220,6 +220,10 @@ class ModelInstance:
                 return
         lane.close()  # its worker has ended meanwhile
 
+    def room(self, batch: Batch) -> int:
+        """Returns how large an arena is in which a batch is run."""
+        return arena_bytes(batch.results_at, self._output_bytes(batch.rows))
+
     def write(self, lane: ServedLane, job: InferenceJob) -> Batch:
         """Writes the inputs of a request into the arena of a lent lane; see `written_batch`."""
         return written_batch([job], lane.arena, self._output_bytes)
@@ -243,6 +247,26 @@ class ModelInstance:
             ),
             job.trace_id,
         )
+
+    def note_alone(self, rows: int, queued_ns: int, begun_ns: int, receipt: Receipt, trace_id: str) -> None:
+        """Counts a run of one request that has its answer.
+
+        Args:
+            rows: entries of its batch.
+            queued_ns, begun_ns: when it came, and when its inputs were written, on the clock of
+                `time.perf_counter_ns`.
+            receipt: of the run.
+            trace_id: of the client's trace; empty if it takes none.
+        """
+        now_ns = time.perf_counter_ns()
+        parts = Durations(
+            input_ns=begun_ns - queued_ns + receipt.read_ns,
+            infer_ns=receipt.run_ns,
+            output_ns=receipt.written_ns,
+        )
+        self._statistics.executed(rows, parts)
+        self._statistics.succeeded(rows, now_ns - queued_ns, parts, trace_id)
+        self._ran((now_ns - begun_ns) / 1e9, 1)
 
     def cancel_lent(self, lane: ServedLane) -> None:
         """Ends the run of a lane that was lent, for which nobody waits any more."""

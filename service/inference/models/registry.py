@@ -167,6 +167,12 @@ class Registry:
         models = tuple(self._models.values())
         return [found for versions in models for _, found in sorted(versions.items())]
 
+    def only(self) -> ServedVersion | None:
+        """Returns what is served if it is one version of one model; else None. Any thread may call it."""
+        models = tuple(self._models.values())
+        versions = tuple(models[0].values()) if len(models) == 1 else ()
+        return versions[0] if len(versions) == 1 else None
+
     def statuses(self) -> tuple[ModelStatus, ...]:
         """Describes for operators the versions that are served, and models that could not be loaded."""
         found: list[ModelStatus] = []

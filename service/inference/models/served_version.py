@@ -7,15 +7,19 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from neurald.hal.accounting.events import CountedEvent, note_event
+from neurald.hal.lanes.packets import RunAnswer
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.models.arrivals import Arrivals
+from neurald.service.inference.models.batch import Batch
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob, JobEnd, failure_reason, late_error
 from neurald.service.inference.models.job_queue import JobQueue
+from neurald.service.inference.models.known_run import SOON_S, BegunRun, KnownRun, NoteKnown, known_run
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
 from neurald.service.inference.models.statistics import FailureReason, Statistics
@@ -330,6 +334,8 @@ class ServedVersion:
         """
         priorities = self.settings.priorities
         priority, limit_s, policy = priorities.default, timeout_s, None
+        if request is None and timeout_s is None:
+            return None
         if request is not None:
             priority = self._priority_of(request)
             policy = priorities.policy_of(priority)
@@ -356,13 +362,56 @@ class ServedVersion:
         text, kind = "the model %s has refused a request: %s", error.status.name
         note_event(CountedEvent.REFUSAL, kind, self._refusals.info, text, self.name, error)
 
+    def run_known(self, known: KnownRun, trace_id: str) -> bytes | BegunRun | None:
+        """Runs a request again in an idle lane. Any thread may call it.
+
+        Args:
+            known: how it was run.
+            trace_id: of the client's trace; empty if it takes none.
+
+        Returns:
+            The answer without the id of the request; what `begin_at_once` goes on with if it is not
+                there at once; None if nothing was done.
+        """
+        if known.loaded is not self._interface or self._queue.run_s >= SOON_S or not known.use():
+            return None
+        lent = self._lend_lane()
+        if lent is None:
+            known.release()
+            return None
+        instance, lane = lent
+        found = known.run(instance, lane, trace_id)
+        if not isinstance(found, BegunRun):
+            known.release()
+            instance.take_back(lane)
+            self._dispatch_soon()
+        return found
+
+    def _lend_lane(self) -> tuple[ModelInstance, ServedLane] | None:
+        """Takes an idle lane for a request that need not wait, nor takes long; returns None for others."""
+        if self._is_closing or not self._queue.may_run_alone or not 0 < self._queue.run_s < _SHORT_RUN_S:
+            return None
+        for instance in self._instances:
+            lane = instance.lend_lane()
+            if lane is not None:
+                return instance, lane
+        return None
+
     def begin_at_once(
-        self, request: InferenceRequest, encode: Encode, timeout_s: float | None, end: JobEnd
+        self,
+        request: InferenceRequest,
+        encode: Encode,
+        timeout_s: float | None,
+        end: JobEnd,
+        begun: BegunRun | None = None,
+        note_known: NoteKnown | None = None,
     ) -> ImmediateRun | None:
         """Takes an idle lane for a request that another thread than the loop's runs.
 
         Args:
             request, encode, timeout_s, end: see `begin`.
+            begun: its run, if it was begun already.
+            note_known: is told how it was run.
 
         Returns:
             What runs it; None if it has to wait, or takes so long that the thread should not.
@@ -370,21 +419,38 @@ class ServedVersion:
         Raises:
             ServiceError: the request is not valid.
         """
-        if self._is_closing or not self._queue.may_run_alone or not 0 < self._queue.run_s < _SHORT_RUN_S:
+        lent = (begun.instance, begun.lane) if begun is not None else self._lend_lane()
+        if lent is None:
             return None
-        for instance in self._instances:
-            lane = instance.lend_lane()
-            if lane is not None:
-                break
-        else:
-            return None
+        instance, lane = lent
         try:
             job = self._job(request, encode, timeout_s, end, None)
         except BaseException:
-            instance.take_back(lane)
-            self._dispatch_soon()
+            if begun is None:  # else its run may go on
+                instance.take_back(lane)
+                self._dispatch_soon()
             raise
-        return ImmediateRun(instance, lane, job, self._dispatch_soon, self._queue.run_s)
+        if begun is not None:
+            job.queued_ns = begun.queued_ns
+
+        note_result = None
+        if note_known is not None:
+            note_result = partial(self._note_known, note_known, instance, request)
+        return ImmediateRun(instance, lane, job, self._dispatch_soon, self._queue.run_s, begun, note_result)
+
+    def _note_known(
+        self,
+        note_known: NoteKnown,
+        instance: ModelInstance,
+        request: InferenceRequest,
+        batch: Batch,
+        answer: RunAnswer,
+        result: object,
+    ) -> None:
+        """Tells how a request was run, if it can be run so again."""
+        known = known_run(self._interface, instance.room(batch), request, batch, answer, result)
+        if known is not None:
+            note_known(known)
 
     def run_again(self, job: InferenceJob, again: Callable[[], None]) -> None:
         """Has a request run again whose worker or driver died.

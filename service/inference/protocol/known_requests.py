@@ -1,4 +1,4 @@
-"""Requests that come again and again with the same bytes.
+"""Requests that come again and again with the same bytes, but for their ids.
 
 A client that passes tensors in shared memory sends the same short message each time. It is decoded
 once, as long as the regions that it names stay registered.
@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from neurald.service.inference.protocol.grpc_encoding import decode_request
+from neurald.service.inference.protocol.messages import ModelInferRequest
 from neurald.service.inference.protocol.regions import RegionTable
 from neurald.service.inference.protocol.tensors import (
     InferenceRequest,
@@ -21,24 +22,39 @@ from neurald.service.inference.protocol.tensors import (
 )
 
 #: The longest message that is kept, and how many are.
-_MAX_BYTES: Final = 4096
+MAX_KNOWN_BYTES: Final = 4096
 _KEPT: Final = 64
+#: The tags of the first fields of a ModelInferRequest.
+_MODEL_NAME: Final = 1 << 3 | 2
+_MODEL_VERSION: Final = 2 << 3 | 2
+_ID: Final = 3 << 3 | 2
+#: Lengths from here on take more than one byte.
+_LONG: Final = 0x80
 
 
-class _Known(Struct, frozen=True, eq=False):
-    """A request without the parts of regions, which each request has for itself."""
+class KnownRequest(Struct, eq=False):
+    """A request without its id, and without the parts of regions, which each request has for itself.
+
+    Attributes:
+        model, version, parameters: see `InferenceRequest`.
+        inputs: name, type, shape and place of each input.
+        outputs: name, number of classes and place of each output; None for one in the answer.
+        run: how it was run, for whoever runs it again; None at first.
+    """
 
     model: str
     version: str
-    id: str
     parameters: dict[str, Parameter]
-    #: Name, type, shape and place of each input.
     inputs: tuple[tuple[str, str, tuple[int, ...], RegionPlace], ...]
-    #: Name, number of classes and place of each output; None for one that is in the answer.
     outputs: tuple[tuple[str, int, RegionPlace | None], ...]
+    run: object = None
 
-    def request(self) -> InferenceRequest | None:
-        """Returns the request again; None if one of its regions is not registered any more."""
+    def request(self, number: str) -> InferenceRequest | None:
+        """Returns the request again; None if one of its regions is not registered any more.
+
+        Args:
+            number: its id.
+        """
         inputs: list[InputTensor] = []
         for name, datatype, shape, place in self.inputs:
             part = place.part()
@@ -54,14 +70,14 @@ class _Known(Struct, frozen=True, eq=False):
         return InferenceRequest(
             model=self.model,
             version=self.version,
-            id=self.id,
+            id=number,
             parameters=self.parameters,
             inputs=tuple(inputs),
             outputs=tuple(outputs),
         )
 
 
-def _known(request: InferenceRequest) -> _Known | None:
+def _known(request: InferenceRequest) -> KnownRequest | None:
     """Returns what is kept of a request; None if it has inputs that are not in regions, or none."""
     inputs: list[tuple[str, str, tuple[int, ...], RegionPlace]] = []
     for each in request.inputs:
@@ -71,10 +87,9 @@ def _known(request: InferenceRequest) -> _Known | None:
         inputs.append((each.name, each.datatype, each.shape, place))
     if not inputs:
         return None
-    return _Known(
+    return KnownRequest(
         model=request.model,
         version=request.version,
-        id=request.id,
         parameters=request.parameters,
         inputs=tuple(inputs),
         outputs=tuple(
@@ -95,25 +110,62 @@ class KnownRequests:
 
     def __init__(self, regions: RegionTable) -> None:
         self._regions = regions
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._known: OrderedDict[bytes, KnownRequest] = OrderedDict()
         self._lock = threading.Lock()
+
+    def find(self, data: bytes) -> tuple[KnownRequest | None, bytes]:
+        """Looks for a ModelInferRequest.
+
+        Returns:
+            What is known of it, None for nothing; and the field with its id, empty if it has none.
+        """
+        if len(data) > MAX_KNOWN_BYTES:  # to look for it would take as long as to copy it
+            return None, b""
+        key, id_field = _without_id(data)
+        return self._known.get(key), id_field
 
     def decode(self, data: bytes) -> InferenceRequest:
         """Decodes a ModelInferRequest; see `decode_request`."""
-        if len(data) > _MAX_BYTES:  # to look for it would take as long as to copy it
+        if len(data) > MAX_KNOWN_BYTES:
             return decode_request(data, self._regions)
-        known = self._known.get(data)
+        key, id_field = _without_id(data)
+        known = self._known.get(key)
         if known is not None:
-            again = known.request()
+            again = known.request(id_field[2:].decode())
             if again is not None:
                 return again
             with self._lock:
-                self._known.pop(data, None)
+                self._known.pop(key, None)
         request = decode_request(data, self._regions)
         known = _known(request)
+        if known is not None and ModelInferRequest.FromString(key).id:
+            known = None  # its id is in another place
         if known is not None:
             with self._lock:
-                self._known[data] = known
+                self._known[key] = known
                 if len(self._known) > _KEPT:
                     self._known.popitem(last=False)
         return request
+
+
+def _without_id(data: bytes) -> tuple[bytes, bytes]:
+    """Returns a message without the field with its id, and this field.
+
+    The field is empty if it is not behind the name and the version of the model, where encoders put
+    it, or has no id that can be decoded.
+    """
+    at = 0
+    try:
+        for tag in (_MODEL_NAME, _MODEL_VERSION):
+            if data[at] == tag:
+                if data[at + 1] >= _LONG:
+                    return data, b""
+                at += 2 + data[at + 1]
+        if data[at] != _ID or data[at + 1] >= _LONG:
+            return data, b""
+        end = at + 2 + data[at + 1]
+        field = data[at:end]
+        field[2:].decode()
+    except (IndexError, UnicodeDecodeError):
+        return data, b""
+    return (data[:at] + data[end:], field) if end < len(data) else (data, b"")

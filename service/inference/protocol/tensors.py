@@ -62,10 +62,25 @@ class Bytes(Struct, frozen=True):
 
 
 class RegionPlace(Protocol):
-    """Finds a part of a region again for later requests. It does not keep the region."""
+    """A part of a region, for later requests. It does not keep the region."""
 
     def part(self) -> "RegionPart | None":
         """Returns the part for another request; None if the region is not registered any more."""
+
+    def is_beside(self, other: "RegionPlace") -> bool:
+        """Returns whether another place is in the same region."""
+
+    def use(self) -> bool:
+        """Uses the region until `release`; returns False if it is not registered any more."""
+
+    def release(self) -> None:
+        """Ends what `use` has begun."""
+
+    def copy_into(self, target: memoryview) -> None:
+        """Copies its bytes; see `RegionPart.copy_into`. The region must be in use."""
+
+    def write(self, data: memoryview, name: str) -> None:
+        """Writes at its beginning; see `RegionPart.write`. The region must be in use."""
 
 
 class RegionPart(Protocol):

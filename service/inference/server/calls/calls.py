@@ -6,12 +6,14 @@ from typing import Any, Final
 
 from neurald._version import __version__
 from neurald.hal.lanes.opening import TensorDescription
+from neurald.service.inference.models.known_run import BegunRun, KnownRun, NoteKnown
 from neurald.service.inference.models.model_interface import Encode
 from neurald.service.inference.models.registry import READY, Registry
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.statistics import Total
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
+from neurald.service.inference.protocol.known_requests import KnownRequest
 from neurald.service.inference.protocol.messages import message_type
 from neurald.service.inference.protocol.regions import NoRegions, RegionTable
 from neurald.service.inference.protocol.tensors import (
@@ -196,14 +198,28 @@ class Calls:
             if trace is not None:
                 self._traces.end(trace)
 
-    def only_version(self) -> ServedVersion | None:
-        """Returns what is served if it is one version of one model; else None.
+    def run_known(
+        self, request: KnownRequest, trace_id: str
+    ) -> bytes | tuple[ServedVersion, BegunRun] | None:
+        """Runs a request again that has come before, in a thread of a transport.
 
-        Only then it is known what a request is for of which nothing was received. Any thread may
-        call it.
+        Args:
+            request: whose `run` was noted by `begin`, if it was.
+            trace_id: of the client's trace; empty if it takes none.
+
+        Returns:
+            The answer without the id of the request; what `begin` goes on with if it is not there at
+                once; None if nothing was done.
         """
-        served = self.registry.served()
-        return served[0] if len(served) == 1 else None
+        known = request.run
+        if not isinstance(known, KnownRun) or self._traces.settings.is_on:
+            return None
+        try:
+            version = self.registry.find(request.model, request.version)
+        except ServiceError:
+            return None
+        found = version.run_known(known, trace_id)
+        return (version, found) if isinstance(found, BegunRun) else found
 
     def begin(
         self,
@@ -213,6 +229,8 @@ class Calls:
         ended: Callable[[object, Exception | None], None],
         begun: Callable[[Callable[[], bool]], None],
         will_wait: Callable[[], None] | None,
+        begun_run: tuple[ServedVersion, BegunRun] | None = None,
+        note_known: NoteKnown | None = None,
     ) -> Callable[[], None] | None:
         """Begins to run a model, in a thread of a transport; see `infer`.
 
@@ -223,6 +241,8 @@ class Calls:
                 call of `ended`; it returns False if the request has ended.
             will_wait: is called before the thread waits for a run for longer; None if it must not.
                 If it may, requests that need not wait for others are run by it.
+            begun_run: what `run_known` has returned, if it has begun.
+            note_known: is told how the request was run, for `run_known`.
 
         Returns:
             What the event loop has to call to go on; None if the request has ended.
@@ -230,8 +250,10 @@ class Calls:
         run = DirectRun(request, self._traces, ended)
         begun(run.abandon)
         try:
-            found = self.registry.find(request.model, request.version)
-            if will_wait is not None and run.begin_at_once(found, encode, timeout_s):
+            found, begun_at_once = begun_run or (self.registry.find(request.model, request.version), None)
+            if will_wait is not None and run.begin_at_once(
+                found, encode, timeout_s, begun_at_once, note_known
+            ):
                 return run.run_at_once(will_wait)
             if not self._traces.settings.is_on and (refusal := found.refusal(timeout_s, request)):
                 run.fail(refusal)

@@ -6,6 +6,7 @@ from functools import partial
 
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.job import InferenceJob, failure_reason
+from neurald.service.inference.models.known_run import BegunRun, NoteKnown
 from neurald.service.inference.models.model_interface import Encode
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.statistics import FailureReason
@@ -43,15 +44,27 @@ class DirectRun:
         #: The run in a thread of the transport, while it is under way.
         self._immediate: ImmediateRun | None = None
 
-    def begin_at_once(self, version: ServedVersion, encode: Encode, timeout_s: float | None) -> bool:
+    def begin_at_once(
+        self,
+        version: ServedVersion,
+        encode: Encode,
+        timeout_s: float | None,
+        begun: BegunRun | None = None,
+        note_known: NoteKnown | None = None,
+    ) -> bool:
         """Takes a lane for it, for `run_at_once`; returns False if it has to be begun in the loop.
+
+        Args:
+            version: of the model.
+            encode, timeout_s: see `Calls.begin`.
+            begun, note_known: see `ServedVersion.begin_at_once`. A run that was begun goes on.
 
         Raises:
             ServiceError: the request is not valid.
         """
-        if self._traces.settings.is_on or self._is_done:
+        if begun is None and (self._traces.settings.is_on or self._is_done):
             return False
-        immediate = version.begin_at_once(self._request, encode, timeout_s, self)
+        immediate = version.begin_at_once(self._request, encode, timeout_s, self, begun, note_known)
         if immediate is None:
             return False
         self._version, self._job, self._immediate = version, immediate.job, immediate

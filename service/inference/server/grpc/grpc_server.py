@@ -105,6 +105,8 @@ class ServerCall:
         self._call = event.call
         self._metadata: Metadata = event.invocation_metadata or _NO_METADATA
         self.method: str = event.call_details.method.decode("ascii", "replace")
+        #: Of `grpc`, of its method; None if the server has no such method.
+        self.handler: Any = None
         self._deadline_s: float = event.call_details.deadline
         self._task: asyncio.Task[None] | None = None
         self._abandon: Callable[[], None] | None = None
@@ -412,7 +414,7 @@ class GrpcServer:
         """Has the message of a new call received, or refuses the call."""
         call = ServerCall(self, event)
         self._calls.add(call)
-        handler = self._handler(call)
+        handler = call.handler = self._handler(call)
         if len(self._calls) > self._limit:
             call.refuse(grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
         elif handler is None:
@@ -428,8 +430,10 @@ class GrpcServer:
         return isinstance(handler, DirectMethod) and handler.refuses is not None and handler.refuses(call)
 
     def _expect_call(self) -> None:
-        with contextlib.suppress(ValueError):  # it is shutting down
+        try:
             self._server.request_call(self._queue, self._queue, _NEW_CALL)
+        except ValueError:
+            return  # it is shutting down
 
     def forget(self, call: ServerCall) -> None:
         """Forgets a call that is over."""
@@ -437,7 +441,7 @@ class GrpcServer:
 
     def begin_directly(self, call: ServerCall, message: bytes) -> bool:
         """Begins a call in this thread; returns False if it is none of a `DirectMethod`."""
-        handler = self._handler(call)
+        handler = call.handler
         if handler.request_streaming or not isinstance(handler.unary_unary, DirectMethod):
             return False
         waits = False
@@ -504,7 +508,7 @@ class GrpcServer:
 
     def serializer_of(self, call: ServerCall) -> Callable[[Any], bytes]:
         """Returns what encodes the answers of a call."""
-        found: Callable[[Any], bytes] = self._handler(call).response_serializer or bytes
+        found: Callable[[Any], bytes] = call.handler.response_serializer or bytes
         return found
 
     def answer(self, call: ServerCall, message: bytes | None) -> None:
@@ -514,7 +518,7 @@ class GrpcServer:
             call: the call.
             message: its only message; None for a stream of them.
         """
-        handler = self._handler(call)
+        handler = call.handler
         if message is None and not handler.request_streaming:
             call.refuse(grpc.StatusCode.INTERNAL, "the call has no message")
             return

@@ -13,6 +13,7 @@ import grpc.aio
 
 from neurald.hal.errors import Error
 from neurald.hal.rpc.transport.call_times import TRACE_KEY
+from neurald.service.inference.models.known_run import KnownRun
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.grpc_encoding import (
     decode,
@@ -21,7 +22,7 @@ from neurald.service.inference.protocol.grpc_encoding import (
     encode_stream_answer,
     encode_stream_failure,
 )
-from neurald.service.inference.protocol.known_requests import KnownRequests
+from neurald.service.inference.protocol.known_requests import MAX_KNOWN_BYTES, KnownRequests
 from neurald.service.inference.protocol.messages import SERVICE, message_type
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.protocol.trace_context import trace_id_of
@@ -86,6 +87,7 @@ _GROUPS: Final = {
 _AT_ONCE: Final = ("ServerLive", "ServerReady", "ModelReady")
 
 Call = Callable[[Any], Any]
+Abandon = Callable[[], bool]
 
 
 class V2Service:
@@ -216,7 +218,8 @@ class V2Service:
 
     def _refuses_infer(self, call: ServerCall) -> bool:
         """Ends an inference that would be late; see `DirectMethod`."""
-        version = self._calls.only_version()
+        # Only then it is known what a request is for of which nothing was received.
+        version = self._calls.registry.only()
         if version is None:
             return False
         refusal: ServiceError | None
@@ -236,9 +239,19 @@ class V2Service:
         self, message: bytes, call: ServerCall, will_wait: WillWait
     ) -> Callable[[], None] | None:
         """Begins an inference; see `DirectMethod`."""
+        begun_run = None
         try:
             self._admit(call, _INFERENCE)
+            trace_id = _trace_id(call)
             self._budget.take(len(message))
+            known, id_field = self._known.find(message)
+            if known is not None and will_wait is not None:
+                found = self._calls.run_known(known, trace_id)
+                if isinstance(found, bytes):
+                    self._budget.give_back(len(message))
+                    call.finish(found + id_field)
+                    return None
+                begun_run = found
         except Exception as error:
             _refuse(call, error)
             return None
@@ -251,20 +264,37 @@ class V2Service:
                 assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
                 call.finish(answer)
 
-        def begun(abandon: Callable[[], bool]) -> None:
+        def begun(abandon: Abandon) -> None:
             def leave() -> None:
                 if abandon():
                     self._budget.give_back(len(message))
 
             call.abandon_by(leave)
 
+        def note_known(run: KnownRun) -> None:
+            known, id_field = self._known.find(message)
+            if known is not None:
+                run.answer = run.answer.removesuffix(id_field)
+                known.run = run
+
         try:
-            request = self._known.decode(message).of_trace(_trace_id(call))
+            request = self._known.decode(message).of_trace(trace_id)
         except Exception as error:
             ended(None, error)
             return None
-        remaining_s = call.time_remaining()
-        return self._calls.begin(request, encode_answer, remaining_s, ended, begun, will_wait)
+        finally:
+            if begun_run is not None:
+                begun_run[1].known.release()
+        return self._calls.begin(
+            request,
+            encode_answer,
+            call.time_remaining(),
+            ended,
+            begun,
+            will_wait,
+            begun_run,
+            None if len(message) > MAX_KNOWN_BYTES else note_known,
+        )
 
     async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
         """Answers the requests of a stream in their order, several of which are under way at once."""
@@ -344,7 +374,8 @@ def _sent(call: ServerCall, name: str) -> bytes | None:
 
 def _trace_id(call: ServerCall) -> str:
     """Returns the client's trace; empty if it takes none."""
-    return trace_id_of(_sent(call, TRACE_KEY) or b"")
+    sent = _sent(call, TRACE_KEY)
+    return "" if sent is None else trace_id_of(sent)
 
 
 def _refuse(call: ServerCall, error: Exception) -> None:

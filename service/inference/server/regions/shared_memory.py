@@ -50,14 +50,41 @@ class _SharedFile:
         with contextlib.suppress(OSError):
             os.close(self._descriptor)
 
-    def checked(self) -> int:
-        """Returns the descriptor.
+    def check(self) -> None:
+        """Raises ServiceError if the file has another owner by now, or is shorter than it was."""
+        status = os.fstat(self._descriptor)
+        if status.st_uid != os.geteuid():
+            raise _unusable(self.name, "it belongs to another user than the service")
+        if status.st_size < self.offset + self.size:
+            raise _unusable(
+                self.name, f"it has {status.st_size} bytes; {self.offset + self.size} are registered"
+            )
 
-        Raises:
-            ServiceError: the file has another owner by now, or is shorter than it was.
-        """
-        _check(self._descriptor, self.name, self.offset + self.size)
-        return self._descriptor
+    def copy_into(self, target: memoryview, offset: int) -> None:
+        """Copies bytes from an offset of the file; see `InputBytes.copy_into`."""
+        try:
+            self.check()
+            is_whole = read_at(self._descriptor, target, offset)
+        except OSError as error:
+            raise _unusable(self.name, error.strerror or "it cannot be read") from None
+        if not is_whole:
+            raise _unusable(self.name, "it was truncated")
+
+    def write(self, data: memoryview, offset: int, size: int, name: str) -> None:
+        """Writes an output to a part of the file; see `RegionPart.write`."""
+        if data.nbytes > size:
+            raise ServiceError(
+                Status.INVALID,
+                f"shared memory size specified with the request for output {quoted(name)} ({size} bytes) "
+                f"should be at least {data.nbytes} bytes to hold the results",
+            )
+        try:
+            self.check()
+            done = 0
+            while done < data.nbytes:
+                done += os.pwrite(self._descriptor, data[done:], offset + done)
+        except OSError as error:
+            raise _unusable(self.name, error.strerror or "it cannot be written") from None
 
 
 class _Place:
@@ -68,6 +95,7 @@ class _Place:
     def __init__(self, regions: "SharedMemoryRegions", region: _SharedFile, offset: int, size: int) -> None:
         self._regions = regions
         self._region = weakref.ref(region)
+        #: In the file.
         self._offset = offset
         self._size = size
 
@@ -78,6 +106,37 @@ class _Place:
             return None
         return _Part(self._regions, region, self._offset, self._size)
 
+    def is_beside(self, other: object) -> bool:
+        """See `RegionPlace.is_beside`."""
+        return isinstance(other, _Place) and other._region is self._region
+
+    def use(self) -> bool:
+        """See `RegionPlace.use`."""
+        region, regions = self._region(), self._regions
+        with regions.lock:
+            if region is None or not regions.has(region):
+                return False
+            region.uses += 1
+        return True
+
+    def release(self) -> None:
+        """See `RegionPlace.release`."""
+        region = self._region()
+        assert region is not None  # noqa: S101 - the table keeps a region that is in use
+        self._regions.end_use(region)
+
+    def copy_into(self, target: memoryview) -> None:
+        """See `RegionPlace.copy_into`."""
+        region = self._region()
+        assert region is not None  # noqa: S101 - the table keeps a region that is in use
+        region.copy_into(target, self._offset)
+
+    def write(self, data: memoryview, name: str) -> None:
+        """See `RegionPlace.write`."""
+        region = self._region()
+        assert region is not None  # noqa: S101 - the table keeps a region that is in use
+        region.write(data, self._offset, self._size, name)
+
 
 class _Part:
     """A part of a region, as a request names it. The region is in use until it is released."""
@@ -85,7 +144,8 @@ class _Part:
     def __init__(self, regions: "SharedMemoryRegions", region: _SharedFile, offset: int, size: int) -> None:
         self._regions = regions
         self._region = region
-        self._offset = region.offset + offset
+        #: In the file.
+        self._offset = offset
         self.size = size
         self._is_used = True
         with regions.lock:
@@ -94,45 +154,27 @@ class _Part:
     @property
     def place(self) -> _Place:
         """See `RegionPart.place`."""
-        region = self._region
-        return _Place(self._regions, region, self._offset - region.offset, self.size)
+        return _Place(self._regions, self._region, self._offset, self.size)
 
     def release(self) -> None:
         """See `RegionPart.release`."""
         with self._regions.lock:
             if self._is_used:
                 self._is_used = False
-                self._region.uses -= 1
-                self._regions.leave(self._region)
+                self._regions.end_use(self._region)
 
     def __del__(self) -> None:
         # A request that was not understood as a whole does not end.
-        self.release()
+        if self._is_used:
+            self.release()
 
     def copy_into(self, target: memoryview) -> None:
         """See `InputBytes.copy_into`."""
-        try:
-            is_whole = read_at(self._region.checked(), target, self._offset)
-        except OSError as error:
-            raise _unusable(self._region.name, error.strerror or "it cannot be read") from None
-        if not is_whole:
-            raise _unusable(self._region.name, "it was truncated")
+        self._region.copy_into(target, self._offset)
 
     def write(self, data: memoryview, name: str) -> None:
         """See `RegionPart.write`."""
-        if data.nbytes > self.size:
-            raise ServiceError(
-                Status.INVALID,
-                f"shared memory size specified with the request for output {quoted(name)} ({self.size} bytes) "
-                f"should be at least {data.nbytes} bytes to hold the results",
-            )
-        try:
-            descriptor = self._region.checked()
-            done = 0
-            while done < data.nbytes:
-                done += os.pwrite(descriptor, data[done:], self._offset + done)
-        except OSError as error:
-            raise _unusable(self._region.name, error.strerror or "it cannot be written") from None
+        self._region.write(data, self._offset, self.size, name)
 
 
 class SharedMemoryRegions:
@@ -187,10 +229,12 @@ class SharedMemoryRegions:
                 Status.INVALID, f"Unable to open shared memory region: {quoted(key)}"
             ) from None
         region = _SharedFile(name, key, descriptor, offset, size)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _unusable(name, "it is not a regular file")
         is_part = 0 <= offset < _MAX_SIZE and 0 < size < _MAX_SIZE
         if not is_part or os.fstat(descriptor).st_size < offset + size:
             raise _invalid_part(name, offset, size)
-        region.checked()
+        region.check()
         self._regions[name] = region
 
     def unregister(self, name: str) -> None:
@@ -200,15 +244,22 @@ class SharedMemoryRegions:
                 return
             for region in (self._regions[name],) if name else tuple(self._regions.values()):
                 region.is_leaving = True
-                self.leave(region)
+                self._leave(region)
 
     def has(self, region: _SharedFile) -> bool:
         """Returns whether this very region is registered."""
         return self._regions.get(region.name) is region
 
-    def leave(self, region: _SharedFile) -> None:
+    def end_use(self, region: _SharedFile) -> None:
+        """Counts one use less."""
+        with self.lock:
+            region.uses -= 1
+            if region.is_leaving:
+                self._leave(region)
+
+    def _leave(self, region: _SharedFile) -> None:
         """Removes a region that is to be unregistered, unless requests use it."""
-        if region.is_leaving and not region.uses and self.has(region):
+        if not region.uses and self.has(region):
             del self._regions[region.name]
 
     def part_of(self, tensor: str, parameters: Mapping[str, Parameter]) -> _Part | None:
@@ -241,18 +292,7 @@ class SharedMemoryRegions:
                 f"Invalid {what} for shared memory region: {quoted(region.name)}: {size} bytes at {offset} do "
                 f"not lie inside {region.size}",
             )
-        return _Part(self, region, offset, size)
-
-
-def _check(descriptor: int, name: str, end: int) -> None:
-    """Raises ServiceError unless a file is shared memory of this user, and long enough."""
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise _unusable(name, "it is not a regular file")
-    if status.st_uid != os.geteuid():
-        raise _unusable(name, "it belongs to another user than the service")
-    if status.st_size < end:
-        raise _unusable(name, f"it has {status.st_size} bytes; {end} are registered")
+        return _Part(self, region, region.offset + offset, size)
 
 
 def _invalid_part(name: str, offset: int, size: int) -> ServiceError:

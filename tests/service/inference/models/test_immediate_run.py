@@ -18,6 +18,7 @@ from neurald.service.inference.models import immediate_run
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance, run_error
 from neurald.service.inference.models.job import InferenceJob, JobInput
+from neurald.service.inference.models.known_run import BegunRun
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.statistics import Statistics
 from neurald.service.inference.models.worker_options import WorkerOptions
@@ -255,6 +256,49 @@ def test_a_request_that_has_ended_does_not_end_the_next_run_of_its_lane() -> Non
             second.job.end.cancel()
             second.cancel()
             assert await running is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_run_that_was_begun_before_goes_on(is_killed: bool) -> None:
+    """It is awaited, or run again if its worker dies."""
+
+    async def run() -> None:
+        async with counting() as model:
+            await model.run(1)
+            job = model.job(_ENDLESS if is_killed else 100_000)
+            lane = model.instance.lend_lane()
+            assert lane is not None
+            batch = model.instance.write(lane, job)
+            with pytest.raises(TimeoutError) as caught:
+                await asyncio.to_thread(lane.run, batch.inputs, batch.results_at, batch.wanted, 0.0)
+            known: Any = SimpleNamespace(
+                inputs=batch.inputs, results_at=batch.results_at, wanted=batch.wanted, rows=1
+            )
+            begun = BegunRun(
+                known=known, instance=model.instance, lane=lane, queued_ns=1, begun_ns=2, outcome=caught.value
+            )
+            results: list[object] = []
+            immediate = ImmediateRun(
+                model.instance, lane, job, lambda: None, 0.0, begun, lambda *given: results.append(given[2])
+            )
+            running = asyncio.create_task(asyncio.to_thread(immediate.run, model.will_wait))
+            await model.reached(lambda: model.waits)
+            if is_killed:
+                assert model.instance.pid is not None
+                os.kill(model.instance.pid, signal.SIGKILL)
+                again = await running
+                assert again is not None
+                again()
+                await model.reached(lambda: model.returned)
+                assert model.returned == [job]
+            else:
+                assert await running is None
+                assert model.ended == [(100_000, None)]
+                assert results == [100_000]
+            await model.reached(lambda: model.instance.is_ready)
+            assert await model.run(7) == (7, None)
 
     asyncio.run(run())
 

@@ -27,8 +27,8 @@ def regions() -> Iterator[SharedMemoryRegions]:
     path.unlink()
 
 
-def message(*, offset: int = 0, in_region: bool = True, name: str = "") -> bytes:
-    request = message_type("ModelInferRequest")(model_name="same", id=name)
+def message(*, offset: int = 0, in_region: bool = True, name: str = "", version: str = "") -> bytes:
+    request = message_type("ModelInferRequest")(model_name="same", model_version=version, id=name)
     tensor = request.inputs.add(name="x", datatype="FP32", shape=[1, 4])
     if in_region:
         tensor.parameters["shared_memory_region"].string_param = "region"
@@ -109,9 +109,52 @@ def test_tensors_in_messages_are_not_kept(regions: SharedMemoryRegions) -> None:
     for _ in range(2):
         known.decode(message(in_region=False)).release()
     assert not known._known
-    for number in range(200):
-        known.decode(message(name=str(number))).release()
+    for number in range(100):
+        known.decode(message(offset=number)).release()
     assert len(known._known) == 64
+
+
+@pytest.mark.parametrize("version", ["", "3"])
+def test_requests_with_other_ids_are_the_same(regions: SharedMemoryRegions, version: str) -> None:
+    known = KnownRequests(regions)
+    found = set()
+    for name in ("", "a", "ü" * 20, "a" * 127, "a" * 128):
+        given = message(name=name, version=version)
+        request = known.decode(given)
+        assert (request.id, request.version) == (name, version)
+        request.release()
+        before, field = known.find(given)
+        if len(name) < 128:
+            assert field == (b"" if not name else bytes((0x1A, len(name.encode()))) + name.encode())
+            found.add(id(before))
+        else:
+            assert (before, field) == (None, b"")
+    assert len(found) == len(known._known) == 1
+
+
+def test_ids_in_other_places_are_found_by_the_decoder(regions: SharedMemoryRegions) -> None:
+    """Of two ids, the last one counts."""
+    known = KnownRequests(regions)
+    known.decode(message()).release()
+    for given in (message() + b"\x1a\x01b", message(name="a") + b"\x1a\x01b"):
+        for _ in range(2):
+            request = known.decode(given)
+            assert request.id == "b"
+            request.release()
+    assert len(known._known) == 1
+
+
+@pytest.mark.parametrize("cut", [0, 1, 6, 7, 8])
+def test_messages_that_end_early_are_not_understood(regions: SharedMemoryRegions, cut: int) -> None:
+    given = message(name="abc")
+    assert KnownRequests(regions).find(given[:cut]) == (None, b"")
+
+
+def test_ids_that_are_no_text_are_refused(regions: SharedMemoryRegions) -> None:
+    known = KnownRequests(regions)
+    known.decode(message(name="a")).release()
+    with pytest.raises(ServiceError, match="not understood"):
+        known.decode(message(name="a").replace(b"\x1a\x01a", b"\x1a\x01\xff"))
 
 
 class _Large(bytes):

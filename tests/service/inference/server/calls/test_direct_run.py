@@ -25,7 +25,7 @@ class Version:
         self.error = error
         self.failures: list[FailureReason | None] = []
 
-    def begin_at_once(self, request: Any, encode: Any, timeout_s: Any, end: Any) -> Any:
+    def begin_at_once(self, request: Any, encode: Any, timeout_s: Any, end: Any, *_: Any) -> Any:
         job = SimpleNamespace(end=end, attempts=1)
 
         def run(will_wait: Any) -> None:

@@ -384,7 +384,7 @@ def test_only_admitted_requests_count_while_they_arrive(token: str, is_late: boo
     """Clients without the token cannot have others refused."""
     late = ServiceError(Status.EXHAUSTED, "it would be late") if is_late else None
     version = SimpleNamespace(arrivals=Arrivals(), refusal=lambda limit_s: late)
-    calls: Any = SimpleNamespace(only_version=lambda: version, regions=NoRegions())
+    calls: Any = SimpleNamespace(registry=SimpleNamespace(only=lambda: version), regions=NoRegions())
     restrictions = Restrictions((), noun="protocol")
     service = V2Service(calls, RegionCalls(), RequestBudget(1), "secret", restrictions)
     refused: list[grpc.StatusCode] = []

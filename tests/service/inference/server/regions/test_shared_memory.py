@@ -82,6 +82,40 @@ def test_tensors_in_shared_memory(client: Any, key: str) -> None:
         memory.destroy_shared_memory_region(handle)
 
 
+def test_requests_that_come_again(client: Any, key: str, serving: Serving) -> None:
+    """They differ in their ids and in what is in the region, and are counted like others."""
+    handle = memory.create_shared_memory_region("region", key, 128)
+    try:
+        client.register_system_shared_memory("region", key, 128)
+        tensor = client.module.InferInput("x", [1, 4], "FP32")
+        tensor.set_shared_memory("region", 16)
+        output = client.module.InferRequestedOutput("y")
+        output.set_shared_memory("region", 16, 64)
+
+        def counted() -> int:
+            found = client.get_inference_statistics("same")
+            if not isinstance(found, dict):
+                return int(found.model_stats[0].inference_stats.success.count)
+            return int(found["model_stats"][0]["inference_stats"]["success"]["count"])
+
+        before = counted()
+        for number in range(20):
+            memory.set_shared_memory_region(handle, [X + number])
+            name = "" if number % 3 == 0 else f"request {number}"
+            result = client.infer("same", [tensor], outputs=[output], request_id=name)
+            values = memory.get_contents_as_numpy(handle, np.float32, [4], offset=64)
+            assert np.array_equal(values, X[0] + number)
+            answer = result.get_response()
+            assert (answer.get("id", "") if isinstance(answer, dict) else answer.id) == name
+            if number == 9:
+                client.unload_model("same")
+                client.load_model("same")
+                before = counted() - 10
+        assert counted() == before + 20
+    finally:
+        memory.destroy_shared_memory_region(handle)
+
+
 def test_truncated_regions_are_errors(client: Any, key: str, serving: Serving) -> None:
     path = Path(DIRECTORY) / key[1:]
     path.write_bytes(bytes(128))

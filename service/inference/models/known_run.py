@@ -1,0 +1,186 @@
+"""Runs of requests that came before with the same bytes, whose tensors are all in regions of clients.
+
+Such a request differs from the one before in nothing but what is in the regions. So it is not
+checked and encoded again: its inputs go to the same places of a lane's arena, and if its outputs
+have the same types, shapes and places as before, its answer has the same bytes. What happens
+otherwise is left to an `ImmediateRun`, which goes on with the run.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from neurald.hal.errors import Error
+from neurald.hal.lanes.packets import RunAnswer, TensorAt
+from neurald.service.inference.models.batch import Batch
+from neurald.service.inference.models.instance import ModelInstance
+from neurald.service.inference.models.job import InferenceJob
+from neurald.service.inference.models.lane import Answered, ServedLane
+from neurald.service.inference.protocol.errors import ServiceError
+from neurald.service.inference.protocol.tensors import InferenceRequest, RegionPlace
+
+#: How long the end of a run is awaited. Longer ones do not become shorter by this.
+SOON_S: Final = 1e-3
+
+
+#: Is told how a request was run.
+NoteKnown = Callable[["KnownRun"], None]
+
+
+class BegunRun(Struct, kw_only=True, eq=False):
+    """A run that has ended otherwise than the one before, or has not ended soon.
+
+    Attributes:
+        known: that has begun it, whose regions are in use.
+        instance, lane: that run it.
+        queued_ns: when its request came, on the clock of `time.perf_counter_ns`.
+        begun_ns: when its inputs were written.
+        outcome: the answer; the error of waiting for it, a TimeoutError if it has not ended.
+    """
+
+    known: "KnownRun"
+    instance: ModelInstance
+    lane: ServedLane
+    queued_ns: int
+    begun_ns: int
+    outcome: Answered | OSError
+
+    def batch(self, job: InferenceJob) -> Batch:
+        """Returns the batch that it is, of its only request."""
+        return Batch(
+            jobs=[job],
+            inputs=self.known.inputs,
+            results_at=self.known.results_at,
+            wanted=self.known.wanted,
+            rows=self.known.rows,
+            input_ns=self.begun_ns - self.queued_ns,
+            begun_ns=self.begun_ns,
+        )
+
+
+class KnownRun(Struct, kw_only=True, eq=False):
+    """How a request was run.
+
+    Attributes:
+        loaded: stands for the model as it was loaded.
+        inputs, results_at, wanted, rows: see `Batch`.
+        room: the size of the arena.
+        sources: the place of each input in a region, and its range in the arena.
+        targets: the place of each output in a region, and its name.
+        regions: a place in each region.
+        outputs: that the worker has answered with.
+        answer: what the client was answered with, without the id of the request.
+    """
+
+    loaded: object
+    inputs: tuple[TensorAt, ...]
+    results_at: int
+    wanted: tuple[int, ...]
+    rows: int
+    room: int
+    sources: Sequence[tuple[RegionPlace, int, int]]
+    targets: Sequence[tuple[RegionPlace, str]]
+    regions: Sequence[RegionPlace]
+    outputs: tuple[TensorAt, ...]
+    answer: bytes
+
+    def use(self) -> bool:
+        """Uses all regions until `release`; returns False if one is not registered any more."""
+        for number, place in enumerate(self.regions):
+            if not place.use():
+                for used in self.regions[:number]:
+                    used.release()
+                return False
+        return True
+
+    def release(self) -> None:
+        """Ends what `use` has begun."""
+        for place in self.regions:
+            place.release()
+
+    def run(self, instance: ModelInstance, lane: ServedLane, trace_id: str) -> bytes | BegunRun | None:
+        """Runs it in a lane that was lent, while its regions are in use. Counts it if it ends as before.
+
+        Args:
+            instance, lane: that run it.
+            trace_id: of the client's trace; empty if it takes none.
+
+        Returns:
+            The answer, without the id of the request, if it has ended as before. None if it was not
+                begun, because an input cannot be read or the worker is gone.
+        """
+        queued_ns = time.perf_counter_ns()
+        try:
+            arena = lane.arena(self.room)
+            for place, begin, end in self.sources:
+                place.copy_into(arena[begin:end])
+        except (ServiceError, Error, OSError):
+            return None
+        begun_ns = time.perf_counter_ns()
+        outcome: Answered | OSError
+        try:
+            outcome = lane.run(self.inputs, self.results_at, self.wanted, time.monotonic() + SOON_S)
+            answer, memory = outcome
+            if isinstance(answer, RunAnswer) and answer.outputs == self.outputs and not answer.attached_bytes:
+                for (place, name), tensor in zip(self.targets, answer.outputs, strict=True):
+                    place.write(memory[tensor.offset : tensor.offset + tensor.size], name)
+                instance.note_alone(self.rows, queued_ns, begun_ns, answer.receipt, trace_id)
+                return self.answer
+        except OSError as error:
+            outcome = error
+        except ServiceError:
+            pass  # an output cannot be written, which is noticed again
+        return BegunRun(
+            known=self,
+            instance=instance,
+            lane=lane,
+            queued_ns=queued_ns,
+            begun_ns=begun_ns,
+            outcome=outcome,
+        )
+
+
+def known_run(
+    loaded: object, room: int, request: InferenceRequest, batch: Batch, answer: RunAnswer, result: object
+) -> KnownRun | None:
+    """Returns how to run a request again; None if that takes more than what `KnownRun` does.
+
+    Args:
+        loaded, room: see `KnownRun`.
+        request: the request.
+        batch: its run, in which no other one was.
+        answer: of the worker.
+        result: what the client is answered with.
+    """
+    if not isinstance(result, bytes) or request.parameters or len(request.outputs) != len(answer.outputs):
+        return None
+    sources: list[tuple[RegionPlace, int, int]] = []
+    for each, tensor in zip(batch.jobs[0].inputs, batch.inputs, strict=True):
+        place: RegionPlace | None = getattr(each.source, "place", None)
+        if place is None:
+            return None
+        sources.append((place, tensor.offset, tensor.offset + tensor.size))
+    targets: list[tuple[RegionPlace, str]] = []
+    for output in request.outputs:
+        if output.region is None or output.classes:
+            return None
+        targets.append((output.region.place, output.name))
+    regions: list[RegionPlace] = []
+    for place in (*(each[0] for each in sources), *(each[0] for each in targets)):
+        if not any(place.is_beside(other) for other in regions):
+            regions.append(place)
+    return KnownRun(
+        loaded=loaded,
+        inputs=batch.inputs,
+        results_at=batch.results_at,
+        wanted=batch.wanted,
+        rows=batch.rows,
+        room=room,
+        sources=sources,
+        targets=targets,
+        regions=regions,
+        outputs=answer.outputs,
+        answer=result,
+    )
