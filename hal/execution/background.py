@@ -5,7 +5,6 @@ and at the exit of the process, nothing is left of it.
 """
 
 import atexit
-import contextlib
 import logging
 import os
 import queue
@@ -57,7 +56,7 @@ class BackgroundWorker:
 
     def _start(self) -> None:
         """Starts afresh, without a thread."""
-        self._pieces: queue.Queue[_Piece | None] = queue.Queue(self._max_waiting)
+        self._pieces: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
         self._current: _Piece | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
@@ -71,12 +70,9 @@ class BackgroundWorker:
         """
         piece = _Piece(work, Cancellation(), copy_context())
         with self._lock:
-            if self._is_closed:
+            if self._is_closed or 0 < self._max_waiting <= self._pieces.qsize():
                 return None
-            try:
-                self._pieces.put_nowait(piece)
-            except queue.Full:
-                return None
+            self._pieces.put(piece)
             if self._thread is None and not self._started():
                 # Without a thread nothing else is waiting.
                 self._pieces.get_nowait()
@@ -126,9 +122,7 @@ class BackgroundWorker:
             current.cancellation.cancel()
         if thread is None:
             return
-        # If it is full, the thread looks whether it is closed before the next piece.
-        with contextlib.suppress(queue.Full):
-            self._pieces.put_nowait(None)
+        self._pieces.put(None)
         thread.join(_EXIT_S)
 
 

@@ -13,10 +13,10 @@ _lanes: "Final[dict[str, BackgroundWorker]]" = {}
 
 def lane(name: str) -> "BackgroundWorker":
     """Returns the lane of a device, or of another kind of work, for all compilations of the process."""
-    from neurald.hal.execution.background import BackgroundWorker  # imports much
-
     with _lock:
         found = _lanes.get(name)
         if found is None:
+            from neurald.hal.execution.background import BackgroundWorker  # imports much
+
             found = _lanes[name] = BackgroundWorker(max_waiting=0)
         return found

@@ -141,23 +141,22 @@ class CapturedRun(Struct, frozen=True, kw_only=True):
         ]
 
 
-def outputs_of(model: Model, request: Request, result: ExecutionResult) -> list[Array]:
-    """Returns copies of the outputs of a sufficient result.
+def outputs_of(model: Model, request: Request, result: ExecutionResult) -> list[Memory]:
+    """Returns copies of the outputs of a sufficient result; see `CapturedRun.output_arrays`.
 
     Raises:
         Error: a device failed.
     """
-    found = []
+    found: list[Memory] = []
     for index, argument, shape in zip(model.main.outputs, request.outputs, result.output_shapes, strict=True):
-        kind = model.main.operands[index].type
-        size = byte_size(kind, shape.dimensions or ())
+        size = byte_size(model.main.operands[index].type, shape.dimensions or ())
         target = request.pools[argument.pool or 0]
-        memory = HostMemory(bytearray(size))
         if isinstance(target, DeviceBuffer):
+            memory = HostMemory(bytearray(size))
             target.read(memory)
         else:
-            memory.view()[:] = target.view(argument.offset, size)
-        found.append(array_of(memory, kind.dtype, shape.dimensions))
+            memory = HostMemory(bytes(target.view(argument.offset, size)))
+        found.append(memory)
     return found
 
 

@@ -22,6 +22,7 @@ from neurald.hal.crashes.wrong_results import WrongResults
 from neurald.hal.device import Device, ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState, Error
 from neurald.hal.lazy_numpy import Array, np
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.fork import forkable_lock
@@ -84,19 +85,21 @@ class _Ran(Struct, frozen=True, kw_only=True):
     Attributes:
         run: the inputs.
         space: how much space each output had; see `output_space`.
-        outputs: of the device.
+        result: of the device.
+        outputs: of the device, as many bytes as the result needs.
         options: of the execution, without limits.
     """
 
     run: CapturedRun
     space: list[tuple[int, Argument]]
-    outputs: list[Array]
+    result: ExecutionResult
+    outputs: list[Memory]
     options: ExecuteOptions
 
     @property
     def size_bytes(self) -> int:
         """How much memory it takes."""
-        return sum(pool.size for pool in self.run.pools) + sum(each.nbytes for each in self.outputs)
+        return sum(memory.size for memory in (*self.run.pools, *self.outputs))
 
 
 class StepVerification:
@@ -232,6 +235,7 @@ class StepVerification:
             ran = _Ran(
                 run=run,
                 space=output_space(model, request, result.output_shapes),
+                result=result,
                 outputs=outputs_of(model, request, result),
                 options=replace(options, measure=False, deadline_s=None, cancellation=None),
             )
@@ -307,7 +311,8 @@ class StepVerification:
             self._differ(ran.run, Difference(text="an output has another shape", is_certain=True))
             return right, []
         wanted = ran.run.output_arrays(right, memories)
-        difference = self._comparison.difference(wanted, ran.outputs)
+        found = ran.run.output_arrays(ran.result, ran.outputs)
+        difference = self._comparison.difference(wanted, found)
         if difference is None:
             return None
         self._differ(ran.run, difference)

@@ -1,6 +1,9 @@
 import asyncio
 import contextlib
+import threading
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ import neurald as nd
 from neurald.hal.crashes.wrong_results import WrongResults
 from neurald.hal.errors import ResultCode as Code
 from neurald.hal.model.operation_type import OperationType
+from neurald.runtime.execution.verification import captured_run
 
 KINDS = ["ADD", "TANH", "ADD", "LOGISTIC", "SUB", "MUL", "ADD", "TANH", "SUB"]
 MODEL = chain(KINDS)
@@ -125,6 +129,26 @@ def test_only_the_first_verified_execution_waits_for_the_cpu_device() -> None:
     assert found.is_wrong
     assert (found.runs, found.verified) == (2, 2)
     np.testing.assert_allclose(compilation.run(X)[0], right(), rtol=1e-5)
+
+
+def test_the_caller_only_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays, the CPU device and comparisons take longer than a short execution."""
+    threads: Counter[bool] = Counter()
+    caller, real = threading.get_ident(), captured_run.array_of
+
+    def array_of(*arguments: Any) -> "np.ndarray":
+        threads[threading.get_ident() == caller] += 1
+        return real(*arguments)
+
+    compilation = verified(LyingDevice("only copied", kind=None), 0.5)
+    compilation.run(X)
+    monkeypatch.setattr(captured_run, "array_of", array_of)
+    for _ in range(100):
+        compilation.run(X)
+    assert compilation.wait_until_investigated(60)
+    assert compilation.verifications[0].verified > 1
+    assert threads[False]
+    assert not threads[True]
 
 
 def test_a_right_device_stays() -> None:
