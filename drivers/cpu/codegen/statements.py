@@ -273,8 +273,8 @@ class Statements:
                 if limit >= MIN_WEIGHT_EXPONENT and is_weight_exponent(exponent):
                     return weight(v, x, limit)
                 return exp(v, computed(expression, v.lanes), x, self._vector(is_below))
-            curve = risen(expression) if has_risen(v) else None
-            if curve is not None:
+            curve = risen(expression)
+            if curve is not None and has_risen(v, curve.op):
                 return risen_curve(v, curve.op, self._vector(curve.arguments[0]))
             arguments = [(computed(each, v.lanes), self._vector(each)) for each in expression.arguments]
             return apply_value(v, expression, arguments)

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math.float_tables import table_length
 from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
 from neurald.drivers.cpu.emit.math.piecewise_polynomial import PiecewisePolynomial, pieces, piecewise
-from neurald.drivers.cpu.emit.math.vector_math import exp
+from neurald.drivers.cpu.emit.math.vector_math import exp, tabled_power
 from neurald.drivers.cpu.emit.math.wide_floats import has_wide_floats, scaled
 from neurald.drivers.cpu.emit.vector import Vector
 
@@ -29,10 +29,7 @@ _ERF_END = 4.0
 def logistic(v: Vector, element: str, x: str) -> str:
     """Computes 1 / (1 + e^-x) with an error of at most 2.5 ULP, or 0 for x below -88."""
     f = Floats(v, element)
-    one = f.number(1)
-    if has_wide_floats(v, element):
-        return f.divide(one, f.add(one, exp(v, element, v.negate(element, x))))
-    return f.divide(one, _one_and_power(f, x))
+    return f.divide(f.number(1), _one_and_power(f, x, -1.0))
 
 
 def tanh(v: Vector, element: str, x: str) -> str:
@@ -77,16 +74,16 @@ def risen(expression: Apply) -> Apply | None:
     return None
 
 
-def has_risen(v: Vector) -> bool:
+def has_risen(v: Vector, op: Op) -> bool:
     """Returns True if `risen_curve` is faster than the sum: a division takes longer than 512 bits' tables."""
-    return v.target.has_fma and not has_wide_floats(v, FLOAT.element)
+    return v.target.has_fma and (op is Op.TANH or not has_wide_floats(v, FLOAT.element))
 
 
 def risen_curve(v: Vector, op: Op, x: str) -> str:
     """Computes 1 + tanh(x) with an error of at most 5 ULP, or 1 + erf(x) with one of 4e-7, in FLOAT32."""
     f = Floats(v, FLOAT.element)
     if op is Op.TANH:
-        return f.divide(f.number(2), _one_and_power(f, f.add(x, x)))
+        return f.divide(f.number(2), _one_and_power(f, x, -2.0))
     x = f.cut(x, -_ERF_END, _ERF_END)
     square = f.multiply(x, x)
     above = f.multiply(x, v.polynomial(f.element, square, _ERF_ABOVE))
@@ -98,12 +95,15 @@ def _erf_pieces(count: int) -> PiecewisePolynomial:
     return pieces(math.erf, FLOAT.erfc_end, count, _ERF_TERMS[count])
 
 
-def _one_and_power(f: Floats, x: str) -> str:
-    """Returns 1 + e^-x, which is infinite from e^-x = 2^127.5 on."""
-    # -x = n·ln 2 - rest; e^-x = scale·e^-rest. At the ends, the scale is infinite or 0.
-    x = f.cut(x, -math.ceil(f.format.largest_exp), math.floor(f.format.largest_exp))
-    n, scale = f.whole_power(x, -1 / LN2)
-    rest = f.fma(n, f.number(f.format.ln2_high), x)
-    rest = f.fma(n, f.number(f.format.ln2_low), rest)
-    terms = [each * (-1) ** k for k, each in enumerate((1, 1, *f.format.exp))]
+def _one_and_power(f: Floats, x: str, factor: float) -> str:
+    """Returns 1 + e^(factor·x) for a factor below 0, which is infinite from about 2^127.5 on."""
+    # At the ends, the scale is infinite, or the power too small to matter.
+    x = f.cut(x, math.ceil(f.format.largest_exp) / factor, math.ceil(f.format.smallest_exp) / factor)
+    if has_wide_floats(f.v, f.element):
+        return f.add(scaled(f.v, *tabled_power(f.v, x, factor)), f.number(1))
+    # factor·x = n·ln 2 + factor·rest; e^(factor·x) = scale·e^(factor·rest).
+    n, scale = f.whole_power(x, factor / LN2)
+    rest = f.fma(n, f.number(-f.format.ln2_high / factor), x)
+    rest = f.fma(n, f.number(-f.format.ln2_low / factor), rest)
+    terms = [each * factor**k for k, each in enumerate((1, 1, *f.format.exp))]
     return f.fma(f.v.polynomial(f.element, rest, terms), scale, f.number(1))
