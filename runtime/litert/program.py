@@ -1,17 +1,20 @@
 """Runs an unmodified program of LiteRT, TensorFlow Lite or `tf.lite` on neurald.
 
-The modules from which such programs import are replaced in this process before the program starts.
+The modules from which such programs import are replaced in this process before the program starts,
+and in processes that it starts by `multiprocessing` when they import one, see `stand_ins`.
 """
 
+import builtins
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import runpy
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import neurald.litert as replacement
 from neurald.runtime.litert import calibration, metrics
@@ -77,6 +80,9 @@ _PACKAGE: Final = "ai_edge_litert"
 _WHOLE: Final = {"_pywrap_tfl_calibration": calibration, "metrics_portable": metrics}
 _OLD_PACKAGE: Final = "tflite_runtime"
 _TENSORFLOW: Final = "tensorflow"
+_PACKAGES: Final = (_PACKAGE, _OLD_PACKAGE, _TENSORFLOW)
+_USAGE: Final = "usage: python -m neurald.litert {FILE | -m MODULE | -c TEXT | -} [ARGUMENT ...]"
+_STAND_INS: Final = str(Path(__file__).parent / "stand_ins")
 
 
 def replace_modules() -> None:
@@ -87,7 +93,7 @@ def replace_modules() -> None:
     Raises:
         RuntimeError: one of the packages is imported already.
     """
-    for package in (_PACKAGE, _OLD_PACKAGE, _TENSORFLOW):
+    for package in _PACKAGES:
         if package in sys.modules:
             raise RuntimeError(f"{package} is imported already; replace_modules() must come before it")
     _add_package(_PACKAGE, _MODULES)
@@ -96,19 +102,43 @@ def replace_modules() -> None:
         sys.modules[f"{_PACKAGE}.{name}"] = module
         setattr(sys.modules[_PACKAGE], name, module)
     _add_package(_OLD_PACKAGE, {"interpreter": _MODULES["interpreter"]})
-    if importlib.util.find_spec(_TENSORFLOW) is None:
-        tensorflow = ModuleType(_TENSORFLOW)
-        tensorflow.lite = _lite()  # type: ignore[attr-defined]
-        sys.modules[_TENSORFLOW] = tensorflow
+    if _installed(_TENSORFLOW) is None:
+        _add_tensorflow()
     else:
         sys.meta_path.insert(0, _TensorFlowFinder())
+    if _STAND_INS not in sys.path:
+        # Behind the folder of the program.
+        sys.path.insert(1, _STAND_INS)
+
+
+def stand_in(name: str) -> None:
+    """Replaces the modules in a process that has found a module of `stand_ins`.
+
+    Args:
+        name: by which it is imported.
+    """
+    if name not in _PACKAGES:
+        return  # It is imported as a module of neurald.
+    del sys.modules[name]
+    replace_modules()
+    import_module(name)
+
+
+def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
+    """Finds a package that is no stand-in."""
+    before = sys.path.copy()
+    sys.path[:] = [each for each in before if each != _STAND_INS]
+    try:
+        return importlib.util.find_spec(name)
+    finally:
+        sys.path[:] = before
 
 
 def _add_package(name: str, modules: Mapping[str, tuple[str, ...]]) -> None:
     """Adds a package with neurald's modules; others come from the installed one, if there is one."""
     package = ModuleType(name)
     package.__version__ = _VERSION  # type: ignore[attr-defined]
-    installed = importlib.util.find_spec(name)
+    installed = _installed(name)
     package.__path__ = list(installed.submodule_search_locations or ()) if installed else []
     sys.modules[name] = package
     for module_name, names in modules.items():
@@ -132,12 +162,27 @@ def _module(name: str, names: Sequence[str]) -> ModuleType:
     return module
 
 
-def _lite() -> SimpleNamespace:
-    """Returns what programs use of `tf.lite`."""
-    experimental = SimpleNamespace(
-        load_delegate=replacement.load_delegate, OpResolverType=replacement.OpResolverType
-    )
-    return SimpleNamespace(Interpreter=replacement.Interpreter, experimental=experimental)
+def _add_tensorflow() -> None:
+    """Adds what programs use of TensorFlow, which is not installed."""
+    path = ""
+    for name in (_TENSORFLOW, "lite", "python"):
+        parent, path = path, f"{path}.{name}".lstrip(".")
+        module = sys.modules[path] = ModuleType(path)
+        module.__path__ = []
+        if parent:
+            setattr(sys.modules[parent], name, module)
+    interpreter = _module(f"{path}.interpreter", _MODULES["interpreter"])
+    sys.modules[interpreter.__name__] = module.interpreter = interpreter  # type: ignore[attr-defined]
+    lite = sys.modules[f"{_TENSORFLOW}.lite"]
+    lite.experimental = SimpleNamespace()  # type: ignore[attr-defined]
+    _replace_in(lite)
+
+
+def _replace_in(lite: Any) -> None:
+    """Replaces what programs use of `tf.lite`."""
+    lite.Interpreter = replacement.Interpreter
+    lite.experimental.load_delegate = replacement.load_delegate
+    lite.experimental.OpResolverType = replacement.OpResolverType
 
 
 class _TensorFlowFinder(importlib.abc.MetaPathFinder):
@@ -149,7 +194,7 @@ class _TensorFlowFinder(importlib.abc.MetaPathFinder):
         if fullname != _TENSORFLOW:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(_TENSORFLOW)
+        spec = _installed(_TENSORFLOW)
         if spec is not None and spec.loader is not None:
             spec.loader = _TensorFlowLoader(spec.loader)
         return spec
@@ -171,36 +216,71 @@ class _TensorFlowLoader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        lite = _lite()
-        module.lite.Interpreter = lite.Interpreter
-        module.lite.experimental.load_delegate = lite.experimental.load_delegate
-        module.lite.experimental.OpResolverType = lite.experimental.OpResolverType
+        _replace_in(module.lite)
+        # Where TensorFlow itself has them from.
+        interpreter = import_module(f"{_TENSORFLOW}.lite.python.interpreter")
+        for name in _MODULES["interpreter"]:
+            setattr(interpreter, name, getattr(replacement, name))
 
 
 def run_program(arguments: Sequence[str]) -> None:
-    """Runs a program with its arguments.
+    """Runs a program with its arguments, as Python does.
 
     Args:
-        arguments: a file, or `-m` and the name of a module; then the arguments of the program.
+        arguments: a file, `-m` and the name of a module, `-c` and the text of a program, or `-` for
+            a program from standard input; then the arguments of the program.
 
     Raises:
         SystemExit: no program is named, or the program ends with a status.
     """
-    usage = "usage: python -m neurald.litert {PROGRAM.py | -m MODULE} [ARGUMENT ...]"
-    is_module = arguments[:1] == ["-m"]
-    names = arguments[1:] if is_module else arguments
-    if not names or names[0] in ("-h", "--help"):
-        raise SystemExit(
-            f"{usage}\n\nRuns a program of LiteRT or TensorFlow Lite on neurald." if names else usage
-        )
-    replace_modules()
-    if is_module:
-        sys.argv = [names[0], *names[1:]]
-        runpy.run_module(names[0], run_name="__main__", alter_sys=True)
+    if arguments[:1] in (["-h"], ["--help"]):
+        sys.stdout.write(f"{_USAGE}\n\nRuns a program of LiteRT or TensorFlow Lite on neurald.\n")
         return
-    path = Path(names[0])
-    if not path.exists():
-        raise SystemExit(f"{path}: there is no such file")
-    sys.argv = [str(path), *names[1:]]
-    sys.path[0] = str(path.resolve().parent)
-    runpy.run_path(str(path), run_name="__main__")
+    named = arguments[1:] if arguments[:1] in (["-m"], ["-c"]) else arguments
+    if not named:
+        _refuse(_USAGE)
+    replace_modules()
+    first, *others = named
+    if arguments[0] == "-m":
+        sys.argv = [first, *others]
+        if _is_missing(first):
+            _refuse(f"there is no module {first}", status=1)
+        runpy.run_module(first, run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
+        sys.argv = ["-c", *others]
+        _run_text(first, "<string>")
+    elif first == "-":
+        sys.argv = ["-", *others]
+        _run_text(sys.stdin.read(), "<stdin>")
+    else:
+        path = Path(first)
+        if not path.exists():
+            _refuse(f"{path}: there is no such file\n{_USAGE}")
+        sys.argv = [first, *others]
+        sys.path[0] = str(path.resolve().parent)
+        runpy.run_path(first, run_name="__main__")
+
+
+def _refuse(text: str, status: int = 2) -> NoReturn:
+    sys.stderr.write(text + "\n")
+    raise SystemExit(status)
+
+
+def _is_missing(name: str) -> bool:
+    """Returns whether there is no module of this name."""
+    try:
+        return importlib.util.find_spec(name) is None
+    except ModuleNotFoundError as error:
+        # The program may import something else that is missing.
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            return True
+        raise
+
+
+def _run_text(text: str, origin: str) -> None:
+    """Runs the text of a program as the main module."""
+    main = ModuleType("__main__")
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    sys.modules["__main__"] = main
+    sys.path[0] = ""
+    exec(compile(text, origin, "exec"), vars(main))  # noqa: S102 - the program that the user gives

@@ -1,5 +1,7 @@
 """Unmodified programs run on neurald; each runs in a process of its own."""
 
+import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,10 +24,24 @@ print(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolis
 """
 
 
-def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def run(
+    folder: Path, *arguments: str, given: str = "", path: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Runs a program.
+
+    Args:
+        folder: the current one.
+        arguments: of `neurald.litert`.
+        given: standard input.
+        path: is added to the path of modules.
+    """
+    environment = bare_environment()
+    if path is not None:
+        environment["PYTHONPATH"] += os.pathsep + str(path)
     return subprocess.run(
         [sys.executable, "-m", "neurald.litert", *arguments],
-        env=bare_environment(),
+        env=environment,
+        input=given,
         cwd=folder,
         capture_output=True,
         text=True,
@@ -40,6 +56,9 @@ def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
         "from ai_edge_litert.interpreter import Interpreter",
         "from tflite_runtime.interpreter import Interpreter",
         "import tensorflow as tf; Interpreter = tf.lite.Interpreter",
+        "import tensorflow.lite as tflite; Interpreter = tflite.Interpreter",
+        "from tensorflow import lite; Interpreter = lite.Interpreter; lite.experimental.load_delegate",
+        "from tensorflow.lite.python.interpreter import Interpreter, load_delegate",
     ],
 )
 def test_a_program(tmp_path: Path, imports: str) -> None:
@@ -50,6 +69,80 @@ def test_a_program(tmp_path: Path, imports: str) -> None:
     assert found.stdout.split(" __main__ ")[0] == "[[5.0, 5.0, 5.0], [5.0, 5.0, 5.0]]"
     assert "neurald" in found.stdout
     assert run(tmp_path, "-m", "app", "m.tflite").stdout == found.stdout
+    assert run(tmp_path, "-c", _PROGRAM.format(imports=imports), "m.tflite").stdout == found.stdout
+
+
+def test_the_text_of_a_program(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("VALUE = 7\n")
+    text = (
+        "import sys, helper\nfrom tflite_runtime import interpreter\nprint(sys.argv, helper.VALUE, __name__)"
+    )
+    assert run(tmp_path, "-c", text, "-x", "y").stdout == "['-c', '-x', 'y'] 7 __main__\n"
+    assert run(tmp_path, "-", "y", given=text).stdout == "['-', 'y'] 7 __main__\n"
+    for arguments, given in ((("-c", "raise KeyError(3)"), ""), (("-",), "raise KeyError(3)")):
+        found = run(tmp_path, *arguments, given=given)
+        assert found.returncode == 1
+        assert found.stderr.endswith("KeyError: 3\n")
+
+
+_PROCESSES = """
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+{imports}
+
+def run(path):
+    interpreter = Interpreter(path)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    return Interpreter.__module__.split(".")[0]
+
+if __name__ == "__main__":
+    for way in ("fork", "spawn", "forkserver"):
+        with ProcessPoolExecutor(1, multiprocessing.get_context(way)) as pool:
+            print(way, pool.submit(run, sys.argv[1]).result())
+"""
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from ai_edge_litert.interpreter import Interpreter",
+        "from tflite_runtime.interpreter import Interpreter",
+        "import tensorflow as tf; Interpreter = tf.lite.Interpreter",
+    ],
+)
+def test_processes_that_a_program_starts(tmp_path: Path, imports: str) -> None:
+    (tmp_path / "app.py").write_text(_PROCESSES.format(imports=imports))
+    sums().write(tmp_path / "m.tflite")
+    for program in (("app.py",), ("-m", "app")):
+        found = run(tmp_path, *program, "m.tflite")
+        assert found.stderr == ""
+        assert found.stdout == "fork neurald\nspawn neurald\nforkserver neurald\n"
+
+
+def test_an_installed_package_is_replaced_in_other_processes(tmp_path: Path) -> None:
+    """What is behind the program's folder in the path, as installed packages are."""
+    installed, folder = tmp_path / "site", tmp_path / "program"
+    for name in ("ai_edge_litert", "tensorflow/lite/python", "tensorflow/lite/experimental"):
+        (installed / name).mkdir(parents=True)
+        (installed / name / "interpreter.py").write_text("Interpreter = None\n")
+    for name in ("", "/lite", "/lite/python", "/lite/experimental"):
+        (installed / f"tensorflow{name}/__init__.py").write_text("VALUE = 7\n")
+    (installed / "tensorflow/__init__.py").write_text("from . import lite\nVALUE = 7\n")
+    (installed / "tensorflow/lite/__init__.py").write_text("from . import experimental\nInterpreter = None\n")
+    folder.mkdir()
+    imports = (
+        "import tensorflow as tf\nassert tf.VALUE == 7\n"
+        "from tensorflow.lite.python.interpreter import Interpreter as third\n"
+        "from ai_edge_litert.interpreter import Interpreter\nassert third is tf.lite.Interpreter is Interpreter"
+    )
+    (folder / "app.py").write_text(_PROCESSES.format(imports=imports))
+    sums().write(folder / "m.tflite")
+    found = run(folder, "app.py", "m.tflite", path=installed)
+    assert found.stderr == ""
+    assert found.stdout == "fork neurald\nspawn neurald\nforkserver neurald\n"
 
 
 def test_its_status_and_imports(tmp_path: Path) -> None:
@@ -88,11 +181,26 @@ def test_the_rest_of_an_installed_package_stays(tmp_path: Path) -> None:
 
 
 def test_no_program(tmp_path: Path) -> None:
-    for arguments, words in (
-        ((), "usage:"),
-        (("nothing.py",), "there is no such file"),
-        (("--help",), "usage:"),
+    for arguments, status, words in (
+        ((), 2, "usage:"),
+        (("-c",), 2, "usage:"),
+        (("-m",), 2, "usage:"),
+        (("nothing.py",), 2, "nothing.py: there is no such file"),
+        (("-m", "nothing"), 1, "there is no module nothing"),
+        (("-m", "nothing.at.all"), 1, "there is no module nothing.at.all"),
+        (("--help",), 0, ""),
     ):
         found = run(tmp_path, *arguments)
-        assert found.returncode == 1
-        assert words in found.stderr
+        assert found.returncode == status
+        assert (words in found.stderr) if words else not found.stderr
+        assert found.stdout.startswith("usage:") is (status == 0)
+        assert all(len(line) <= 80 for line in (found.stdout + found.stderr).splitlines())
+    (tmp_path / "app.py").write_text("import nothing\n")
+    assert "ModuleNotFoundError: No module named 'nothing'" in run(tmp_path, "-m", "app").stderr
+
+
+def test_stand_ins_as_modules_of_neurald_change_nothing() -> None:
+    before = set(sys.modules)
+    for name in ("ai_edge_litert", "tflite_runtime", "tensorflow"):
+        importlib.import_module(f"neurald.runtime.litert.stand_ins.{name}")
+    assert not {"ai_edge_litert", "tflite_runtime", "tensorflow"} & (set(sys.modules) - before)
