@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 from fuzz.target import Finding, as_text, from_text, kind_of, mutate_bytes
-from support.daemon.peer import Peer
+from support.daemon.peer import Peer, ring_threads
 from support.models.addition import AddingDevice, addition, request
 
 import neurald as nd
@@ -230,9 +230,9 @@ class RingTarget:
 
     def _check_leaks(self) -> None:
         end = time.monotonic() + _REACTION_S
-        while _open_descriptors() > self._descriptors or _burst_threads() > 1:
+        while _open_descriptors() > self._descriptors or ring_threads() > 1:
             if time.monotonic() > end:
-                count, threads = _open_descriptors(), _burst_threads()
+                count, threads = _open_descriptors(), ring_threads()
                 self._descriptors = count
                 raise Finding(f"{count} descriptors and {threads} threads of bursts stay open")
             time.sleep(0.01)
@@ -366,10 +366,6 @@ def _change(action: Action, rng: random.Random) -> None:
 
 def _open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names only
-
-
-def _burst_threads() -> int:
-    return sum(thread.name == "neurald ring" for thread in threading.enumerate())
 
 
 def create(models: Path | None) -> RingTarget:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.daemon.peer import Peer
 from support.models.addition import AddingDevice
 
 from neurald.hal.process.address import Address
@@ -29,3 +30,10 @@ def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
     remote = connect(str(server.address))
     yield remote
     remote.close()
+
+
+@pytest.fixture
+def peer(server: DeviceServer) -> Iterator[Peer]:
+    peer = Peer(server)
+    yield peer
+    peer.close()

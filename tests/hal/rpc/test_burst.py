@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.daemon.peer import session_of
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.session import Session
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     BadData,
@@ -61,11 +61,6 @@ def burst_of(prepared: RemotePreparedModel) -> RemoteBurst:
     burst = prepared.create_burst()
     assert isinstance(burst, RemoteBurst)
     return burst
-
-
-def session_of(server: DeviceServer) -> Session:
-    (session,) = server.handler.sessions.all()
-    return session
 
 
 class Shared:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.processes import daemon_process, running_daemon, stop_process
-from support.models.addition import AddingDevice, addition, request
+from support.models.addition import AddingDevice, addition, run_addition
 from support.waiting import wait_until
 
 from neurald.hal.device import Capabilities, ExecuteOptions, Performance, PrepareOptions
@@ -45,15 +45,6 @@ def create_dying() -> AddingDevice:
     return device
 
 
-def run(
-    prepared: Any, values: "np.ndarray[Any, Any]", options: ExecuteOptions = RUN
-) -> "np.ndarray[Any, Any]":
-    result = np.full_like(values, np.nan)
-    answer = prepared.execute(request(values, result), options)
-    assert answer.is_sufficient
-    return result
-
-
 @pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:0"])
@@ -63,11 +54,11 @@ def test_a_daemon_that_is_killed(listen: str | None, phase: str) -> None:
     with daemon_process("support.models.addition:create_slow", listen) as (process, address):
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
-        assert run(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
+        assert run_addition(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
         calls: dict[str, Callable[[], Any]] = {
             "idle": lambda: time.sleep(0.3),
             "prepare": lambda: remote.prepare_model(addition(np.full(3, -30)), NOW),
-            "execute": lambda: run(prepared, np.full(3, -30, np.float32)),
+            "execute": lambda: run_addition(prepared, np.full(3, -30, np.float32)),
         }
         killed: list[float] = []
 
@@ -86,7 +77,7 @@ def test_a_daemon_that_is_killed(listen: str | None, phase: str) -> None:
         process.wait()
         wait_until(lambda: not remote.is_alive)
         for call in (
-            lambda: run(prepared, np.ones(3, np.float32)),
+            lambda: run_addition(prepared, np.ones(3, np.float32)),
             lambda: remote.prepare_model(addition(np.zeros(3)), NOW),
             lambda: remote.supported_operations(addition(np.zeros(3))),
             remote.status,
@@ -110,12 +101,12 @@ def test_a_device_comes_back_but_not_its_models(tmp_path: Path) -> None:
     values = np.ones(3, np.float32)
     with running_daemon("support.models.addition:create", place):
         with pytest.raises(DeadObject):
-            run(old, values)
+            run_addition(old, values)
         new = remote.prepare_model(addition(np.ones(3)), NOW)
         assert remote.is_alive
-        assert run(new, values).tolist() == [2, 2, 2]
+        assert run_addition(new, values).tolist() == [2, 2, 2]
         with pytest.raises(DeadObject):
-            run(old, values)
+            run_addition(old, values)
     with running_daemon("sample-all", place):
         for _ in range(2):
             with pytest.raises(
@@ -137,7 +128,7 @@ def test_a_device_is_the_same_whatever_its_version_and_its_measurements(tmp_path
         remote.prepare_model(addition(np.ones(3)), NOW)
     with running_daemon(f"{__name__}:create_measured_again", place):
         new = remote.prepare_model(addition(np.ones(3)), NOW)
-        assert run(new, np.ones(3, np.float32)).tolist() == [2, 2, 2]
+        assert run_addition(new, np.ones(3, np.float32)).tolist() == [2, 2, 2]
         assert remote.version == "1"
         assert remote.capabilities() == create_measured_again().capabilities() != before
     with running_daemon("support.models.addition:create_other", place):
@@ -145,7 +136,7 @@ def test_a_device_is_the_same_whatever_its_version_and_its_measurements(tmp_path
         assert remote.version == "2"
         assert remote.capabilities() == before
         new = remote.prepare_model(addition(np.ones(3)), NOW)
-        assert run(new, np.ones(3, np.float32)).tolist() == [2, 2, 2]
+        assert run_addition(new, np.ones(3, np.float32)).tolist() == [2, 2, 2]
     remote.close()
 
 
@@ -162,7 +153,7 @@ def test_a_model_that_kills_its_driver_is_prepared_once(listen: str | None, tmp_
         with running_daemon("support.models.addition:create", address):
             assert remote.status().prepared_models == 0
             prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
-            assert run(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
+            assert run_addition(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
     remote.close()
 
 
@@ -203,7 +194,7 @@ def test_clients_that_are_killed_disturb_nobody(listen: str | None) -> None:
         for client in clients:
             client.kill()
             client.communicate()
-        assert run(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
+        assert run_addition(prepared, np.ones(3, np.float32)).tolist() == [1, 1, 1]
         wait_until(lambda: remote.status().sessions == 1)
         wait_until(lambda: (remote.status().calls, remote.status().prepared_models) == (0, 1))
         remote.close()
@@ -218,12 +209,12 @@ def test_a_daemon_that_stops_lets_calls_finish(listen: str | None) -> None:
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
         with ThreadPoolExecutor(1) as pool:
             # Long enough for a machine under load to see the call under way.
-            slow = pool.submit(run, prepared, np.full(3, -4, np.float32))
+            slow = pool.submit(run_addition, prepared, np.full(3, -4, np.float32))
             wait_until(lambda: remote.status().calls == 1)
             assert stop_process(process) == 0
             assert slow.result().tolist() == [-4, -4, -4]
         with pytest.raises(DeadObject):
-            run(prepared, np.ones(3, np.float32))
+            run_addition(prepared, np.ones(3, np.float32))
         remote.close()
 
 

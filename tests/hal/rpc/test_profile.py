@@ -46,13 +46,6 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, device: AddingDevice)
     server.stop()
 
 
-@pytest.fixture
-def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
-    remote = connect(str(server.address))
-    yield remote
-    remote.close()
-
-
 def prepared_by(remote: RemoteDevice) -> RemotePreparedModel:
     return remote.prepare_model(addition(np.ones(3)), NOW)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.open_files import open_files
+from support.daemon.peer import ring_threads, session_of
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
@@ -59,15 +60,6 @@ def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
 @pytest.fixture
 def prepared(remote: RemoteDevice) -> RemotePreparedModel:
     return remote.prepare_model(addition(ONES), NOW)
-
-
-def ring_threads() -> int:
-    return sum(thread.name == "neurald ring" for thread in threading.enumerate())
-
-
-def session_of(server: DeviceServer) -> Session:
-    (session,) = server.handler.sessions.all()
-    return session
 
 
 def stop_rings(session: Session) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.daemon.open_files import open_files
-from support.daemon.peer import Peer
+from support.daemon.peer import Peer, ring_threads
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
@@ -62,10 +62,6 @@ REQUEST = Request(
 )
 
 
-def ring_threads() -> int:
-    return sum(thread.name == "neurald ring" for thread in threading.enumerate())
-
-
 @pytest.fixture(params=[AddingDevice, CpuDevice], ids=["python", "native"])
 def server(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -77,13 +73,6 @@ def server(
     yield server
     server.stop()
     wait_until(lambda: ring_threads() == 0)
-
-
-@pytest.fixture
-def peer(server: DeviceServer) -> Iterator[Peer]:
-    peer = Peer(server)
-    yield peer
-    peer.close()
 
 
 class Raw:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from support.compiler.graphs import GraphBuilder
+from support.compiler.graphs import GraphBuilder, random_array
 
+from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, constant, load, reduce, select
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
@@ -152,3 +153,10 @@ def softmax(builder: GraphBuilder, scores: Value) -> Value:
     return builder.compute(
         scores.shape, lambda *at: power(*at) * (constant(1.0, Scalar.FLOAT32) / load(total, at[:-1]))
     )
+
+
+def attention_inputs(graph: Graph, seed: int) -> list[Array]:
+    """Returns random inputs of a graph, whose lengths are 4."""
+    generator = np.random.default_rng(seed)
+    arrays = [random_array(generator, value.shape, value.type) for value in graph.inputs]
+    return [np.full_like(each, 4) if each.dtype == np.int32 else each for each in arrays]

@@ -5,10 +5,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from neurald.drivers.compiler.analysis.interpreter import Array, evaluate
+from neurald.drivers.compiler.analysis.interpreter import Array, evaluate, evaluate_fused
 from neurald.drivers.compiler.analysis.verifier import verify
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.graph import Graph, Node
+from neurald.drivers.compiler.ir.kernel import FusedGraph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
 
@@ -75,3 +76,11 @@ def node_of(graph: Graph, kind: type[_N]) -> _N:
     """Returns the only node of a kind."""
     (found,) = (node for node in graph.nodes if isinstance(node, kind))
     return found
+
+
+def expect_equal_results(graph: Graph, fused: FusedGraph) -> None:
+    """Asserts that fused kernels compute what the graph does."""
+    generator = np.random.default_rng(3)
+    arrays = [random_array(generator, value.shape, value.type) for value in graph.inputs]
+    for found, expected in zip(evaluate_fused(fused, arrays), evaluate(graph, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

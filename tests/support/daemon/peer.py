@@ -1,5 +1,6 @@
 """A client that sends arbitrary messages of the wire contract."""
 
+import threading
 from typing import Any
 
 import grpc
@@ -8,6 +9,7 @@ from support.models.addition import addition
 
 from neurald._proto import device_pb2, types_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
+from neurald.hal.admission.session import Session
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.server.grpc_service import SERVICE
@@ -101,3 +103,14 @@ RESULTS = types_pb2.RequestPool(results_bytes=24)
 def read(peer: Peer, token: bytes) -> bytes:
     stream = peer.stub.ReadMemory(device_pb2.ReadMemoryRequest(memory=token), metadata=peer.metadata)
     return b"".join(part.chunk for part in stream)
+
+
+def session_of(server: DeviceServer) -> Session:
+    """Returns the only session of a server."""
+    (session,) = server.handler.sessions.all()
+    return session
+
+
+def ring_threads() -> int:
+    """Returns the number of threads of this process that serve rings."""
+    return sum(thread.name == "neurald ring" for thread in threading.enumerate())

@@ -61,3 +61,16 @@ def iou(first: Sequence[float] | Array, second: Sequence[float] | Array) -> floa
     shared = max(width, 0) * max(height, 0)
     areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second))
     return float(shared / (areas - shared)) if areas > shared else 0.0
+
+
+def to_nchw(source: Given) -> Given:
+    """Returns images in NHWC as images in NCHW."""
+    assert source.value is not None
+    operand = source.operand
+    return given(operand.type, np.moveaxis(source.value, 3, 1), operand.scale, operand.zero_point)
+
+
+def real_scalars(kind: OperandType, *numbers: float) -> list[Given]:
+    """Creates scalars of the floats that belong to a type of tensors."""
+    scalar = OperandType.FLOAT16 if kind is OperandType.TENSOR_FLOAT16 else OperandType.FLOAT32
+    return [given(scalar, number) for number in numbers]

@@ -74,3 +74,9 @@ def _form(operand_type: OperandType) -> tuple[float, int]:
         return 0.0, 0
     symmetric = operand_type in (OperandType.TENSOR_QUANT8_SYMM, OperandType.TENSOR_QUANT16_SYMM)
     return SCALE, 0 if symmetric else ZERO_POINT
+
+
+def quantized(kind: OperandType, *shape: int) -> Array:
+    """Returns random elements of the whole range of a type of integers."""
+    limits = np.iinfo(kind.dtype.name)
+    return np.random.default_rng(1).integers(limits.min, limits.max + 1, shape)

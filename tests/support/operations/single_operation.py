@@ -138,3 +138,8 @@ def zero_points(operand_type: OperandType) -> Iterator[int]:
     """Yields the lowest, a middle and the highest zero point of an 8-bit asymmetric type."""
     lowest = 0 if operand_type is OperandType.TENSOR_QUANT8_ASYMM else -128
     yield from (lowest, lowest + 117, lowest + 255)
+
+
+def counted(operand_type: OperandType, *shape: int) -> Given:
+    """Creates a constant of counted elements: 0, 1, 2 and so on, up to 99 and again."""
+    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)

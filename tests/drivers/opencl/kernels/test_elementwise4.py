@@ -96,12 +96,6 @@ MAKE: dict[str, Callable[[], Graph]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def bench() -> Bench:
-    assert FACTS is not None
-    return Bench(FACTS.handle)
-
-
 @pytest.mark.parametrize("name", MAKE)
 def test_vectors_equal_single_elements(name: str, bench: Bench) -> None:
     graph = MAKE[name]()

@@ -84,12 +84,6 @@ def gpu(images: ImageSupport, *, has_dot_product: bool = False) -> DeviceFacts:
     )
 
 
-@pytest.fixture(scope="module")
-def bench() -> Bench:
-    assert FACTS is not None
-    return Bench(FACTS.handle)
-
-
 @sweep("name", GOLDEN_GRAPHS)
 def test_golden_texts(name: str) -> None:
     facts = gpu(IMAGES, has_dot_product=name == "quantised_product")

@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.operations.random_tensors import value
 from support.operations.single_operation import (
     QUANT8_TYPES,
     Given,
@@ -39,19 +40,12 @@ GROUPED = OperationType.GROUPED_CONV_2D
 IDS = [f"{data.name}-{weights.name}" for data, weights in TYPES]
 
 
-def value_of(source: Given) -> Array:
-    assert source.value is not None
-    return source.value
-
-
 def part(source: Given, index: slice, scales: tuple[float, ...] = ()) -> Given:
     """Returns some rows along the first dimension; a per-channel filter keeps their scales."""
     operand = source.operand
     per_channel = operand.type is PER_CHANNEL
     quant = ChannelQuant(dimension=0, scales=scales[index]) if per_channel else None
-    return given(
-        operand.type, value_of(source)[index], operand.scale, operand.zero_point, channel_quant=quant
-    )
+    return given(operand.type, value(source)[index], operand.scale, operand.zero_point, channel_quant=quant)
 
 
 class Grouped:
@@ -64,7 +58,7 @@ class Grouped:
             case = random_case(generator, types, shape=shape)
             if case.placement.dilation is None:
                 break
-        channels = len(value_of(case.filter))
+        channels = len(value(case.filter))
         self.groups = int(generator.choice([g for g in range(1, channels + 1) if channels % g == 0]))
         self.case = replace(case, placement=replace(case.placement, nchw=bool(generator.integers(2))))
         width = channels // self.groups
@@ -73,7 +67,7 @@ class Grouped:
             rows = slice(group * width, (group + 1) * width)
             values = case.values
             if group:
-                operand, size = values.operand, value_of(values).shape
+                operand, size = values.operand, value(values).shape
                 quantized = (
                     stored_values(generator, operand.type, size)
                     if operand.type in QUANT8_TYPES
@@ -93,7 +87,7 @@ class Grouped:
     @property
     def inputs(self) -> tuple[Given, ...]:
         operand = self.case.values.operand
-        values = np.concatenate([value_of(each.values) for each in self.parts], axis=3)
+        values = np.concatenate([value(each.values) for each in self.parts], axis=3)
         values = np.moveaxis(values, 3, 1) if self.case.placement.nchw else values
         return (
             given(operand.type, values, operand.scale, operand.zero_point),

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.operations.random_tensors import value
 from support.operations.single_operation import (
     Given,
     call_of,
@@ -43,14 +44,9 @@ IDS = [f"{data.name}-{weights.name}" for data, weights in TYPES]
 _BOUNDS = {0: (-math.inf, math.inf), 1: (0.0, math.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 
 
-def value_of(source: Given) -> Array:
-    assert source.value is not None
-    return source.value
-
-
 def expected(case: Case, stride: tuple[int, int], heads: tuple[int, int], size: tuple[int, int]) -> Array:
     """Adds the window of every input element; NHWC, raw integers or float64."""
-    values, filter_, bias = (value_of(each) for each in (case.values, case.filter, case.bias))
+    values, filter_, bias = (value(each) for each in (case.values, case.filter, case.bias))
     data = values.astype(object) - case.values.operand.zero_point
     weights = filter_.astype(object) - case.filter.operand.zero_point
     sums = np.empty((len(values), *size, len(bias)), object)
@@ -75,7 +71,7 @@ def expected(case: Case, stride: tuple[int, int], heads: tuple[int, int], size: 
 
 
 def inputs(case: Case, padding: tuple[Given, ...], stride: tuple[int, int], nchw: bool) -> list[Given]:
-    operand, values = case.values.operand, value_of(case.values)
+    operand, values = case.values.operand, value(case.values)
     in_nchw = np.moveaxis(values, 3, 1) if nchw else values
     return [
         given(operand.type, in_nchw, operand.scale, operand.zero_point),
@@ -107,9 +103,7 @@ def test_explicit_padding(types: tuple[OperandType, OperandType], seed: int) -> 
     case, stride, nchw = random_case(generator, types), random_strides(generator), bool(seed % 2)
     spans = [
         (n - 1) * s + k
-        for n, s, k in zip(
-            value_of(case.values).shape[1:3], stride, value_of(case.filter).shape[1:3], strict=True
-        )
+        for n, s, k in zip(value(case.values).shape[1:3], stride, value(case.filter).shape[1:3], strict=True)
     ]
     heads = [int(generator.integers(0, span)) for span in spans]
     tails = [int(generator.integers(-3, span - head)) for span, head in zip(spans, heads, strict=True)]
@@ -139,7 +133,7 @@ def implicit(length: int, kernel: int, stride: int, scheme: int) -> list[tuple[i
 def test_implicit_padding(types: tuple[OperandType, OperandType], seed: int, scheme: int) -> None:
     generator = np.random.default_rng(seed)
     case, stride, nchw = random_case(generator, types), random_strides(generator), bool(seed % 2)
-    shape, kernel = value_of(case.values).shape, value_of(case.filter).shape
+    shape, kernel = value(case.values).shape, value(case.filter).shape
     choices = [implicit(shape[1 + a], kernel[1 + a], stride[a], scheme) for a in (0, 1)]
     (height, top), (width, left) = (choice[int(generator.integers(len(choice)))] for choice in choices)
     target = (shape[0], kernel[0], height, width) if nchw else (shape[0], height, width, kernel[0])
@@ -176,7 +170,7 @@ def test_implicit_padding_refuses_impossible_output_shapes(scheme: int) -> None:
 @sweep("types", TYPES, ids=IDS)
 def test_no_images(types: tuple[OperandType, OperandType], nchw: bool) -> None:
     case = random_case(np.random.default_rng(1), types, shape=(0, 2, 3, 2))
-    channels, height, width, _ = value_of(case.filter).shape
+    channels, height, width, _ = value(case.filter).shape
     result = evaluate(TRANSPOSE, inputs(case, scalars(0, 0, 0, 0), (2, 2), nchw), case.output)
     size = (2 + height, 4 + width)
     assert result.shape == ((0, channels, *size) if nchw else (0, *size, channels))

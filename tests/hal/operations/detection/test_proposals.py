@@ -18,6 +18,7 @@ from support.operations.boxes import (
     random_boxes,
     real,
     reals,
+    to_nchw,
 )
 from support.operations.single_operation import (
     Given,
@@ -40,12 +41,6 @@ from neurald.hal.operations.machinery.call import Array, UnknownValue
 
 GENERATE, KEYPOINT = OperationType.GENERATE_PROPOSALS, OperationType.HEATMAP_MAX_KEYPOINT
 ANCHORS = np.array([[-4, -6, 5, 6], [-8, -3, 9, 2], [-2, -2, 2, 2]])
-
-
-def to_nchw(source: Given) -> Given:
-    assert source.value is not None
-    operand = source.operand
-    return given(operand.type, np.moveaxis(source.value, 3, 1), operand.scale, operand.zero_point)
 
 
 def proposal_inputs(

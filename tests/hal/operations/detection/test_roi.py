@@ -15,6 +15,7 @@ from support.operations.boxes import (
     data,
     real,
     reals,
+    to_nchw,
 )
 from support.operations.single_operation import (
     Given,
@@ -37,12 +38,6 @@ from neurald.hal.operations.machinery.call import Array
 
 ALIGN, POOL = OperationType.ROI_ALIGN, OperationType.ROI_POOLING
 STRIDES = (4.0, 2.0)
-
-
-def to_nchw(source: Given) -> Given:
-    assert source.value is not None
-    operand = source.operand
-    return given(operand.type, np.moveaxis(source.value, 3, 1), operand.scale, operand.zero_point)
 
 
 def inputs(

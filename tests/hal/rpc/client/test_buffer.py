@@ -69,13 +69,6 @@ def server(place: str, device: KeepingDevice) -> Iterator[DeviceServer]:
 
 
 @pytest.fixture
-def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
-    remote = connect(str(server.address))
-    yield remote
-    remote.close()
-
-
-@pytest.fixture
 def prepared(remote: RemoteDevice) -> Any:
     return remote.prepare_model(add_model(SHAPE), NOW)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.models.addition import FLOAT, AddingDevice, addition, request
+from support.models.addition import FLOAT, AddingDevice, addition, request, run_addition
 from support.sweeps import sweep
 from support.waiting import wait_until
 
@@ -68,22 +68,6 @@ def server(place: str, device: AddingDevice) -> Iterator[DeviceServer]:
     server.stop()
 
 
-@pytest.fixture
-def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
-    remote = connect(str(server.address))
-    yield remote
-    remote.close()
-
-
-def run(
-    prepared: Any, values: "np.ndarray[Any, Any]", options: ExecuteOptions = RUN
-) -> "np.ndarray[Any, Any]":
-    result = np.full_like(values, np.nan)
-    answer = prepared.execute(request(values, result), options)
-    assert answer.is_sufficient
-    return result
-
-
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -108,7 +92,7 @@ def test_it_runs_models(remote: RemoteDevice, shape: tuple[int, ...]) -> None:
     assert [verdict.ok for verdict in remote.supported_operations(model)] == [True]
     prepared = remote.prepare_model(model, NOW)
     for _ in range(3):
-        assert np.array_equal(run(prepared, values), values + constant)
+        assert np.array_equal(run_addition(prepared, values), values + constant)
         values = values[::-1].copy()
 
 
@@ -121,7 +105,8 @@ def test_real_device_and_remote_agree(place: str) -> None:
     values = rng.random((3, 4), np.float32)
     assert remote.supported_operations(model) == cpu.supported_operations(model)
     assert np.array_equal(
-        run(remote.prepare_model(model, NOW), values), run(cpu.prepare_model(model, NOW), values)
+        run_addition(remote.prepare_model(model, NOW), values),
+        run_addition(cpu.prepare_model(model, NOW), values),
     )
     remote.close()
     server.stop()
@@ -187,9 +172,9 @@ def test_errors_are_those_of_the_device(remote: RemoteDevice, device: AddingDevi
     prepared = remote.prepare_model(addition(np.ones(2)), NOW)
     device.on_execute = refuse
     with pytest.raises(ResourceExhaustedPersistent, match="operand 7"):
-        run(prepared, np.ones(2, np.float32))
+        run_addition(prepared, np.ones(2, np.float32))
     device.on_execute = lambda *_: None
-    assert run(prepared, np.ones(2, np.float32)).tolist() == [2, 2]
+    assert run_addition(prepared, np.ones(2, np.float32)).tolist() == [2, 2]
 
 
 def test_requests_that_are_wrong_are_refused(remote: RemoteDevice) -> None:
@@ -241,7 +226,7 @@ def test_large_tensors_do_not_go_through_messages(remote: RemoteDevice) -> None:
     values = np.full(count, 2, np.float32)
     prepared = remote.prepare_model(addition(np.ones(count)), NOW)
     sent, received = remote.traffic.bytes_sent, remote.traffic.bytes_received
-    assert run(prepared, values)[:: count - 1].tolist() == [3, 3]
+    assert run_addition(prepared, values)[:: count - 1].tolist() == [3, 3]
     sent, received = remote.traffic.bytes_sent - sent, remote.traffic.bytes_received - received
     if remote.address.startswith("unix:"):
         assert sent + received < 4096
@@ -286,7 +271,7 @@ def test_an_arena_is_used_again(
     prepared = remote.prepare_model(addition(np.ones(6)), NOW)
     for number in range(5):
         values = np.full(6, number, np.float32)
-        assert run(prepared, values).tolist() == [number + 1] * 6
+        assert run_addition(prepared, values).tolist() == [number + 1] * 6
     assert next(made) == 2  # the ring, and its arena
 
 
@@ -315,10 +300,12 @@ def test_constants_are_copied_once(remote: RemoteDevice, copies: list[int]) -> N
     step = addition(np.frombuffer(content[1000:1100], np.float32), pool=pool, offset=1000)
     other = remote.prepare_model(step, NOW)
     assert len(copies) == 1
-    assert run(prepared, np.zeros(100, np.float32)).tolist() == list(range(200, 300))
-    assert run(other, np.zeros(25, np.float32)).tolist() == list(range(250, 275))
+    assert run_addition(prepared, np.zeros(100, np.float32)).tolist() == list(range(200, 300))
+    assert run_addition(other, np.zeros(25, np.float32)).tolist() == list(range(250, 275))
     wider = addition(np.frombuffer(content[2000:2400], np.float32), pool=pool, offset=2000)
-    assert run(remote.prepare_model(wider, NOW), np.zeros(100, np.float32)).tolist() == list(range(500, 600))
+    assert run_addition(remote.prepare_model(wider, NOW), np.zeros(100, np.float32)).tolist() == list(
+        range(500, 600)
+    )
     assert len(copies) == 2
     remote.supported_operations(model)
     assert len(copies) == 2
@@ -337,8 +324,8 @@ def test_constants_that_can_change_are_copied_for_each_model(remote: RemoteDevic
     assert len(copies) == 1
     array[:] = 5
     other = remote.prepare_model(addition(array, pool=pool), NOW)
-    assert run(prepared, np.zeros(4, np.float32)).tolist() == [1] * 4
-    assert run(other, np.zeros(4, np.float32)).tolist() == [5] * 4
+    assert run_addition(prepared, np.zeros(4, np.float32)).tolist() == [1] * 4
+    assert run_addition(other, np.zeros(4, np.float32)).tolist() == [5] * 4
     assert len(copies) == 2
 
 
@@ -348,7 +335,7 @@ def test_sealed_constants_are_sent_as_they_are(remote: RemoteDevice, copies: lis
     copies.clear()
     prepared = remote.prepare_model(addition(array, pool=pool), NOW)
     assert not copies
-    assert run(prepared, np.zeros(4, np.float32)).tolist() == [0, 1, 2, 3]
+    assert run_addition(prepared, np.zeros(4, np.float32)).tolist() == [0, 1, 2, 3]
 
 
 def test_a_message_that_is_too_large_is_not_sent(remote: RemoteDevice) -> None:
@@ -379,9 +366,9 @@ def test_a_deadline_that_has_passed_costs_no_call(remote: RemoteDevice) -> None:
     with pytest.raises(MissedDeadlinePersistent):
         remote.prepare_model(addition(np.ones(2)), PrepareOptions(deadline_s=past))
     with pytest.raises(MissedDeadlinePersistent):
-        run(prepared, np.ones(2, np.float32), ExecuteOptions(deadline_s=past))
+        run_addition(prepared, np.ones(2, np.float32), ExecuteOptions(deadline_s=past))
     assert remote.traffic.messages_sent == before
-    assert run(
+    assert run_addition(
         prepared, np.ones(2, np.float32), ExecuteOptions(deadline_s=time.monotonic() + 60)
     ).tolist() == [2, 2]
 
@@ -404,7 +391,7 @@ def test_a_device_that_ignores_the_deadline_is_not_waited_for(
     assert time.monotonic() < started + 5
     device.on_execute = lambda *_: None
     # The arena that the late one still has is not used for this one.
-    assert run(prepared, np.ones(2, np.float32)).tolist() == [2, 2]
+    assert run_addition(prepared, np.ones(2, np.float32)).tolist() == [2, 2]
     leave.set()
     wait_until(lambda: remote.status().calls == 0)
     assert late.tolist() == [7, 7]
@@ -419,7 +406,7 @@ def test_executions_of_many_threads(remote: RemoteDevice) -> None:
     def work(number: int) -> bool:
         values = np.full(1000, number, np.float32)
         return all(
-            np.array_equal(run(each, values), values + constant)
+            np.array_equal(run_addition(each, values), values + constant)
             for _ in range(5)
             for constant, each in enumerate(prepared)
         )
@@ -434,7 +421,7 @@ def test_models_that_nobody_needs_are_let_go(remote: RemoteDevice) -> None:
     for _ in range(300):  # more than a session may have
         remote.prepare_model(addition(np.ones(2)), NOW)
     wait_until(lambda: remote.status().prepared_models == 1)
-    assert run(kept, np.ones(2, np.float32)).tolist() == [2, 2]
+    assert run_addition(kept, np.ones(2, np.float32)).tolist() == [2, 2]
 
 
 def lasting_threads() -> int:
@@ -448,7 +435,7 @@ def test_nothing_leaks(server: DeviceServer) -> None:
     def visit() -> None:
         remote = connect(str(server.address))
         prepared = remote.prepare_model(addition(np.ones(20)), NOW)
-        assert run(prepared, np.ones(20, np.float32))[0] == 2
+        assert run_addition(prepared, np.ones(20, np.float32))[0] == 2
 
     def settled() -> bool:
         gc.collect()
@@ -552,7 +539,7 @@ def test_results_of_another_size_are_refused(
     remote = connect(str(server.address))
     values = np.full(2, 7, np.float32)
     with pytest.raises(Error, match="bytes"):
-        run(remote.prepare_model(addition(np.ones(2)), NOW), values)
+        run_addition(remote.prepare_model(addition(np.ones(2)), NOW), values)
     remote.close()
     server.stop()
 
@@ -564,4 +551,4 @@ def test_closing_ends_the_session(remote: RemoteDevice) -> None:
     remote.close()
     assert not remote.is_alive
     with pytest.raises(Error):
-        run(prepared, np.ones(2, np.float32))
+        run_addition(prepared, np.ones(2, np.float32))

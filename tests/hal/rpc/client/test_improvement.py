@@ -77,13 +77,6 @@ def server(tmp_path: Path, device: ImprovingDevice) -> Iterator[DeviceServer]:
     wait_until(lambda: not threads())
 
 
-@pytest.fixture
-def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
-    remote = connect(str(server.address))
-    yield remote
-    remote.close()
-
-
 def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "neurald improvement"]
 

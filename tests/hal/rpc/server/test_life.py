@@ -51,13 +51,6 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, device: AddingDevice)
 
 
 @pytest.fixture
-def peer(server: DeviceServer) -> Iterator[Peer]:
-    peer = Peer(server)
-    yield peer
-    peer.close()
-
-
-@pytest.fixture
 def session_ends_meanwhile(server: DeviceServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends the session of each call while the call, which has found its session, waits for a turn."""
     turns, sessions = server.handler.admission.turns, server.handler.sessions

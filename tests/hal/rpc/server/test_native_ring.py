@@ -62,13 +62,6 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceSe
     server.stop()
 
 
-@pytest.fixture
-def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
-    remote = connect(str(server.address))
-    yield remote
-    remote.close()
-
-
 def gather() -> Model:
     """Creates a model that reads elements of its first input, at the places in the second one."""
     operands = (

@@ -49,13 +49,6 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, device: AddingDevice)
     server.stop()
 
 
-@pytest.fixture
-def peer(server: DeviceServer) -> Iterator[Peer]:
-    peer = Peer(server)
-    yield peer
-    peer.close()
-
-
 def test_the_whole_way(peer: Peer) -> None:
     described = peer.call("Describe", device_pb2.DescribeRequest())
     assert (described.name, described.version, described.model_cache_files) == ("adder", "1", 1)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from support.compiler.lowering_beside_reference import close, expect_same, lowered_all
+from support.operations.boxes import real_scalars
 from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
@@ -29,11 +30,6 @@ def _boxes(count: int, width: float, height: float) -> Array:
     return corners.reshape(count, 4)
 
 
-def _reals(kind: OperandType, *numbers: float) -> list[Given]:
-    scalar = OperandType.FLOAT16 if kind is OperandType.TENSOR_FLOAT16 else OperandType.FLOAT32
-    return [given(scalar, number) for number in numbers]
-
-
 def _arguments(
     kind: OperandType,
     source: Given,
@@ -43,7 +39,7 @@ def _arguments(
     *more: int,
     nchw: bool,
 ) -> list[Given]:
-    strides = _reals(kind, 2.0, 4.0)
+    strides = real_scalars(kind, 2.0, 4.0)
     return [source, boxes, ints(*images), *scalars(*size), *strides, *scalars(*more, nchw)]
 
 

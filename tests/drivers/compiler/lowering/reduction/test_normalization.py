@@ -1,9 +1,9 @@
 import numpy as np
 from support.compiler.lowering_beside_reference import close, expect_same
+from support.operations.boxes import real_scalars
 from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
-    Given,
     given,
     scalars,
     stored_values,
@@ -12,15 +12,9 @@ from support.operations.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import OperandType
 
 SHAPES = ((5,), (2, 7), (3, 0), (2, 3, 4, 5))
 generator = np.random.default_rng(5)
-
-
-def _reals(kind: OperandType, *numbers: float) -> list[Given]:
-    scalar = OperandType.FLOAT16 if kind is OperandType.TENSOR_FLOAT16 else OperandType.FLOAT32
-    return [given(scalar, number) for number in numbers]
 
 
 @sweep("operation", [OperationType.L2_NORMALIZATION, OperationType.TFLITE_L2_NORMALIZATION])
@@ -58,7 +52,7 @@ def test_local_response(shape: tuple[int, ...]) -> None:
         for radius in (0, 1, 3, 100):
             for axis in range(-1, len(shape)):
                 source = given(kind, generator.normal(0, 1, shape))
-                inputs = [source, *scalars(radius), *_reals(kind, 2.0, 0.5, 0.75), *scalars(axis)]
+                inputs = [source, *scalars(radius), *real_scalars(kind, 2.0, 0.5, 0.75), *scalars(axis)]
                 expect_same(OperationType.LOCAL_RESPONSE_NORMALIZATION, inputs, wanted(kind), compare=close)
 
 
@@ -67,5 +61,5 @@ def test_local_response(shape: tuple[int, ...]) -> None:
 def test_instance(shape: tuple[int, ...], nchw: bool) -> None:
     for kind in FLOAT_TYPES:
         source = given(kind, generator.normal(1, 2, shape))
-        inputs = [source, *_reals(kind, 1.5, 0.25, 1e-2), *scalars(nchw)]
+        inputs = [source, *real_scalars(kind, 1.5, 0.25, 1e-2), *scalars(nchw)]
         expect_same(OperationType.INSTANCE_NORMALIZATION, inputs, wanted(kind), compare=close)

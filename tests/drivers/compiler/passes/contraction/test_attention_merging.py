@@ -1,11 +1,9 @@
 """Attention kernels give the results of the kernels that they replace."""
 
-import numpy as np
 from support.compiler.attention import MASKS, Form, attention, softmax
-from support.compiler.graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, expect_equal_results
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
 from neurald.drivers.compiler.ir.expression import load
 from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
@@ -22,13 +20,6 @@ def count(graph: FusedGraph) -> int:
     return sum(isinstance(kernel.contraction, Attention) for kernel in graph.kernels)
 
 
-def check(graph: Graph, fused: FusedGraph) -> None:
-    generator = np.random.default_rng(3)
-    arrays = [random_array(generator, value.shape, value.type) for value in graph.inputs]
-    for found, expected in zip(evaluate_fused(fused, arrays), evaluate(graph, arrays), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-
-
 @sweep("is_split", [False, True])
 @sweep("mask", MASKS)
 @sweep("scales", ["queries", "scores", "nothing"])
@@ -39,7 +30,7 @@ def test_attention_in_every_form_is_one_kernel(scales: str, mask: str, *, is_spl
     assert [isinstance(kernel.contraction, Attention) for kernel in kernels] == [True]
     # A scaled query is stored; everything else is read and written in place.
     assert len(fused.kernels) == 1 + (scales == "queries")
-    check(graph, fused)
+    expect_equal_results(graph, fused)
 
 
 @sweep("has_columns_last", [False, True])
@@ -48,14 +39,14 @@ def test_heads_share_keys_and_values(key_heads: int, *, has_columns_last: bool) 
     graph = attention(Form(heads=4, key_heads=key_heads, has_columns_last=has_columns_last))
     fused = merged(graph)
     assert len(fused.kernels) == 1
-    check(graph, fused)
+    expect_equal_results(graph, fused)
 
 
 @sweep("sizes", [(1, 1, 1, 1, 1), (1, 1, 9, 4, 3), (3, 6, 1, 2, 5), (2, 3, 4, 1, 1)])
 def test_small_sizes(sizes: tuple[int, int, int, int, int]) -> None:
     heads, rows, columns, depth, features = sizes
     graph = attention(Form(heads=heads, rows=rows, columns=columns, depth=depth, features=features))
-    check(graph, merged(graph))
+    expect_equal_results(graph, merged(graph))
 
 
 @sweep("is_key", [True, False])
@@ -68,7 +59,7 @@ def test_products_with_constants_stay_apart(*, is_key: bool) -> None:
     graph = builder.finish(builder.matrix_product(softmax(builder, scores), value, right_transposed=True))
     fused = merged(graph)
     assert not count(fused)
-    check(graph, fused)
+    expect_equal_results(graph, fused)
 
 
 def products(*, reads_scores: bool = False, reads_weights: bool = False, is_output: bool = False) -> Graph:
@@ -96,7 +87,7 @@ def test_scores_and_weights_that_others_read_are_stored() -> None:
             graph = products(reads_scores=reads_scores, reads_weights=reads_weights, is_output=is_output)
             fused = merged(graph)
             assert count(fused) == 0
-            check(graph, fused)
+            expect_equal_results(graph, fused)
 
 
 def test_weights_that_depend_on_other_rows_are_stored() -> None:
@@ -108,7 +99,7 @@ def test_weights_that_depend_on_other_rows_are_stored() -> None:
     graph = builder.finish(builder.matrix_product(weights, value, right_transposed=True))
     fused = merged(graph)
     assert count(fused) == 0
-    check(graph, fused)
+    expect_equal_results(graph, fused)
 
 
 def test_a_moved_operand_that_others_read_is_kept() -> None:
@@ -124,7 +115,7 @@ def test_a_moved_operand_that_others_read_is_kept() -> None:
     graph = builder.finish(result, query)
     fused = merged(graph)
     assert count(fused) == 1
-    check(graph, fused)
+    expect_equal_results(graph, fused)
 
 
 def test_two_readers_of_the_result_prevent_only_moving_it() -> None:
@@ -137,7 +128,7 @@ def test_two_readers_of_the_result_prevent_only_moving_it() -> None:
     fused = merged(graph)
     assert count(fused) == 1
     assert len(fused.kernels) == 3
-    check(graph, fused)
+    expect_equal_results(graph, fused)
 
 
 def test_only_forms_with_a_routine_are_merged() -> None:

@@ -1,10 +1,8 @@
 """Products of one matrix with several constants become one batched product."""
 
-import numpy as np
-from support.compiler.graphs import GraphBuilder, random_array
+from support.compiler.graphs import GraphBuilder, expect_equal_results
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
 from neurald.drivers.compiler.ir.expression import apply, load
 from neurald.drivers.compiler.ir.graph import Graph, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import FusedGraph
@@ -23,13 +21,6 @@ def products(fused: FusedGraph) -> list[tuple[int, ...]]:
     """Returns the shapes of products."""
     nodes = [kernel.contraction for kernel in fused.kernels]
     return [node.output.shape for node in nodes if isinstance(node, MatrixProduct)]
-
-
-def check(graph: Graph, fused: FusedGraph) -> None:
-    generator = np.random.default_rng(3)
-    arrays = [random_array(generator, value.shape, value.type) for value in graph.inputs]
-    for found, expected in zip(evaluate_fused(fused, arrays), evaluate(graph, arrays), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def projections(builder: GraphBuilder, source: Value, widths: tuple[int, ...]) -> list[Value]:
@@ -70,7 +61,7 @@ def test_products_of_one_matrix_are_one(count: int) -> None:
     graph = summed(builder, projections(builder, builder.input(5, 8), (6,) * count))
     fused = stacked(graph)
     assert products(fused) == ([(count, 5, 6)] if count <= 8 else [(8, 5, 6), (5, 6)])
-    check(graph, fused)
+    expect_equal_results(graph, fused)
 
 
 def test_others_stay_apart() -> None:
@@ -97,7 +88,7 @@ def test_others_stay_apart() -> None:
             outputs.append(first)
         graph = builder.finish(*outputs)
         fused = stacked(graph)
-        check(graph, fused)
+        expect_equal_results(graph, fused)
         return products(fused)
 
     assert found("") == [(2, 4, 6)]
@@ -132,4 +123,4 @@ def test_values_are_rounded_after_the_selection() -> None:
     fused = stacked(graph)
     assert fused.kernels[0].body.type is Scalar.FLOAT16
     assert fused.kernels[0].body.operands[0].type is Scalar.FLOAT32
-    check(graph, fused)
+    expect_equal_results(graph, fused)

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from support.compiler.attention import MASKS, Form, attention
-from support.compiler.graphs import random_array
+from support.compiler.attention import MASKS, Form, attention, attention_inputs
 from support.cpu.native import RUNNABLE, Array, compiled, run
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
@@ -36,19 +35,13 @@ def routine_of(fused: FusedGraph, target: Target) -> Routine:
     return routine
 
 
-def inputs(graph: Graph, seed: int) -> list[Array]:
-    generator = np.random.default_rng(seed)
-    arrays = [random_array(generator, value.shape, value.type) for value in graph.inputs]
-    return [np.full_like(each, 4) if each.dtype == np.int32 else each for each in arrays]
-
-
 def check(forms: list[Form], target: Target, arrays: list[list[Array]] | None = None) -> None:
     graphs = [attention(form, seed) for seed, form in enumerate(forms)]
     fused = [merged(graph, target) for graph in graphs]
     routines = [routine_of(each, target) for each in fused]
     functions = compiled(routines, target)
     for number, (graph, routine) in enumerate(zip(graphs, routines, strict=True)):
-        given = inputs(graph, number) if arrays is None else arrays[number]
+        given = attention_inputs(graph, number) if arrays is None else arrays[number]
         known = dict(zip(graph.inputs, given, strict=True))
         known.update(
             (value, known[owner].reshape(value.shape))
@@ -126,21 +119,21 @@ def test_special_values(target: Target) -> None:
     form = Form(heads=1, rows=20, columns=37, depth=8, features=6, is_split=False)
     cases = []
     for place, value in ((0, np.nan), (0, np.inf), (1, -np.inf), (1, np.nan), (2, np.nan), (2, np.inf)):
-        arrays = inputs(attention(form), 7)
+        arrays = attention_inputs(attention(form), 7)
         arrays[place][0, 3, 2] = value
         cases.append(arrays)
-    large = inputs(attention(form), 8)
+    large = attention_inputs(attention(form), 8)
     # Scores of some 1e30, whose exponentials are 0 and 1.
     large[0] *= np.float32(1e15)
     large[1] *= np.float32(1e15)
     cases.append(large)
     # Weights of every size, from 1 to below the normal numbers.
     for factor in (5, 15, 50):
-        wide = inputs(attention(form), 10)
+        wide = attention_inputs(attention(form), 10)
         wide[0] *= np.float32(factor)
         cases.append(wide)
     # Sums of weighted values would overflow if they were divided by the sum of weights afterwards.
-    heavy = inputs(attention(form), 9)
+    heavy = attention_inputs(attention(form), 9)
     heavy[0][:] = 0
     heavy[2] = np.full_like(heavy[2], 3e38)
     cases.append(heavy)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.compiler.attention import Form, attention
 from support.compiler.graphs import random_array
+from support.opencl.facts import small_gpu
 from support.opencl.sources import Bench, opencl_facts
 from support.sweeps import sweep
 
@@ -16,7 +17,6 @@ from neurald.drivers.opencl.kernels.attention import attention as routines
 from neurald.drivers.opencl.kernels.attention import few_rows
 from neurald.drivers.opencl.kernels.attention.appended import read_appended
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
-from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.hal.records import replace
 
 FACTS = opencl_facts()
@@ -26,15 +26,9 @@ pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 SIZES = ((1, 128, 1, 64, 64, 2), (2, 9, 2, 6, 3, 1), (4, 5, 4, 8, 4, 2), (1, 2, 1, 1, 1, 2))
 
 
-def gpu() -> DeviceFacts:
-    """Returns the device as a GPU."""
-    assert FACTS is not None
-    return replace(FACTS, kind=DeviceKind.GPU, compute_units=16, local_memory_bytes=48 << 10)
-
-
 def fused_of(form: Form, seed: int = 0) -> FusedGraph:
     fused = merge_attention(fuse(attention(form, seed), is_row_wise=lambda _: True), lambda _: True)
-    return read_appended(fused, lambda kernel: routines.fits(kernel, gpu()))
+    return read_appended(fused, lambda kernel: routines.fits(kernel, small_gpu()))
 
 
 def form_of(number: int, *, is_kept: bool) -> Form:
@@ -65,7 +59,7 @@ def test_results(number: int) -> None:
     view = attention_view(kernel)
     assert view is not None
     assert view.is_appended
-    (source,) = few_rows.candidates(view, gpu())
+    (source,) = few_rows.candidates(view, small_gpu())
     known = dict(zip(fused.inputs, given, strict=True))
     known.update((value, known[owner].reshape(value.shape)) for value, owner in fused.aliases.items())
     assert set(source.arguments[1:]) <= known.keys()

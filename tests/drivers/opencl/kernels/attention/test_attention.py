@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from support.compiler.attention import MASKS, Form, attention
-from support.compiler.graphs import random_array
+from support.compiler.attention import MASKS, Form, attention, attention_inputs
+from support.opencl.facts import small_gpu
 from support.opencl.sources import Array, Bench, opencl_facts
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_kernel
@@ -29,28 +29,10 @@ pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 SIZES = ((5, 7, 4, 4), (1, 65, 3, 9), (70, 130, 64, 64), (18, 33, 40, 100), (3, 300, 256, 250), (1, 2, 1, 1))
 
 
-@pytest.fixture(scope="module")
-def bench() -> Bench:
-    assert FACTS is not None
-    return Bench(FACTS.handle)
-
-
-def gpu() -> DeviceFacts:
-    """Returns the device as a GPU."""
-    assert FACTS is not None
-    return replace(FACTS, kind=DeviceKind.GPU, compute_units=16, local_memory_bytes=48 << 10)
-
-
 def merged(graph: Graph) -> FusedGraph:
-    fused = merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda kernel: fits(kernel, gpu()))
+    fused = merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda kernel: fits(kernel, small_gpu()))
     assert isinstance(fused.kernels[-1].contraction, Attention)
     return fused
-
-
-def inputs(graph: Graph, seed: int) -> list[Array]:
-    generator = np.random.default_rng(seed)
-    arrays = [random_array(generator, value.shape, value.type) for value in graph.inputs]
-    return [np.full_like(each, 4) if each.dtype == np.int32 else each for each in arrays]
 
 
 def sources_of(fused: FusedGraph, facts: DeviceFacts) -> Sequence[Source]:
@@ -68,12 +50,12 @@ def check(
 ) -> None:
     graph = attention(form, seed)
     fused = merged(graph)
-    given = inputs(graph, seed) if arrays is None else arrays
+    given = attention_inputs(graph, seed) if arrays is None else arrays
     known = dict(zip(graph.inputs, given, strict=True))
     known.update(
         (value, known[owner].reshape(value.shape)) for value, owner in fused.aliases.items() if owner in known
     )
-    sources = sources_of(fused, facts or gpu())
+    sources = sources_of(fused, facts or small_gpu())
     source = sources[seed % len(sources)]
     result, status = bench.run(source, known)
     (expected,) = evaluate(graph, given)
@@ -110,15 +92,15 @@ def test_special_values(bench: Bench) -> None:
     form = Form(heads=1, rows=20, columns=37, depth=8, features=6, is_split=False)
     cases = []
     for place, value in ((0, np.nan), (0, np.inf), (1, -np.inf), (1, np.nan), (2, np.nan), (2, np.inf)):
-        arrays = inputs(attention(form), 7)
+        arrays = attention_inputs(attention(form), 7)
         arrays[place][0, 3, 2] = value
         cases.append(arrays)
     # Scores of some 1e30, whose exponentials are 0 and 1.
-    large = inputs(attention(form), 8)
+    large = attention_inputs(attention(form), 8)
     large[0] *= np.float32(1e15)
     large[1] *= np.float32(1e15)
     # Sums of weighted values would overflow if they were divided by the sum of weights afterwards.
-    heavy = inputs(attention(form), 9)
+    heavy = attention_inputs(attention(form), 9)
     heavy[0][:] = 0
     heavy[2] = np.full_like(heavy[2], 3e38)
     for number, arrays in enumerate((*cases, large, heavy)):
@@ -126,7 +108,7 @@ def test_special_values(bench: Bench) -> None:
 
 
 def test_devices_with_little_local_memory_have_small_tiles(bench: Bench) -> None:
-    small = replace(gpu(), local_memory_bytes=32 << 10, max_work_group_size=64)
+    small = replace(small_gpu(), local_memory_bytes=32 << 10, max_work_group_size=64)
     form = Form(rows=33, columns=70, depth=256, features=256)
     sources = sources_of(merged(attention(form)), small)
     assert all(each.local_size <= 64 and each.scratch_bytes <= 32 << 10 for each in sources)
@@ -140,13 +122,13 @@ def test_float16(precision: Precision, bench: Bench) -> None:
     graph, lower = attention(form), attention(form)
     lower_precision(lower, precision)
     fused = merged(lower)
-    given = inputs(graph, 3)
+    given = attention_inputs(graph, 3)
     *before, kernel = fused.kernels
     known = dict(zip(lower.inputs, given, strict=True))
     for each in before:
         known = with_aliases(fused, known)
         known[each.output] = evaluate_kernel(each, known)
-    result, _ = bench.run(candidates(kernel, gpu(), relaxed=True)[0], with_aliases(fused, known))
+    result, _ = bench.run(candidates(kernel, small_gpu(), relaxed=True)[0], with_aliases(fused, known))
     (expected,) = evaluate(graph, given)
     np.testing.assert_allclose(result, expected, rtol=4e-3, atol=4e-3)
 
@@ -157,7 +139,7 @@ def test_only_gpus_and_supported_widths_have_kernels() -> None:
         fused = merge_attention(
             fuse(attention(Form(depth=depth)), is_row_wise=lambda _: True), lambda _: True
         )
-        assert bool(fits(fused.kernels[0], gpu())) is bool(count)
+        assert bool(fits(fused.kernels[0], small_gpu())) is bool(count)
         assert not fits(fused.kernels[0], replace(FACTS, kind=DeviceKind.CPU))
 
 
@@ -172,5 +154,5 @@ def test_operands_are_read_in_place() -> None:
 
 
 def test_equal_kernels_have_the_same_text() -> None:
-    texts = {sources_of(merged(attention(Form(mask="bias"))), gpu())[0].text for _ in range(2)}
+    texts = {sources_of(merged(attention(Form(mask="bias"))), small_gpu())[0].text for _ in range(2)}
     assert len(texts) == 1

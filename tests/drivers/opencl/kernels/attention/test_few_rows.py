@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.compiler.attention import MASKS, Form, attention
 from support.compiler.graphs import random_array
+from support.opencl.facts import small_gpu
 from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
@@ -12,7 +13,7 @@ from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.attention import few_rows
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
-from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
+from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.hal.records import replace
 
 FACTS = opencl_facts()
@@ -28,12 +29,6 @@ SIZES = (
     (1, 9, 100, 33),
     (1, 5, 64, 256),
 )
-
-
-def gpu() -> DeviceFacts:
-    """Returns the device as a GPU."""
-    assert FACTS is not None
-    return replace(FACTS, kind=DeviceKind.GPU, compute_units=16, local_memory_bytes=48 << 10)
 
 
 def source_of(form: Form, facts: DeviceFacts) -> list[Source]:
@@ -61,7 +56,7 @@ def test_results(number: int) -> None:
     fused = merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda _: True)
     view = attention_view(fused.kernels[-1])
     assert view is not None
-    (source,) = few_rows.candidates(view, gpu())
+    (source,) = few_rows.candidates(view, small_gpu())
     generator = np.random.default_rng(number)
     given = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     given = [np.full_like(each, 4) if each.dtype == np.int32 else each for each in given]
@@ -76,9 +71,9 @@ def test_results(number: int) -> None:
 
 
 def test_what_does_not_fit_has_other_kernels() -> None:
-    assert source_of(Form(rows=4, columns=500, depth=8, features=8), gpu())
-    assert not source_of(Form(rows=5, columns=500, depth=8, features=8), gpu())
-    assert not source_of(Form(rows=4, columns=20000, depth=8, features=8), gpu())
+    assert source_of(Form(rows=4, columns=500, depth=8, features=8), small_gpu())
+    assert not source_of(Form(rows=5, columns=500, depth=8, features=8), small_gpu())
+    assert not source_of(Form(rows=4, columns=20000, depth=8, features=8), small_gpu())
     assert not source_of(
-        Form(rows=1, columns=9, depth=8, features=8), replace(gpu(), max_work_group_size=128)
+        Form(rows=1, columns=9, depth=8, features=8), replace(small_gpu(), max_work_group_size=128)
     )

@@ -8,6 +8,7 @@ import pytest
 from support.compiler.attention import Form, attention
 from support.compiler.graphs import random_array
 from support.opencl import sources
+from support.opencl.facts import has_warpgroup_instruction, warpgroup_facts
 from support.opencl.sources import Array, Bench, opencl_facts, program_of
 from support.opencl.warps import without_warpgroup_attention
 from support.tiers import one_in
@@ -22,7 +23,6 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.attention import warpgroup
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
 from neurald.drivers.opencl.kernels.select import candidates
-from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision
 from neurald.hal.records import replace
 
@@ -43,19 +43,6 @@ FORMS = {
 }
 
 
-def facts() -> DeviceFacts:
-    """Returns the device, which has the instruction or is said to have it."""
-    assert FACTS is not None
-    return replace(
-        FACTS, kind=DeviceKind.GPU, compute_units=132, is_nvidia=True, compute_capability=(9, 0), images=None
-    )
-
-
-def has_instruction() -> bool:
-    assert FACTS is not None
-    return FACTS.is_nvidia and FACTS.compute_capability == (9, 0)
-
-
 def lowered(form: Form, precision: Precision = Precision.F16) -> Graph:
     graph = attention(form)
     lower_precision(graph, precision)
@@ -70,7 +57,7 @@ def sources_of(kernel: Kernel) -> list[Source]:
     view = attention_view(kernel)
     assert view is not None
     with patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0):
-        return list(warpgroup.candidates(view, facts()))
+        return list(warpgroup.candidates(view, warpgroup_facts()))
 
 
 @pytest.mark.parametrize("name", one_in(2, FORMS))
@@ -94,8 +81,8 @@ def test_every_tiling_gives_the_same_result(name: str) -> None:
         known[each.output] = evaluate_kernel(each, whole(known))
     found = sources_of(kernel)
     assert len(found) > 1
-    for source in found if has_instruction() else (found[0], found[-1]):
-        emulated = (lambda text: text) if has_instruction() else without_warpgroup_attention
+    for source in found if has_warpgroup_instruction() else (found[0], found[-1]):
+        emulated = (lambda text: text) if has_warpgroup_instruction() else without_warpgroup_attention
         with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):  # noqa: B023
             result, status = bench.run(source, whole(known))
         np.testing.assert_allclose(
@@ -108,7 +95,7 @@ def test_every_tiling_gives_the_same_result(name: str) -> None:
 def test_only_steps_of_separate_kernels_have_candidates(is_large: bool) -> None:
     """Others may become a persistent kernel, of which these are no phases."""
     (*_, kernel) = merged(lowered(Form(heads=32, rows=200, columns=200, depth=64, features=64))).kernels
-    found = candidates(kernel, facts(), relaxed=True, is_large=is_large)
+    found = candidates(kernel, warpgroup_facts(), relaxed=True, is_large=is_large)
     assert found[0].is_retargeted is is_large
     assert not found[-1].is_retargeted
 
@@ -119,7 +106,7 @@ def test_only_large_aligned_attentions_of_halves_have_candidates() -> None:
     def count(form: Form, precision: Precision = Precision.F16, **changed: object) -> int:
         view = attention_view(merged(lowered(form, precision)).kernels[-1])
         assert view is not None
-        return len(list(warpgroup.candidates(view, replace(facts(), **changed))))
+        return len(list(warpgroup.candidates(view, replace(warpgroup_facts(), **changed))))
 
     assert count(large) > 4
     assert not count(replace(large, heads=2))

@@ -42,12 +42,6 @@ on_device = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 _FORMS = ("convolution", "depthwise", "matrix_product")
 
 
-@pytest.fixture(scope="module")
-def bench() -> Bench:
-    assert FACTS is not None
-    return Bench(FACTS.handle)
-
-
 def _as_gpu(*, is_nvidia: bool) -> DeviceFacts:
     """Returns facts for which GPU kernels are generated whose arithmetic needs no PTX; they also
     run on CPUs.

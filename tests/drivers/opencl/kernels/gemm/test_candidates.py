@@ -28,12 +28,6 @@ MAKE: dict[str, Callable[[Cases, Scalar], Case]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def bench() -> Bench:
-    assert FACTS is not None
-    return Bench(FACTS.handle)
-
-
 def _as_gpu(facts: DeviceFacts) -> DeviceFacts:
     """Returns facts for which GPU kernels are generated; they also run on CPUs."""
     return replace(facts, kind=DeviceKind.GPU, compute_units=16)

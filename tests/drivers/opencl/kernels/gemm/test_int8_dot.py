@@ -57,12 +57,6 @@ MAKE: dict[str, Callable[[Cases, Scalar], Case]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def bench() -> Bench:
-    assert FACTS is not None
-    return Bench(FACTS.handle)
-
-
 def gpu(instruction: DotInstruction | None) -> DeviceFacts:
     """Returns a device with this instruction and no other special support for 8 bits."""
     assert FACTS is not None

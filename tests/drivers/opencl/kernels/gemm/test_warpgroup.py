@@ -8,6 +8,7 @@ import pytest
 from support.compiler.contractions import Case, Cases
 from support.compiler.graphs import GraphBuilder
 from support.opencl import sources
+from support.opencl.facts import has_warpgroup_instruction, warpgroup_facts
 from support.opencl.sources import Bench, opencl_facts, program_of
 from support.opencl.warps import without_warpgroups
 from support.tiers import one_in
@@ -21,7 +22,6 @@ from neurald.drivers.opencl.kernels import select
 from neurald.drivers.opencl.kernels.gemm import warpgroup
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, gemm_view
 from neurald.drivers.opencl.kernels.select import candidates, is_large_step
-from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.tuning import tuning
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning
 from neurald.hal.records import replace
@@ -33,24 +33,11 @@ _KINDS = (Scalar.FLOAT16, Scalar.INT8, Scalar.UINT8)
 _TILINGS = 12
 
 
-def facts() -> DeviceFacts:
-    """Returns the device, which has the instruction or is said to have it."""
-    assert FACTS is not None
-    return replace(
-        FACTS, kind=DeviceKind.GPU, compute_units=132, is_nvidia=True, compute_capability=(9, 0), images=None
-    )
-
-
-def has_instruction() -> bool:
-    assert FACTS is not None
-    return FACTS.is_nvidia and FACTS.compute_capability == (9, 0)
-
-
 def sources_of(case: Case) -> list[Source]:
     product = gemm_view(case.kernel)
     assert product is not None
     with patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0):
-        return list(warpgroup.candidates(case.kernel, product, facts(), relaxed=False))
+        return list(warpgroup.candidates(case.kernel, product, warpgroup_facts(), relaxed=False))
 
 
 def cases(kind: Scalar, form: str, *, seed: int) -> Case:
@@ -77,7 +64,7 @@ def test_every_tiling_gives_the_same_result(form: str, kind: Scalar, tiling: int
     case = cases(kind, form, seed=1000 * tiling)
     found = sources_of(case)
     source = found[tiling % len(found)]
-    emulated = (lambda text: text) if has_instruction() else without_warpgroups
+    emulated = (lambda text: text) if has_warpgroup_instruction() else without_warpgroups
     with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):
         result, status = Bench(FACTS.handle).run(source, case.arrays)
     case.assert_equal(result, source.label)
@@ -89,7 +76,7 @@ def test_every_tiling_gives_the_same_result(form: str, kind: Scalar, tiling: int
 def test_many_steps_and_one(is_one: bool, tiling: int) -> None:
     """So many that each place in local memory is used several times; one needs few of these."""
     assert FACTS is not None
-    graph = _graph(130, 200, 64 if is_one else 1000 if has_instruction() else 680)
+    graph = _graph(130, 200, 64 if is_one else 1000 if has_warpgroup_instruction() else 680)
     (left,), generator = graph.inputs, np.random.default_rng(tiling)
     given = generator.standard_normal(left.shape).astype(np.float16)
     (expected,) = evaluate(graph, [given])
@@ -99,7 +86,7 @@ def test_many_steps_and_one(is_one: bool, tiling: int) -> None:
     assert len(found) == len({each.label for each in found}) == _TILINGS
     step_bytes = max(each.scratch_bytes for each in found)
     assert (step_bytes < 140_000) is is_one
-    emulated = (lambda text: text) if has_instruction() else without_warpgroups
+    emulated = (lambda text: text) if has_warpgroup_instruction() else without_warpgroups
     with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):
         result, _ = Bench(FACTS.handle).run(found[tiling], case.arrays)
     np.testing.assert_allclose(result, expected, rtol=2e-3, atol=2e-2, err_msg=found[tiling].label)
@@ -107,19 +94,19 @@ def test_many_steps_and_one(is_one: bool, tiling: int) -> None:
 
 def test_only_large_aligned_products_of_this_gpu_have_candidates() -> None:
     large = _product(1 << 10, 1 << 9, 1 << 9)
-    assert warpgroup.fits(large, facts())
-    assert not warpgroup.fits(_product(1 << 9, 1 << 9, 1 << 9), facts())
-    assert not warpgroup.fits(_product(1 << 11, 1 << 9, 500), facts())
+    assert warpgroup.fits(large, warpgroup_facts())
+    assert not warpgroup.fits(_product(1 << 9, 1 << 9, 1 << 9), warpgroup_facts())
+    assert not warpgroup.fits(_product(1 << 11, 1 << 9, 500), warpgroup_facts())
     for other in (
         {"compute_capability": (8, 9)},
         {"compute_capability": (10, 0)},
         {"is_nvidia": False},
     ):
-        assert not warpgroup.fits(large, replace(facts(), **other))
+        assert not warpgroup.fits(large, replace(warpgroup_facts(), **other))
     floats = _product(1 << 10, 1 << 9, 1 << 9, Scalar.FLOAT32)
     kernel = fuse(_graph(1 << 10, 1 << 9, 1 << 9, Scalar.FLOAT32)).kernels[0]
-    assert list(warpgroup.candidates(kernel, floats, facts(), relaxed=True))
-    assert not list(warpgroup.candidates(kernel, floats, facts(), relaxed=False))
+    assert list(warpgroup.candidates(kernel, floats, warpgroup_facts(), relaxed=True))
+    assert not list(warpgroup.candidates(kernel, floats, warpgroup_facts(), relaxed=False))
 
 
 def _graph(rows: int, columns: int, depth: int, kind: Scalar = Scalar.FLOAT16) -> Graph:
@@ -146,7 +133,7 @@ def test_steps_with_large_products_are_separate_kernels(
     monkeypatch.setattr(select, "_LARGE_STEP", 1 << 28 if is_large else 1 << 40)
     kernels = fuse(_graph(1 << 10, 1 << 9, 1 << 9)).kernels
     assert is_large_step(kernels) is is_large
-    found = list(candidates(kernels[0], facts(), relaxed=False, is_large=is_large))
+    found = list(candidates(kernels[0], warpgroup_facts(), relaxed=False, is_large=is_large))
     assert found[0].is_retargeted is is_large
     # Others are candidates, too.
     assert not found[-1].is_retargeted
@@ -157,7 +144,7 @@ def test_steps_with_large_products_are_separate_kernels(
         return {each.name: 1.0 + number for number, each in enumerate(given)}
 
     monkeypatch.setattr(tuning, "times_ns", times_ns)
-    opencl = SimpleNamespace(facts=facts())
+    opencl = SimpleNamespace(facts=warpgroup_facts())
     (chosen,) = Tuner(opencl, Tuning.BRIEF).choose([found])  # type: ignore[arg-type]
     assert chosen is found[0]
     assert measured == [not is_large]

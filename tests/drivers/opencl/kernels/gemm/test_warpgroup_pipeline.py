@@ -7,6 +7,7 @@ import pytest
 from support.compiler.contractions import Case, Cases
 from support.compiler.graphs import GraphBuilder, random_array
 from support.opencl import sources
+from support.opencl.facts import has_warpgroup_instruction
 from support.opencl.sources import Bench, opencl_facts, program_of
 from support.opencl.warps import without_pipelines
 from support.tiers import one_in
@@ -40,17 +41,14 @@ def facts(units: int) -> DeviceFacts:
     )
 
 
-def has_instruction() -> bool:
-    assert FACTS is not None
-    return FACTS.is_nvidia and FACTS.compute_capability == (9, 0)
-
-
 def sources_of(case: Case, units: int, stages: int = 0) -> list[Source]:
     """Returns all candidates. Emulated ones need as many stages as a group has steps."""
     product = gemm_view(case.kernel)
     assert product is not None
     tilings, split = (
-        all_tilings if has_instruction() else tuple(replace(each, stages=stages) for each in all_tilings)
+        all_tilings
+        if has_warpgroup_instruction()
+        else tuple(replace(each, stages=stages) for each in all_tilings)
         for all_tilings in (warpgroup_pipeline._TILINGS, warpgroup_pipeline._SPLIT_TILINGS)
     )
     with (
@@ -63,7 +61,7 @@ def sources_of(case: Case, units: int, stages: int = 0) -> list[Source]:
 
 def run(source: Source, case: Case) -> tuple[np.ndarray, int]:
     assert FACTS is not None
-    emulated = (lambda text: text) if has_instruction() else without_pipelines
+    emulated = (lambda text: text) if has_warpgroup_instruction() else without_pipelines
     with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):
         return Bench(FACTS.handle).run(source, case.arrays)
 
@@ -117,7 +115,7 @@ def test_convolutions_without_windows(kind: Scalar) -> None:
 @pytest.mark.parametrize("tiling", one_in(3, range(_TILINGS)))
 def test_groups_compute_several_tiles(tiling: int) -> None:
     """On a GPU, each place in local memory is used many times."""
-    rows, columns, depth, units = (1000, 1100, 1000, 2) if has_instruction() else (300, 260, 136, 4)
+    rows, columns, depth, units = (1000, 1100, 1000, 2) if has_warpgroup_instruction() else (300, 260, 136, 4)
     builder = GraphBuilder()
     graph = builder.finish(
         builder.matrix_product(
@@ -142,7 +140,7 @@ def test_groups_compute_several_tiles(tiling: int) -> None:
 @pytest.mark.parametrize("batches", [1, 2])
 def test_numbers_that_must_not_be_rounded_are_split(batches: int, tiling: int) -> None:
     """The error is that of FLOAT32, and infinite and undefined sums stay so."""
-    rows, columns, depth = (500, 300, 1012) if has_instruction() else (150, 132, 68)
+    rows, columns, depth = (500, 300, 1012) if has_warpgroup_instruction() else (150, 132, 68)
     builder = GraphBuilder()
     left = builder.input(batches, rows, depth)
     graph = builder.finish(builder.matrix_product(left, builder.weights(batches, columns, depth)))
@@ -150,7 +148,7 @@ def test_numbers_that_must_not_be_rounded_are_split(batches: int, tiling: int) -
     (kernel,) = fuse(graph).kernels
     (weights,) = (each.constant for each in kernel.inputs if each.constant is not None)
     expected = np.matmul(given.astype(np.float64), weights.astype(np.float64).swapaxes(1, 2))
-    if has_instruction():
+    if has_warpgroup_instruction():
         # Emulated, remainders are added in any case.
         given[0, 1, 2], given[0, 3, 4] = np.inf, np.nan
         with np.errstate(invalid="ignore"):
@@ -164,7 +162,8 @@ def test_numbers_that_must_not_be_rounded_are_split(batches: int, tiling: int) -
 
 
 @pytest.mark.skipif(
-    FACTS is None or not has_instruction(), reason="warps wait for no others, which C cannot stand for"
+    FACTS is None or not has_warpgroup_instruction(),
+    reason="warps wait for no others, which C cannot stand for",
 )
 @pytest.mark.parametrize("split", [2, 3, 4, 6])
 def test_groups_share_the_depth(split: int) -> None:

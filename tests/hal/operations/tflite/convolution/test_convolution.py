@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from support.operations.random_tensors import value
 from support.operations.single_operation import (
     Given,
     call_of,
@@ -45,11 +46,6 @@ def byte_weights(shape: tuple[int, ...], dimension: int, scales: Array, *, seed:
         return given(SIGNED, values, float(scales[0]))
     quant = ChannelQuant(dimension=dimension, scales=tuple(map(float, scales)))
     return given(PER_CHANNEL, values, channel_quant=quant)
-
-
-def value(source: Given) -> Array:
-    assert source.value is not None
-    return source.value
 
 
 def tail(placement: tuple[int, tuple[int, int], tuple[int, int]], *extra: int) -> tuple[Given, ...]:

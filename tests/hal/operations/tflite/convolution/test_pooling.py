@@ -1,19 +1,14 @@
 import numpy as np
+from support.operations.random_tensors import quantized
 from support.operations.single_operation import evaluate, given, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.machinery.call import Array
 
 AVERAGE, MAXIMUM = OperationType.TFLITE_AVERAGE_POOL_2D, OperationType.TFLITE_MAX_POOL_2D
 QUANT8, SIGNED = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 SHORT = OperandType.TENSOR_QUANT16_SYMM
-
-
-def quantized(kind: OperandType, *shape: int) -> Array:
-    limits = np.iinfo(kind.dtype.name)
-    return np.random.default_rng(1).integers(limits.min, limits.max + 1, shape)
 
 
 @sweep("activation", [0, 1, 3])

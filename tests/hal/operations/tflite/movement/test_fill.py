@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.operations.single_operation import Given, evaluate, given, ints, wanted
+from support.operations.single_operation import counted, evaluate, given, ints, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
@@ -9,10 +9,6 @@ from neurald.hal.model.types import OperandType
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
-
-
-def counted(operand_type: OperandType, *shape: int) -> Given:
-    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
 
 
 @sweep("kind", ELEMENTS)

@@ -1,16 +1,12 @@
 import numpy as np
 import pytest
-from support.operations.single_operation import Given, evaluate, given, wanted
+from support.operations.single_operation import counted, evaluate, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
-
-
-def counted(operand_type: OperandType, *shape: int) -> Given:
-    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
 
 
 @sweep("kind", ELEMENTS)

@@ -1,24 +1,15 @@
 import numpy as np
 import pytest
-from support.operations.single_operation import Given, evaluate, given, ints, scalars, wanted
+from support.operations.random_tensors import value
+from support.operations.single_operation import Given, counted, evaluate, given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
-
-
-def array(source: Given) -> Array:
-    assert source.value is not None
-    return source.value
-
-
-def counted(operand_type: OperandType, *shape: int) -> Given:
-    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
 
 
 @sweep("kind", ELEMENTS)
@@ -57,16 +48,16 @@ def test_invalid_paddings_are_refused(
 
 @sweep("kind", ELEMENTS)
 def test_interior_padding_and_cropping(kind: OperandType) -> None:
-    source, value = counted(kind, 3, 4), given(kind, 1, 0.5)
+    source, edge = counted(kind, 3, 4), given(kind, 1, 0.5)
     lists = ints(-1, 2), ints(1, -3), ints(2, 1)
-    got = evaluate(OperationType.TFLITE_STABLEHLO_PAD, (source, value, *lists), wanted(kind))
+    got = evaluate(OperationType.TFLITE_STABLEHLO_PAD, (source, edge, *lists), wanted(kind))
     spread = np.ones((8, 9), got.dtype)
-    spread[0:7:3, 2::2] = array(source)
+    spread[0:7:3, 2::2] = value(source)
     np.testing.assert_array_equal(got, spread[1:, :6])
     for between, message in ((ints(-1, 0), "negative"), (ints(0, 0), "would have shape")):
         lists = ints(-9, 0), ints(0, 0), between
         with pytest.raises(BadData, match=message):
-            evaluate(OperationType.TFLITE_STABLEHLO_PAD, (source, value, *lists), wanted(kind))
+            evaluate(OperationType.TFLITE_STABLEHLO_PAD, (source, edge, *lists), wanted(kind))
 
 
 def test_huge_paddings_are_refused() -> None:

@@ -2,13 +2,13 @@ import math
 
 import numpy as np
 import pytest
+from support.operations.random_tensors import quantized
 from support.operations.single_operation import evaluate, given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.machinery.call import Array
 
 AVERAGE, MAXIMUM = OperationType.TFLITE_AVERAGE_POOL_2D, OperationType.TFLITE_MAX_POOL_2D
 BILINEAR = OperationType.TFLITE_RESIZE_BILINEAR
@@ -17,11 +17,6 @@ FLOAT32, INT32, BOOL8 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, Op
 QUANT8, SIGNED = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 SHORT = OperandType.TENSOR_QUANT16_SYMM
 STORED = (QUANT8, SIGNED, SHORT)
-
-
-def quantized(kind: OperandType, *shape: int) -> Array:
-    limits = np.iinfo(kind.dtype.name)
-    return np.random.default_rng(1).integers(limits.min, limits.max + 1, shape)
 
 
 def position(index: int, length: int, result: int, *, align: bool, half: bool) -> float:

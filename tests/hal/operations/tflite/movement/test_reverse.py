@@ -3,6 +3,7 @@ import pytest
 from support.operations.single_operation import (
     Given,
     call_of,
+    counted,
     evaluate,
     given,
     ints,
@@ -20,10 +21,6 @@ from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 from neurald.hal.records import replace
 
 FLOAT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT64
-
-
-def counted(operand_type: OperandType, *shape: int) -> Given:
-    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
 
 
 @sweep("kind", ELEMENTS)

@@ -1,8 +1,16 @@
-from typing import Any
-
 import numpy as np
 import pytest
-from support.operations.single_operation import evaluate, evaluate_all, given, ints, omitted, scalars, wanted
+from support.operations.random_tensors import value
+from support.operations.single_operation import (
+    counted,
+    evaluate,
+    evaluate_all,
+    given,
+    ints,
+    omitted,
+    scalars,
+    wanted,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
@@ -14,15 +22,11 @@ INT32, INT64 = OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
 FLOAT32 = OperandType.TENSOR_FLOAT32
 
 
-def counted(operand_type: OperandType, *shape: int) -> Any:
-    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
-
-
 @sweep("kind", ELEMENTS)
 @sweep("shape", [(2, 3, 1, 5, 2), (2, 0, 1, 5, 2)])
 def test_elements_of_all_types_are_moved(kind: OperandType, shape: tuple[int, ...]) -> None:
     source, output = counted(kind, *shape), wanted(kind, 0.25)
-    x = source.value
+    x = value(source)
     list64 = given(INT64, [5, 0 if 0 in shape else -1])
     np.testing.assert_array_equal(
         evaluate(OperationType.TFLITE_RESHAPE, (source, list64), output), x.reshape(list64.value)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from support.operations.single_operation import (
     Given,
+    counted,
     evaluate,
     evaluate_all,
     given,
@@ -18,10 +19,6 @@ from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
 FLOAT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT64
-
-
-def counted(operand_type: OperandType, *shape: int) -> Given:
-    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
 
 
 @sweep("kind", ELEMENTS)

@@ -2,27 +2,18 @@ from itertools import product
 
 import numpy as np
 import pytest
-from support.operations.single_operation import Given, evaluate, given, ints, scalars, wanted
+from support.operations.random_tensors import value
+from support.operations.single_operation import Given, counted, evaluate, given, ints, scalars, wanted
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
 FLOAT32, INT32, INT64 = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64
 ORDERED = tuple(kind for kind in ELEMENTS if kind.dtype.kind != "c")
 STARTS = [[[0, 2], [1, 0], [2, 1]], [[0, 1], [1, 0], [-9, 9]]]
-
-
-def counted(operand_type: OperandType, *shape: int) -> Given:
-    return given(operand_type, np.arange(np.prod(shape, dtype=int)).reshape(shape) % 100, 0.5)
-
-
-def array(source: Given) -> Array:
-    assert source.value is not None
-    return source.value
 
 
 @sweep("kind", ELEMENTS)
@@ -36,14 +27,14 @@ def test_gathered_slices(kind: OperandType, index: OperandType) -> None:
     )
     for position in product(range(2), range(3)):
         second, first = np.clip(np.array(STARTS)[position], 0, [2, 2])
-        np.testing.assert_array_equal(got[position], array(source)[first, second : second + 2])
+        np.testing.assert_array_equal(got[position], value(source)[first, second : second + 2])
 
 
 def test_gathered_rows() -> None:
     source = counted(FLOAT32, 5, 4)
     numbers = ints(1), ints(0), ints(0), *scalars(1), ints(1, 4)
     got = evaluate(OperationType.TFLITE_STABLEHLO_GATHER, (source, ints(3, 0, 3), *numbers), wanted(FLOAT32))
-    np.testing.assert_array_equal(got, array(source)[[3, 0, 3]])
+    np.testing.assert_array_equal(got, value(source)[[3, 0, 3]])
 
 
 @sweep(
@@ -74,14 +65,14 @@ def test_scattered_slices(kind: OperandType, update: int) -> None:
     numbers = ints(2, 3), ints(0), ints(1, 0), *scalars(2, update)
     inputs = source, given(INT64, STARTS), updates, *numbers
     got = evaluate(OperationType.TFLITE_STABLEHLO_SCATTER, inputs, wanted(kind))
-    expected, functions = array(source).copy(), (None, np.add, np.multiply, np.minimum, np.maximum)
+    expected, functions = value(source).copy(), (None, np.add, np.multiply, np.minimum, np.maximum)
     for batch, position, row, column in product(range(2), range(3), range(2), range(2)):
         second, first = STARTS[batch][position]
-        where, value = (first, second + row, column), array(updates)[batch, position, row, column]
+        where, element = (first, second + row, column), value(updates)[batch, position, row, column]
         if 0 <= where[0] < 3 and 0 <= where[1] < 4:
             function = functions[update]
             with np.errstate(over="ignore"):
-                expected[where] = value if function is None else function(expected[where], value)
+                expected[where] = element if function is None else function(expected[where], element)
     np.testing.assert_array_equal(got, expected)
 
 

@@ -41,14 +41,6 @@ RUN = ExecuteOptions()
 
 
 @pytest.fixture
-def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
-    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
 def prepared(remote: RemoteDevice) -> RemotePreparedModel:
     return remote.prepare_model(addition(np.ones(3)), PrepareOptions())
 
