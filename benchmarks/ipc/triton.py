@@ -5,7 +5,8 @@
 
 Each server runs the identity on a number of bytes: neurald's daemon compiles it, Triton's Python
 backend returns its input. Arguments are in shared memory, or in messages. Ways alternate in short
-rounds, in random order, and all rounds count.
+rounds, in random order, and all rounds count. A program that does not start, or a round that does
+not end, within two minutes ends the benchmark with an error that names it.
 """
 
 import argparse
@@ -30,12 +31,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from result_file import Column, Table, write_run
 from run import DAEMON, bound, compiled, identity, started, with_one_thread
+from time_limit import time_limit
 
 _PEER = Path(__file__).with_name("triton_peer.py")
 _SIZES = (1 << 10, 4 * 224 * 224 * 3, 1 << 22)
 _RUNS = 10
 _WARM_UP = 10
 _STOP_S = 20.0
+#: How long a program may take to start, and a round of a way to end.
+_START_S = 120.0
+_ROUND_S = 120.0
 
 #: Runs the identity so many times, and returns the microseconds of each run.
 _Way = Callable[[int], list[float]]
@@ -78,14 +83,16 @@ def _peer(stack: ExitStack, python: Path, *arguments: str) -> "subprocess.Popen[
             process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
+            process.wait()
 
     stack.callback(stop)
-    while process.stdout is not None:
-        line = process.stdout.readline()
-        if line == "ready\n":
-            return process
-        if not line:
-            break
+    with time_limit(_START_S, f"the start of {_PEER.name} {arguments[0]}"):
+        while process.stdout is not None:
+            line = process.stdout.readline()
+            if line == "ready\n":
+                return process
+            if not line:
+                break
     raise RuntimeError(f"{_PEER.name} {arguments[0]} did not start")
 
 
@@ -107,7 +114,10 @@ def _asked(client: "subprocess.Popen[str]", name: str) -> _Way:
             raise RuntimeError("the client of Triton has no standard input")
         client.stdin.write(f"{name} {count}\n")
         client.stdin.flush()
-        return [float(text) for text in client.stdout.readline().split()]
+        times = [float(text) for text in client.stdout.readline().split()]
+        if len(times) != count:
+            raise RuntimeError(f"the client of Triton has answered {len(times)} runs of {count}")
+        return times
 
     return way
 
@@ -133,8 +143,9 @@ def measure(python: Path, size: int, rounds: int) -> dict[str, list[float]]:
         for _ in range(rounds):
             chance.shuffle(order)
             for name in order:
-                ways[name](_WARM_UP)
-                found[name] += ways[name](_RUNS)
+                with time_limit(_ROUND_S, f"a round of {name!r} with {size:,} bytes"):
+                    ways[name](_WARM_UP)
+                    found[name] += ways[name](_RUNS)
     return found
 
 

@@ -30,10 +30,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from result_file import Column, Table, write_run
 from support.inference.zoo import reshaping, write_model
+from time_limit import time_limit
 
 ELEMENTS = 3 * 224 * 224
 _CLIENT = Path(__file__).with_name("client.py")
 _RUNS, _WARM_UP = 20, 5
+#: How long a program may take to start, and a client to answer.
+_START_S = 120.0
+_ANSWER_S = 120.0
 _WAYS = ("live", "grpc", "grpc_shm", "http")
 _TITLES = {
     "live": "ServerLive",
@@ -177,10 +181,11 @@ def start_neurald(
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     process.stdin.write(json.dumps({**settings, "repositories": [str(repository)]}) + "\n")
     process.stdin.flush()
-    for line in process.stdout:
-        status = json.loads(line)
-        if status["is_ready"]:
-            return status["addresses"]["grpc"], status["addresses"]["http"], path
+    with time_limit(_START_S, "the start of the execution service"):
+        for line in process.stdout:
+            status = json.loads(line)
+            if status["is_ready"]:
+                return status["addresses"]["grpc"], status["addresses"]["http"], path
     raise RuntimeError("the execution service did not start")
 
 
@@ -189,8 +194,9 @@ def start_client(stack: ExitStack, *command: "str | Path") -> "subprocess.Popen[
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
     _stopped(stack, process)
     assert process.stdout is not None  # noqa: S101 - it is a pipe
-    if process.stdout.readline() != "ready\n":
-        raise RuntimeError("a client did not start")
+    with time_limit(_START_S, "the start of a client"):
+        if process.stdout.readline() != "ready\n":
+            raise RuntimeError("a client did not start")
     return process
 
 
@@ -200,7 +206,11 @@ def asked(client: "subprocess.Popen[str]", way: str, count: int) -> list[float]:
     assert client.stdout is not None  # noqa: S101 - it is a pipe
     client.stdin.write(f"{way} {count}\n")
     client.stdin.flush()
-    return [float(each) for each in client.stdout.readline().split()]
+    with time_limit(_ANSWER_S, f"{way} {count} of a client"):
+        answer = client.stdout.readline()
+    if not answer:
+        raise RuntimeError(f"a client has ended instead of answering {way} {count}")
+    return [float(each) for each in answer.split()]
 
 
 def measure(python: Path, rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
