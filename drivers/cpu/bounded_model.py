@@ -24,6 +24,7 @@ from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory, aligned_zeros
 from neurald.hal.model.elements import first_elements
 from neurald.hal.model.graph import Operand
+from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -32,6 +33,17 @@ if TYPE_CHECKING:
 
 #: Number of requests whose buffers are kept.
 _REQUEST_CACHE_SIZE: Final = 8
+
+
+def on_references(model: Model) -> "Callable[[], ReferenceModel]":
+    """Returns what prepares a model on references, which few executions need."""
+
+    def prepare() -> "ReferenceModel":
+        from neurald.hal.execution.reference_model import ReferenceModel
+
+        return ReferenceModel(model)
+
+    return prepare
 
 
 def whole_model(

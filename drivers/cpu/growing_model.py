@@ -80,8 +80,9 @@ class GrowingModel(CpuPreparedModel):
         # That is what the constructor has said.
         return cast("PartlyCompiledModel", super().references())
 
+    @property
     def steps(self) -> list[list[Step]]:
-        """Returns the steps of each graph of the model that do the same; the compiled one is whole."""
+        """The steps of each graph of the model that do the same; the compiled one is whole."""
         return whole_steps(self._model, self.native)
 
     def operand(self, index: int, *, is_output: bool) -> Operand:

@@ -5,23 +5,24 @@ See `neurald.hal.compiling.contract`.
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from neurald.drivers.cpu.artifact import write_artifact
-from neurald.drivers.cpu.bounded_model import whole_model
-from neurald.drivers.cpu.growing_model import GrowingModel, model_of_parts
-from neurald.drivers.cpu.open_model import CpuOpenModel
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
-from neurald.drivers.cpu.parts import read_parts, write_parts
+from neurald.drivers.cpu.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.drivers.cpu.variants import Restore, RestoreOpen
 from neurald.hal.device import Compiler, CompileResult, ExecuteOptions
 from neurald.hal.errors import OpFailed
-from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.model import Model
 from neurald.hal.operations.machinery.call import Shape
 from neurald.hal.sync.cancellation import Cancellation
+
+if TYPE_CHECKING:
+    # Most models are compiled as a whole, for known shapes.
+    from neurald.drivers.cpu.open_model import CpuOpenModel
+    from neurald.drivers.cpu.variants import Restore, RestoreOpen
+    from neurald.hal.execution.reference_model import ReferenceModel
 
 
 class _Kind(Enum):
@@ -38,23 +39,24 @@ class _Kind(Enum):
     REFERENCES = "references"
 
 
-def to_compiled(prepared: CpuPreparedModel | ReferenceModel) -> CompileResult:
+def to_compiled(prepared: "CpuPreparedModel | ReferenceModel") -> CompileResult:
     """Converts a prepared model to the message that `IsolatedPreparation` reads.
 
     Args:
         prepared: the prepared model; it has an artifact if it can have one.
     """
-    if isinstance(prepared, GrowingModel):
-        return CompileResult(note=_Kind.PARTS.value, artifact=write_parts(prepared.steps()))
-    if isinstance(prepared, CpuPreparedModel):
+    steps = prepared.steps
+    if isinstance(prepared, CpuPreparedModel) and steps is None:
         kind = _Kind.WHOLE if prepared.keeps_artifact else _Kind.WHOLE_BESIDE_REFERENCES
         return CompileResult(note=kind.value, artifact=write_artifact(prepared.native))
-    artifact = write_parts(prepared.steps)
+    from neurald.drivers.cpu.parts import write_parts
+
+    artifact = write_parts(steps or ())
     kind = _Kind.REFERENCES if artifact is None else _Kind.PARTS
     return CompileResult(note=kind.value, artifact=artifact)
 
 
-def to_compiled_open(opened: CpuOpenModel | None) -> CompileResult:
+def to_compiled_open(opened: "CpuOpenModel | None") -> CompileResult:
     """Like `to_compiled`, for a model that was compiled for any lengths of its open dimensions."""
     if opened is None:
         return CompileResult(note=_Kind.NOT_OPEN.value)
@@ -73,8 +75,8 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
     """
 
     compiler: Compiler
-    restore: Restore
-    restore_open: RestoreOpen
+    restore: "Restore"
+    restore_open: "RestoreOpen"
     keeps_artifact: bool
     deadline_s: float | None
     cancellation: Cancellation | None
@@ -84,7 +86,7 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
         model: Model,
         shapes: Mapping[int, Shape] | None = None,
         limits: ExecuteOptions | None = None,
-    ) -> CpuPreparedModel | ReferenceModel:
+    ) -> "CpuPreparedModel | ReferenceModel":
         """See `neurald.drivers.cpu.variants.Prepare`."""
         compiled = self.compiler.compile(
             shapes,
@@ -94,21 +96,26 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
         kinds = {kind.value: kind for kind in _Kind}
         kind, artifact = kinds.get(compiled.note), compiled.artifact
         if kind is _Kind.REFERENCES:
+            from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
+
             return PartlyCompiledModel(model)
         if kind is None or artifact is None:
             raise OpFailed(f"the compiling process replied {compiled.note!r} without an artifact")
         if kind is _Kind.PARTS:
+            from neurald.drivers.cpu.growing_model import model_of_parts
+            from neurald.drivers.cpu.parts import read_parts
+
             return model_of_parts(model, read_parts(artifact, model, self.restore))
         return whole_model(
             self.restore(artifact),
-            lambda: ReferenceModel(model),
+            on_references(model),
             keeps_artifact=self.keeps_artifact and kind is _Kind.WHOLE,
             artifact=artifact,
         )
 
     def compile_open(
         self, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
-    ) -> CpuOpenModel | None:
+    ) -> "CpuOpenModel | None":
         """See `neurald.drivers.cpu.variants.CompileOpen`."""
         compiled = self.compiler.compile(
             shapes, is_open=True, deadline_s=limits.deadline_s, cancellation=limits.cancellation

@@ -18,7 +18,7 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specif
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.string_references import StringConstants, is_string
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.drivers.cpu.bounded_model import whole_model
+from neurald.drivers.cpu.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
 from neurald.drivers.cpu.constant_folding import ConstantFolding
 from neurald.drivers.cpu.growing_model import GrowingModel
@@ -117,7 +117,7 @@ class Preparation:
                 return GrowingModel(native, native.opened, model)
             return whole_model(
                 native,
-                lambda: ReferenceModel(model),
+                on_references(model),
                 keeps_artifact=self._keeps_artifact and not _can_omit(model),
             )
         return self._in_parts(model, shapes, failed)

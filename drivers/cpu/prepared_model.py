@@ -29,6 +29,7 @@ from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.fork import forkable_lock
 
 if TYPE_CHECKING:
+    from neurald.hal.execution.reference_graph import Step
     from neurald.hal.execution.reference_model import ReferenceModel
 
 #: Number of requests whose addresses are cached.
@@ -205,6 +206,11 @@ class CpuPreparedModel(InProcessModel):
                 self._references = self._make_references()
         assert self._references is not None  # noqa: S101 - the caller knows
         return self._references
+
+    @property
+    def steps(self) -> "Sequence[Sequence[Step]] | None":
+        """The steps of each graph of a model that is kept in parts, see `parts`; None of others."""
+        return None
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""

@@ -11,7 +11,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -49,6 +48,7 @@ from neurald.hal.errors import (
     error_for,
 )
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.process.spawned import SpawnedProcess
 from neurald.hal.rpc.transport.packet import rights
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import report_progress
@@ -65,6 +65,8 @@ _FOREIGN_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 #: What the process imports lasts until it ends, so a search for garbage meanwhile finds nothing.
 _PROGRAM = (
+    # Libraries of the application may have opened descriptors that programs inherit.
+    "import os; os.closerange(3, os.sysconf('SC_OPEN_MAX')); "
     "import gc; gc.disable(); import sys; "
     "driver, niceness, lasts, spares, bytecode, *sys.path[:] = sys.argv[1:]; "
     "sys.pycache_prefix = bytecode or None; "
@@ -128,7 +130,7 @@ class CompilePool:
         if server is not None:
             if not self._has_left:
                 server.kill()
-            server.leave_to_exit()
+            server.forget()
 
     @property
     def process(self) -> int | None:
@@ -435,18 +437,15 @@ class _ForkServerProcess:
         self._stderr = os.memfd_create("neurald compiler messages")
         with theirs:
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of this package
+                # Ctrl-C does not reach its group. It stays in the session, since Linux may schedule
+                # sessions as groups of equal rights, and niceness then counts only within a session.
+                self._process = SpawnedProcess(
                     # The path is that of this process, so nothing needs `site`.
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, *about, *sys.path],
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    stderr=self._stderr,
                     # The process must have only one thread, since it forks.
-                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-                    # Ctrl-C does not reach it. It stays in the session, since Linux may schedule
-                    # sessions as groups of equal rights, and niceness then counts only within a
-                    # session.
-                    process_group=0,
+                    {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                    stdin=theirs.fileno(),
+                    stderr=self._stderr,
                 )
             except OSError as error:
                 self.forget()
@@ -458,7 +457,7 @@ class _ForkServerProcess:
 
     @property
     def has_ended(self) -> bool:
-        return self._process.poll() is not None
+        return self._process.has_ended
 
     @property
     def output(self) -> str:
@@ -471,8 +470,7 @@ class _ForkServerProcess:
             self._control.sendmsg([kind], rights([theirs.fileno()]), socket.MSG_NOSIGNAL)
         except OSError:
             # The process is about to end, if it has not ended yet.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(1.0)
+            self._process.wait(1.0)
             return False
         return True
 
@@ -483,13 +481,6 @@ class _ForkServerProcess:
             os.close(self._stderr)
             self._stderr = -1
 
-    def leave_to_exit(self) -> None:
-        """Leaves the process to whoever reaps orphans, since this process exits."""
-        self.forget()
-        # It runs on, or has been killed without a wait. `Popen` warns of a process whose end is not
-        # known when it is dropped, which programs that look for leaks show.
-        self._process.returncode = 0
-
     def kill(self) -> None:
         """Kills the process. The kernel ends those that it has forked with it."""
         self._process.kill()
@@ -497,8 +488,6 @@ class _ForkServerProcess:
     def close(self) -> None:
         """Ends the process, and all processes that it has forked."""
         self.forget()
-        try:
-            self._process.wait(1.0)
-        except subprocess.TimeoutExpired:
+        if not self._process.wait(1.0):
             self._process.kill()
             self._process.wait()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from neurald.drivers.cpu.bounded_model import whole_model
+from neurald.drivers.cpu.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
 from neurald.drivers.cpu.first_tier.binding.binder import Binder
 from neurald.drivers.cpu.first_tier.bound_call import NotBound
@@ -52,12 +52,12 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPrepare
     controls = [n for n, each in enumerate(model.main.operations) if each.type in _CONTROL_FLOW]
     native = structured(model) if controls else None
     if native is not None:
-        return whole_model(native, lambda: _on_references(model))
+        return whole_model(native, on_references(model))
     whole = _Bound(model, model.main, target, code, team)
     if whole.is_complete:
         main = model.main
         native = whole.native(range(len(main.operations)), main.inputs, main.outputs)
-        return whole_model(native, lambda: _on_references(model))
+        return whole_model(native, on_references(model))
     from neurald.hal.execution.reference_model import ReferenceModel
 
     # Graphs that control flow refers to.
@@ -67,12 +67,6 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPrepare
     steps[0] = [(parts.get(step) or step) if isinstance(step, int) else step for step in steps[0]]
     has_kernels = any(parts.values()) or any(each.has_kernels for each in (whole, *others))
     return ReferenceModel(model, steps if has_kernels else None)
-
-
-def _on_references(model: Model) -> "ReferenceModel":
-    from neurald.hal.execution.reference_model import ReferenceModel
-
-    return ReferenceModel(model)
 
 
 def _segment(

@@ -87,6 +87,20 @@ def processes_of(pool: SessionPool) -> set[int]:
     return set(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii").split()))
 
 
+def test_the_processes_do_not_keep_descriptors_that_programs_inherit(session: Session) -> None:
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits(compile_bytes=128 << 20))
+    try:
+        compiled(pool, session, doing("echo"))
+        os.close(writer)
+        # All others have closed their ends.
+        assert os.read(reader, 1) == b""
+    finally:
+        pool.close()
+        os.close(reader)
+
+
 def test_what_is_compiled_comes_back(shared_pool: SessionPool, session: Session) -> None:
     found = compiled(shared_pool, session, doing("echo", "some", "words"))
     assert found.note == NOTE

@@ -456,3 +456,20 @@ def test_a_process_exits_while_its_code_is_compiled() -> None:
     )
     assert (result.returncode, result.stderr) == (0, b"")
     assert time.monotonic() - started_s < 30
+
+
+def test_what_optimises_most_models_imports_little() -> None:
+    program = """
+import sys
+import neurald as nd
+from support.models.small import add_model, ones
+builder = nd.CompilationBuilder(add_model())
+builder.set_startup(nd.Startup.INSTANT)
+compilation = builder.finish()
+compilation.run(ones(), ones())
+assert compilation.wait_until_optimized(120)
+slow = {"subprocess", "locale", "neurald.drivers.cpu.growing_model", "neurald.drivers.cpu.open_model"}
+assert not slow & set(sys.modules), slow & set(sys.modules)
+"""
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=120)
