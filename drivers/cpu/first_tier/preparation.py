@@ -147,8 +147,7 @@ class _Bound:
     @property
     def is_complete(self) -> bool:
         """True if kernels compute all outputs."""
-        is_computed = self._binder.known.keys().isdisjoint(self._graph.outputs)
-        return self.has_kernels and is_computed and all(calls is not None for calls in self._calls)
+        return self.has_kernels and all(calls is not None for calls in self._calls)
 
     def native(self, operations: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> NativeModel:
         """Returns the step of some operations.
@@ -195,7 +194,7 @@ def _constants(graph: Subgraph, binder: Binder) -> "_ConstantSegment":
     positions = tuple(binder.folded)
     outputs = tuple(index for position in positions for index in graph.operations[position].outputs)
     return _ConstantSegment(
-        operations=positions, outputs=outputs, results=tuple(binder.known[index] for index in outputs)
+        operations=positions, outputs=outputs, results=tuple(binder.results[index] for index in outputs)
     )
 
 

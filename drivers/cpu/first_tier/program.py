@@ -126,9 +126,7 @@ class _Program:
 
     def _check(self) -> None:
         """Checks that what was computed in advance is no variable that something else writes, too."""
-        known, main = self._binder.known, self._structured.model.main
-        if not known.keys().isdisjoint(main.outputs):
-            raise NotBound("an output is known before the model runs")
+        known = self._binder.results
         for item in each_item(self._structured.items):
             if isinstance(item, Append | LengthUpdate) and item != LengthUpdate():
                 raise NotBound("lengths change while the model runs")
@@ -138,7 +136,7 @@ class _Program:
     def _variable(self, index: int) -> Value:
         """Returns the variable of an operand, or its constant."""
         if index not in self._values:
-            constant = self._binder.value(index)
+            constant = self._binder.constant(index)
             value = Value((_size(self._operands[index]),), Scalar.UINT8, constant)
             self._values[index], self._keys[value] = value, index
         return self._values[index]

@@ -13,7 +13,7 @@ from neurald.hal.model.lazy_table import LazyTable
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.model.types import Lifetime
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import bind_operations
@@ -279,14 +279,17 @@ class Binder:
     Attributes:
         graph: with the dimensions that are known before it runs.
         folded: the positions of operations that are computed, mostly from constants.
-        known: values that these compute, by operand.
+        results: values that these compute, by operand.
+        known: those of them that are no outputs of the graph, which kernels write.
     """
 
     def __init__(self, model: Model, graph: Subgraph, tiles: Tiles, *, is_known: bool = False) -> None:
         self._bindings = bind_operations(graph)
         self._is_known = is_known
         found = Folding(model, graph, self._bindings, _FOLDED, is_known=is_known)
-        self.graph, self.folded, self.known = found.graph(graph), found.folded, found.known
+        self.graph, self.folded, self.results = found.graph(graph), found.folded, found.known
+        written = set(graph.outputs)
+        self.known = {index: value for index, value in self.results.items() if index not in written}
         self._contradicted = found.contradicted
         self._scope = BindingScope(self.graph, found.value, tiles)
         #: What operations of a form are bound to, with the operands of one of them.
@@ -295,7 +298,7 @@ class Binder:
     def bound(self, positions: Collection[int] | None = None) -> list[list[BoundCall] | None]:
         """Returns the kernels of each operation; None for one that has none.
 
-        Operations that were computed need none.
+        Operations that were computed need none, except those that copy results to outputs.
 
         Args:
             positions: of the operations that run; None for all.
@@ -303,13 +306,31 @@ class Binder:
         folded, count = set(self.folded), len(self.graph.operations)
         wanted = range(count) if positions is None else set(positions)
         return [
-            [] if position in folded else self._operation(position) if position in wanted else None
+            self._copies(self.graph.operations[position])
+            if position in folded
+            else self._operation(position)
+            if position in wanted
+            else None
             for position in range(count)
         ]
 
-    def value(self, index: int) -> Array | None:
-        """Returns the value of an operand that is known."""
-        return self._scope.value(index)
+    def constant(self, index: int) -> Array | None:
+        """Returns the value of an operand that is known, and that no kernel writes."""
+        return None if index in self.results and index not in self.known else self._scope.value(index)
+
+    def _copies(self, operation: Operation) -> list[BoundCall] | None:
+        """Returns the calls that write the results of a computed operation to outputs of the graph."""
+        calls: list[BoundCall] = []
+        for index in operation.outputs:
+            if index in self.known:
+                continue
+            value, operand = self.results[index], self.graph.operands[index]
+            if not operand.is_fully_specified or operand.type is OperandType.TENSOR_STRING:
+                return None
+            from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import copying_call  # rare
+
+            calls.append(copying_call(index, BoundConstant.of(value), value.nbytes))
+        return calls
 
     def _operation(self, position: int) -> list[BoundCall] | None:
         operation = self.graph.operations[position]
@@ -338,7 +359,7 @@ class Binder:
             return None
         facts: list[object] = [operation.type, len(operation.inputs)]
         for index in indexes:
-            if index in self.known:
+            if index in self.results:
                 return None
             operand = operands[index]
             if operand.channel_quant is not None:
@@ -377,7 +398,7 @@ class Binder:
             self._scope.value,
         )
         try:
-            if not self.known.keys().isdisjoint(operation.inputs):
+            if not self.results.keys().isdisjoint(operation.inputs):
                 DEFINITIONS[operation.type].check(call)
             calls = bind(self._scope, call)
             # Constants may have no elements, of which kernels would read the first one.

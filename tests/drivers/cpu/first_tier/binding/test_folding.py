@@ -159,3 +159,71 @@ def test_operations_that_give_other_results_each_time_are_not_computed() -> None
     found = folded(graph.finish([given], [total]))
     assert not found.folded
     assert output_of(found, 0).dimensions == (2, 4)
+
+
+def with_known_outputs() -> tuple[nd.Model, int, int]:
+    """Returns a model of x + 2 * shape(x), shape(x) and 2 * shape(x), with its two known outputs."""
+    graph = Graph()
+    given, shape, double = graph.value(INTS, (5, 2)), graph.value(INTS, (2,)), graph.value(INTS, (2,))
+    graph.builder.add_operation(OPS.TFLITE_SHAPE, [given], [shape])
+    graph.binary(OPS.MUL, shape, graph.constant([2], INTS), double)
+    total = graph.binary(OPS.ADD, given, double, graph.value(INTS, (5, 2)))
+    return graph.finish([given], [total, shape, double]), shape, double
+
+
+def test_outputs_that_are_known_are_written_by_kernels() -> None:
+    model, shape, double = with_known_outputs()
+    found = folded(model)
+    assert found.folded == [0, 1]
+    assert not found.known
+    assert found.results.keys() == {shape, double}
+    first = prepared(model)
+    assert isinstance(first, CpuPreparedModel)
+    array = np.arange(10, dtype=np.int32).reshape(5, 2)
+    total, lengths, twice = results(first, model, [array])
+    np.testing.assert_array_equal(total, array + np.array([10, 4]))
+    np.testing.assert_array_equal(lengths, [5, 2])
+    np.testing.assert_array_equal(twice, [10, 4])
+
+
+def test_a_model_may_have_known_outputs_only() -> None:
+    graph = Graph()
+    given, shape = graph.value(shape=(3, 4)), graph.value(INTS, (2,))
+    graph.builder.add_operation(OPS.TFLITE_SHAPE, [given], [shape])
+    model = graph.finish([given], [shape])
+    first = prepared(model)
+    assert isinstance(first, CpuPreparedModel)
+    np.testing.assert_array_equal(results(first, model, [np.zeros((3, 4), np.float32)])[0], [3, 4])
+
+
+def test_known_outputs_beside_operations_without_kernels() -> None:
+    graph = Graph()
+    given, shape = graph.value(INTS, (2, 2)), graph.value(INTS, (2,))
+    graph.builder.add_operation(OPS.TFLITE_SHAPE, [given], [shape])
+    total = graph.binary(OPS.ADD, given, shape, graph.value(INTS, (2, 2)))
+    shifted = graph.value(INTS, (2, 2))
+    graph.builder.add_operation(OPS.TFLITE_STABLEHLO_SHIFT_LEFT, [total, given], [shifted])
+    model = graph.finish([given], [shape, shifted])
+    first = prepared(model)
+    assert isinstance(first, ReferenceModel)
+    array = np.array([[0, 1], [2, 3]], np.int32)
+    lengths, found = results(first, model, [array])
+    np.testing.assert_array_equal(lengths, [2, 2])
+    np.testing.assert_array_equal(found, (array + 2) << array)
+
+
+def test_operations_of_one_form_do_not_share_what_is_known_of_an_output() -> None:
+    graph = Graph()
+    given = graph.value(INTS, (2, 3))
+    wanted, order = graph.value(INTS, (2,)), graph.value(INTS, (2,))
+    graph.binary(OPS.SUB, graph.constant([2, 1], INTS), graph.constant([1, 1], INTS), order)
+    turned = [graph.value(INTS, (3, 2)) for _ in range(2)]
+    for axes, output in zip((order, wanted), turned, strict=True):
+        graph.builder.add_operation(OPS.TFLITE_TRANSPOSE, [given, axes], [output])
+    model = graph.finish([given, wanted], [order, *turned])
+    assert [calls is None for calls in folded(model).bound()] == [False, False, True]
+    arrays = [np.arange(6, dtype=np.int32).reshape(2, 3), np.array([1, 0], np.int32)]
+    axes_found, *found = results(prepared(model), model, arrays)
+    np.testing.assert_array_equal(axes_found, [1, 0])
+    for each in found:
+        np.testing.assert_array_equal(each, arrays[0].T)
