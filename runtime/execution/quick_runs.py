@@ -1,9 +1,9 @@
-"""Repeats runs of small models without binding their arguments each time.
+"""Repeats runs of models without binding their arguments each time.
 
-Binding arguments takes tens of microseconds, which is more than a small model takes to compute.
-Therefore each thread keeps reusable executions, whose arguments are arrays of their own. A run
-copies its inputs to these arrays, computes, and returns copies of the outputs, which is fast for
-small arrays.
+Binding arguments and what devices and plans of several steps do with new ones take tens of
+microseconds, up to hundreds. Therefore each thread keeps reusable executions, whose arguments are
+arrays of their own. A run copies its inputs to these arrays, computes, and returns copies of the
+outputs, which takes less time unless the arrays are large.
 """
 
 import threading
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 #: Shapes and types of the inputs of a run.
 _InputSignature: TypeAlias = tuple[tuple[tuple[int, ...], "np.dtype[Any]"], ...]
 
-#: Maximum total size of the inputs and outputs of a run, in bytes. Copying more than this takes
-#: longer than binding arguments.
-MAX_BYTES = 64 << 10
+#: Maximum total size of the inputs and outputs of a run, in bytes. Copying 4 MiB takes as long as
+#: binding arguments.
+MAX_BYTES = 2 << 20
 #: Number of input signatures for which a thread keeps an execution. The least recently used one is
 #: dropped.
 SIGNATURE_CACHE_SIZE = 4
@@ -92,8 +92,8 @@ class QuickRuns:
             output_shapes: the shapes of the outputs, as far as they are known.
 
         Returns:
-            The outputs; None if an input is omitted or has strings, if an output has an unknown
-                size, or if the arrays are too large.
+            The outputs; None if an input is omitted, has strings or is of another type than the
+                model's, if an output has an unknown size, or if the arrays are too large.
 
         Raises:
             Error: the execution failed.
@@ -102,7 +102,11 @@ class QuickRuns:
 
         model = compilation.model
         types = [operand.type for operand in model.output_operands]
-        given = [array for array in inputs if array is not None and array.dtype != object]
+        given = [
+            array
+            for array, operand in zip(inputs, model.input_operands, strict=True)
+            if array is not None and array.dtype == operand.type.dtype and array.dtype != object
+        ]
         sizes = [
             value_size(operand_type, shape) for operand_type, shape in zip(types, output_shapes, strict=True)
         ]

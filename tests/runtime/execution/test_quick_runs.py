@@ -142,6 +142,16 @@ def test_few_forms_are_kept(executions: list[Execution]) -> None:
     assert run(1) == 1
 
 
+def test_an_execution_is_kept_for_photos(executions: list[Execution]) -> None:
+    shape = (224, 224, 3)
+    compilation = nd.CompilationBuilder(add_model(shape), [nd.devices()[0]]).finish()
+    for number in range(3):
+        first = numbers(number, shape)
+        (found,) = compilation.run(first, first)
+        np.testing.assert_array_equal(found, 2 * first)
+    assert len(executions) == 1
+
+
 def test_large_arrays_are_not_copied(executions: list[Execution]) -> None:
     shape = (MAX_BYTES // 8,)
     compilation = nd.CompilationBuilder(add_model(shape), [nd.devices()[0]]).finish()
