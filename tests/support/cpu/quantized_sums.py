@@ -76,6 +76,7 @@ class QuantizedSums:
         source, weights: types of the operands.
         zeros: zero points of both; None for random ones.
         extreme: use only the smallest and largest values of the types.
+        bits: of weights; None for all of their type.
     """
 
     def __init__(
@@ -86,9 +87,10 @@ class QuantizedSums:
         weights: Scalar = Scalar.INT8,
         zeros: tuple[int, int] | None = None,
         extreme: bool = False,
+        bits: int | None = None,
     ) -> None:
         self.random = np.random.default_rng(seed)
-        self._source, self._weights, self._extreme = source, weights, extreme
+        self._source, self._weights, self._extreme, self._bits = source, weights, extreme, bits
         self._graph = Graph(inputs=[], outputs=[])
         self._zeros = zeros or (self._zero(source), self._zero(weights))
 
@@ -232,18 +234,24 @@ class QuantizedSums:
         limits = np.iinfo(kind.value)
         return 0 if kind is Scalar.INT16 else int(self.random.integers(limits.min, limits.max + 1))
 
-    def _array(self, shape: Shape, kind: Scalar) -> Array:
+    def _array(self, shape: Shape, kind: Scalar, bits: int | None = None) -> Array:
         limits = np.iinfo(kind.value)
+        low, high = (limits.min, limits.max) if bits is None else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         if self._extreme:
-            chosen = self.random.choice(np.array([limits.min, limits.max]), shape)
+            chosen = self.random.choice(np.array([low, high]), shape)
         else:
-            chosen = self.random.integers(limits.min, limits.max + 1, shape)
+            chosen = self.random.integers(low, high + 1, shape)
         return np.asarray(chosen.astype(kind.dtype))
 
     def _begin(self, source: Shape, weights: Shape) -> tuple[Graph, Builder, Value, Value]:
         graph = self._graph = Graph(inputs=[Value(source, self._source)], outputs=[])
         builder = Builder(graph, lambda index: graph.inputs[index])
-        return graph, builder, graph.inputs[0], builder.constant(self._array(weights, self._weights))
+        return (
+            graph,
+            builder,
+            graph.inputs[0],
+            builder.constant(self._array(weights, self._weights, self._bits)),
+        )
 
     def _case(self, graph: Graph, output: Value) -> Case:
         graph.outputs = [output]

@@ -4,7 +4,7 @@ import math
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_zero, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents, is_zero, surely_lowest
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile_registers import TILE_ROWS, TILE_WORDS
@@ -27,6 +27,9 @@ _MAX_VECTORS = 8
 _MAX_UNROLLED_PRODUCTS = 30
 #: With at most this many positions the epilogue is unrolled, rather than looped over spilled sums.
 _MAX_UNROLLED_POSITIONS = 3
+#: Maximum number of terms for which sums of 16 · 255 · 8 fit in 32 bits; and the size of weights of
+#: one byte that stay in the first-level cache.
+_MAX_NIBBLE_TERMS, _MAX_NEAR_WEIGHTS_BYTES = 1 << 16, 24 << 10
 #: Rows of a unit if an open number of rows is small. An open length is never less.
 _FEW_ROWS = 2
 #: Cycles per tile besides its steps, with spilled sums and without; and per vector, in pairs and
@@ -76,6 +79,8 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
             many.
         pitch: positions from a row to the next one of a unit, at the distance of neighbouring
             positions; the width, unless the scheme has tiles.
+        has_nibbles: True if weights of 4 bits are packed in pairs: bytes have those of a step in
+            their low bits, and those of the next one in their high bits.
     """
 
     product: WindowedProduct
@@ -92,6 +97,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     shares_panels: bool
     pitch: int
     most_pixels: int
+    has_nibbles: bool = False
 
     @property
     def groups(self) -> int:
@@ -211,6 +217,29 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     def steps(self) -> int:
         """Number of words per window."""
         return self.product.rows.taps * self.runs * self.run_steps
+
+    @property
+    def weights_per_byte(self) -> int:
+        """Number of weights that are packed to a byte."""
+        return 2 if self.has_nibbles else 1
+
+    @property
+    def may_have_nibbles(self) -> bool:
+        """True if weights of 4 bits may be packed in pairs, and their memory decides about the time.
+
+        The sums are those of weights times 16, which must fit in 32 bits.
+        """
+        sizes = self.images, self.units, self.width
+        return (
+            self.scheme.is_bytes
+            and not self.scheme.has_tiles
+            and not has_extents(sizes)
+            and (self.images, self.units, self.row_tiles, self.product.rows.taps, self.runs) == (1,) * 5
+            and self.pixels <= _MAX_UNROLLED_POSITIONS
+            and not self.steps % 2
+            and self.product.terms <= _MAX_NIBBLE_TERMS
+            and self.product.terms * self.product.channels * self.groups > _MAX_NEAR_WEIGHTS_BYTES
+        )
 
     @property
     def is_signed(self) -> bool:

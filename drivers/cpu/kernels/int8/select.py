@@ -28,6 +28,7 @@ from neurald.drivers.cpu.kernels.int8.depthwise.depthwise import DepthwiseWriter
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.packing.panels import (
+    are_nibbles,
     head_of,
     packed,
     packed_heads,
@@ -132,6 +133,8 @@ def _product(
         return few
     epilogue = _epilogue_of(kernel, weights.largest.reshape(-1), target)
     plan = _plan(product, scheme, zeros[0], has_sums=bool(weights.sums), may_be_signed=True)
+    if plan.may_have_nibbles and are_nibbles(weights):
+        plan = replace(plan, has_nibbles=True)
     starts = weights.starts
     if plan.is_signed:
         # They are for bytes that were made unsigned.
@@ -280,7 +283,8 @@ def _new_routine(
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=scratch_bytes,
-        label=f"{plan.scheme.label}, {plan.pixels} positions by {plan.vectors} vectors of {plan.scheme.lanes}",
+        label=f"{plan.scheme.label}, {plan.pixels} positions by {plan.vectors} vectors of {plan.scheme.lanes}"
+        + (", weights of 4 bits" if plan.has_nibbles else ""),
         operations=kernel.operations,
         subroutines=frozenset(writer.code.subroutines),
     )

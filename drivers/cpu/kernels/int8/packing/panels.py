@@ -22,6 +22,7 @@ FACTOR_OFFSET = 64
 #: Offset of the residual's words in the head; each applies to all channels.
 RESIDUAL_OFFSET = 80
 _WRAP = 1 << 32
+_NIBBLE_BITS, _NIBBLE = 4, 15
 #: Number of channels that alternate between the vectors of a pair: words in 128 bits.
 PIECE = 4
 
@@ -81,9 +82,15 @@ def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_byt
     return QuantizedWeights(factors=bytes_, starts=starts, sums=taken, padding=padding, largest=largest)
 
 
+def are_nibbles(weights: QuantizedWeights) -> bool:
+    """Returns True if multiplied weights fit in 4 bits."""
+    return bool(weights.factors.size) and weights.factors.min() >= -8 and weights.factors.max() <= 7
+
+
 def panel_bytes(plan: ProductPlan, rows: int) -> int:
     """Returns the size of a panel with this many rows of epilogue constants."""
-    return (1 + rows + plan.steps) * plan.vectors * plan.scheme.lanes * WORD_BYTES
+    words = 1 + rows + plan.steps // plan.weights_per_byte
+    return words * plan.vectors * plan.scheme.lanes * WORD_BYTES
 
 
 def packed(
@@ -121,6 +128,8 @@ def packed(
     if not is_real.all():
         steps = np.where(is_real[..., None, None], steps, 0)
     steps = steps.transpose(0, 1, 4, 2, 3, 5)
+    if plan.has_nibbles:
+        steps = (steps[:, :, ::2] & _NIBBLE) | (steps[:, :, 1::2] << _NIBBLE_BITS)
     parts = (rows_of_words, np.ascontiguousarray(steps, scheme.dtype))
     bodies = np.concatenate([part.reshape(groups * plan.panels, -1).view(np.uint8) for part in parts], axis=1)
     array = np.concatenate((head_of(weights.padding, weights.sums, residual), bodies.reshape(-1)))

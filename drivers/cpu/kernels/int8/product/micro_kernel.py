@@ -17,6 +17,9 @@ _MAX_RESIDENT_BYTES = 256 << 10
 #: Smaller ones may still come from memory each time, because other layers evict them; prefetching
 #: costs little if there are several positions per tile. These stay in the first-level cache.
 _MAX_NEAR_BYTES = 24 << 10
+_NIBBLE_BITS = 4
+#: The high bits of four bytes, as a signed number.
+_HIGH_NIBBLES = 0xF0F0F0F0 - (1 << 32)
 #: Name, without the number of its positions, and parameters of the function that computes a tile.
 _FUNCTION = f"@{NAME}.sums"
 _ROW = "%row"
@@ -138,7 +141,16 @@ class QuantizedMicroKernel:
             word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 4"))
             totals += [code.fresh(f"add {v.type('i32')} {start}, {word}") for start in starts]
         weights = address(code, panel, str((1 + self._rows) * self._plan.vectors * self._register))
-        return self._add_windows(code, totals, source, weights, prefetched_at, row or str(self._row_bytes))
+        words = source, weights, prefetched_at, row or str(self._row_bytes)
+        if not self._plan.has_nibbles:
+            return self._add_windows(code, totals, *words)
+        # Products are 16 times as large, see `_add_pair`.
+        sums = self._add_windows(code, [v.number("i32", 0)] * len(totals), *words)
+        bits = v.number("i32", _NIBBLE_BITS)
+        return [
+            v.binary("add", "i32", v.binary("ashr", "i32", each, bits), begin)
+            for each, begin in zip(sums, totals, strict=True)
+        ]
 
     def load_row(self, code: Instructions, panel: str, row: int) -> list[str]:
         """Loads the vectors of a row of words of a panel."""
@@ -213,39 +225,67 @@ class QuantizedMicroKernel:
         self, code: Instructions, totals: list[str], source: str, weights: str, count: int
     ) -> list[str]:
         """Computes the sums after consecutive words."""
-        plan, unrolled = self._plan, self._plan.unrolled
+        plan, at_once = self._plan, self._plan.weights_per_byte
+        unrolled = max(1, plan.unrolled // at_once) * at_once
+        add = self._add_pair if plan.has_nibbles else self._add_step
         done = count - count % unrolled
         if done > unrolled:
             with code.loop("0", str(done), self._carried(totals), step=unrolled) as loop:
                 words = address(code, source, multiple(code, loop.index, WORD_BYTES))
-                panel = address(code, weights, multiple(code, loop.index, plan.vectors * self._register))
+                step_bytes = plan.vectors * self._register // at_once
+                panel = address(code, weights, multiple(code, loop.index, step_bytes))
                 results = list(loop.carried)
-                for step in range(unrolled):
-                    results = self._add_step(code, results, words, panel, step)
+                for step in range(0, unrolled, at_once):
+                    results = add(code, results, words, panel, step)
                 loop.results = results
             totals = loop.results
         else:
             done = 0
-        for step in range(done, count):
-            totals = self._add_step(code, totals, source, weights, step)
+        for step in range(done, count, at_once):
+            totals = add(code, totals, source, weights, step)
         return totals
 
     def _add_step(
         self, code: Instructions, totals: list[str], source: str, weights: str, step: int
     ) -> list[str]:
         """Computes the sums after another word of every window."""
-        plan, v = self._plan, self._vector(code)
-        kind = v.type("i32")
+        return self._multiplied(code, totals, source, self._load_weights(code, weights, step), step)
+
+    def _add_pair(
+        self, code: Instructions, totals: list[str], source: str, weights: str, step: int
+    ) -> list[str]:
+        """Computes the sums after two words of every window, with weights that share bytes.
+
+        In the high bits of a byte, a weight of 4 bits stands for 16 times its value.
+        """
+        v = self._vector(code)
+        high, bits = v.number("i32", _HIGH_NIBBLES), v.number("i32", _NIBBLE_BITS)
+        pairs = self._load_weights(code, weights, step // 2)
+        for offset in range(2):
+            moved = pairs if offset else [v.binary("shl", "i32", each, bits) for each in pairs]
+            columns = [v.binary("and", "i32", each, high) for each in moved]
+            totals = self._multiplied(code, totals, source, columns, step + offset)
+        return totals
+
+    def _load_weights(self, code: Instructions, weights: str, number: int) -> list[str]:
+        """Loads as many vectors of weights as a panel has, after `number` times as many."""
+        plan, kind = self._plan, self._vector(code).type("i32")
         columns = []
         for each in range(plan.vectors):
-            at = address(code, weights, str((step * plan.vectors + each) * self._register))
+            at = address(code, weights, str((number * plan.vectors + each) * self._register))
             columns.append(code.fresh(f"load {kind}, ptr {at}, align {self._register}"))
-        results = []
+        return columns
+
+    def _multiplied(
+        self, code: Instructions, totals: list[str], source: str, columns: Sequence[str], step: int
+    ) -> list[str]:
+        """Adds the products of a word of every window and vectors of weights."""
+        v, results = self._vector(code), []
         for number, offset in enumerate(self._offsets):
             at = address(code, source, str(offset + step * WORD_BYTES))
             word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 1"))
             for each, column in enumerate(columns):
-                total = totals[number * plan.vectors + each]
+                total = totals[number * self._plan.vectors + each]
                 results.append(self._scheme.step(code, total, word, column))
         return results
 

@@ -81,6 +81,21 @@ def test_matrix_products(rows: int, target: Target) -> None:
     check(sums.product((rows, 130), (101, 130)), target, rows)
 
 
+@types_and_targets
+@pytest.mark.parametrize(
+    ("rows", "shape"), [(1, (130, 264)), (2, (384, 1024)), (3, (40, 840)), (1, (17, 3000))]
+)
+def test_weights_of_4_bits(seed: int, rows: int, shape: tuple[int, int], target: Target) -> None:
+    """Few rows read them from memory, in pairs."""
+    source, _, result = TYPES[seed]
+    sums = QuantizedSums(rows, source=source, zeros=(-3, 0), extreme=seed % 2 == 1, bits=4)
+    case = sums.product((rows, shape[1]), shape, sums.rescaled(type=result, largest=0.05))
+    check(case, target, rows)
+    routine = routine_for(case.kernel, TARGETS["avx512vnni"])
+    assert routine is not None
+    assert "weights of 4 bits" in routine.label
+
+
 @two_targets
 def test_threads_share_panels_if_there_are_few_rows(target: Target) -> None:
     sums = QuantizedSums(5, source=Scalar.UINT8, weights=Scalar.UINT8)
