@@ -115,7 +115,9 @@ const Panel = (() => {
     function kernelName(kernel) {
       const graph = data.graphs.find(each => each.number === kernel.graph);
       const types = kernel.operations.slice(0, 3).map(number => clipped((graph.operations.find(each => each.number === number) || { type: "" }).type, 24));
-      return `#${kernel.operations.join(", #").slice(0, 24)} ${types.join(" + ")}${kernel.operations.length > 3 ? ` + ${kernel.operations.length - 3}` : ""}`;
+      const more = kernel.operations.length - types.length;
+      const numbers = kernel.operations.slice(0, types.length).map(number => `#${number}`);
+      return `${[...numbers, ...(more ? ["…"] : [])].join(", ")} ${types.join(" + ")}${more ? ` + ${more}` : ""}`;
     }
 
     function kernelFacts(kernel) {

@@ -232,6 +232,22 @@ def test_kernels_group_the_operations_that_they_fuse(browser: BrowserPage, tmp_p
     assert count(browser, ".node.operation") == 3
 
 
+def test_names_of_kernels_are_whole(browser: BrowserPage, tmp_path: Path) -> None:
+    subject = blocks(3)
+    kernels = (
+        KernelTime(name="k0", duration_ns=5_000, operations=(0, 1, 2, 3, 4, 5, 6, 7)),
+        KernelTime(name="k1", duration_ns=4_000, operations=(8,)),
+    )
+    profile = StepProfile(step=0, device="cpu", graph=0, operations=tuple(range(9)), kernels=kernels)
+    cpu = [candidate("cpu", model=subject, is_cpu=True)]
+    show(browser, explained(subject, cpu).with_kernels([profile]), tmp_path)
+    if not count(browser, "table[aria-label='Slowest kernels']"):
+        browser.evaluate("[...document.querySelectorAll('button')].find(e => e.innerText === 'Plan').click()")
+    text = browser.evaluate("document.querySelector('.panel').innerText")
+    assert "#0, #1, #2, … ADD + MUL + SUB + 5" in text
+    assert "#8 SUB" in text
+
+
 def test_search_and_keys(browser: BrowserPage, tmp_path: Path) -> None:
     subject = blocks(2)
     show(browser, explained(subject, pair(subject)), tmp_path)

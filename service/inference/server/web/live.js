@@ -82,10 +82,15 @@
 
   function spark(history) {
     if (history.length < 2) return null;
-    const most = Math.max(...history), step = 300 / (history.length - 1);
-    const points = history.map((value, n) => `${(n * step).toFixed(1)} ${(42 - 40 * value / most).toFixed(1)}`).join("L");
-    return svg("svg", { class: "spark", viewBox: "0 0 300 44", preserveAspectRatio: "none", role: "img", "aria-label": `latencies of the last ${history.length} requests, at most ${ms(most)}` },
-      svg("path", { class: "area", d: `M0 44L${points}L300 44z` }), svg("path", { d: `M${points}` }));
+    const ordered = [...history].sort((a, b) => a - b), most = ordered[ordered.length - 1], step = 300 / (history.length - 1);
+    // A request that waited for the model to load would leave all others on one line.
+    const top = Math.min(most, 4 * ordered[Math.ceil(0.9 * ordered.length) - 1]) || 1, beyond = history.filter(value => value > top).length;
+    const points = history.map((value, n) => `${(n * step).toFixed(1)} ${(42 - 40 * Math.min(1, value / top)).toFixed(1)}`).join("L");
+    const words = `last ${history.length} requests, 0 to ${ms(top)}${beyond ? `; ${beyond} took up to ${ms(most)}` : ""}`;
+    return make("figure", { class: "spark" },
+      svg("svg", { viewBox: "0 0 300 44", preserveAspectRatio: "none", "aria-hidden": "true" },
+        svg("path", { class: "area", d: `M0 44L${points}L300 44z` }), svg("path", { d: `M${points}` })),
+      make("figcaption", {}, words));
   }
 
   // The parts of a request in ms, one after the other.

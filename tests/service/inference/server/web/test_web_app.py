@@ -202,6 +202,17 @@ def test_nothing_is_changed_by_requests_of_other_sites(service: Serving) -> None
     assert ask(service, "/other")[0] == 404
 
 
+#: Has the page be told of a model whose first request took long.
+_ONE_SLOW_REQUEST = """
+const given = window.fetch;
+window.fetch = async (...asked) => {
+  const state = await (await given(...asked)).json();
+  state.models[0].history_ms = [1000, ...Array(59).fill(1)];
+  return new Response(JSON.stringify(state));
+};
+"""
+
+
 def test_the_page_in_a_browser(service: Serving) -> None:
     infer(service)
     with open_browser() as page:
@@ -227,6 +238,13 @@ def test_the_page_in_a_browser(service: Serving) -> None:
             assert f"trace {TRACE}" in page.evaluate("document.querySelector('dialog').innerText")
             assert page.evaluate("document.querySelector('dialog').getBoundingClientRect().width") <= width
         page.press("Escape")
+        page.evaluate(_ONE_SLOW_REQUEST)
+        words = "last 60 requests, 0 to 4.00 ms; 1 took up to 1.00 s"
+        page.wait(f"document.querySelector('.spark figcaption')?.innerText === '{words}'")
+        # The others are at a quarter of the height.
+        assert page.evaluate("document.querySelector('.spark path + path').getAttribute('d')").endswith(
+            "0 32.0"
+        )
         assert {each.split("/")[2] for each in page.requested} == {service.status.addresses["web"]}
         address = page.evaluate("document.querySelector('a.button').href")
         assert page.problems == []
