@@ -263,6 +263,8 @@ _FOLDED: Final = frozenset(
 _EMPTIABLE: Final = frozenset(
     (T.SLICE, T.TFLITE_SLICE, T.CONCATENATION, T.TFLITE_CONCATENATION, T.RESHAPE, T.TFLITE_RESHAPE)
 )
+#: Operations with results that depend on the shapes of inputs only.
+_OF_SHAPES: Final = frozenset((T.TFLITE_ZEROS_LIKE,))
 #: Operations with more operands hardly repeat.
 _MAX_OPERANDS: Final = 12
 
@@ -401,16 +403,31 @@ class Binder:
             if not self.results.keys().isdisjoint(operation.inputs):
                 DEFINITIONS[operation.type].check(call)
             calls = bind(self._scope, call)
-            # Constants may have no elements, of which kernels would read the first one.
-            return None if any(map(self._reads_nothing, calls)) else calls
+            return calls if self._are_right(calls, operation) else None
         except Exception:
             # References report what is wrong with it, if anything.
             return None
 
-    def _reads_nothing(self, call: BoundCall) -> bool:
-        """Returns True if an argument of a call is an operand without elements."""
+    def _are_right(self, calls: Sequence[BoundCall], operation: Operation) -> bool:
+        """Returns True if calls read all that decides the results, and only operands with elements.
+
+        An input that nothing reads may give the results another shape than the model declares, which
+        references report. Of constants without elements, kernels would read the first one.
+        """
         operands = self.graph.operands
-        return any(0 in (operands[each].dimensions or ()) for each in call.arguments if isinstance(each, int))
+        read = {each for call in calls for each in call.arguments if isinstance(each, int)}
+        if any(0 in (operands[index].dimensions or ()) for index in read):
+            return False
+        return operation.type in _OF_SHAPES or all(
+            index in read or not operands[index].type.is_tensor or self._decides_nothing(index)
+            for index in operation.inputs
+        )
+
+    def _decides_nothing(self, index: int) -> bool:
+        """Returns True if an input is known, omitted, or has no elements."""
+        operand = self.graph.operands[index]
+        is_there = operand.lifetime is not Lifetime.NO_VALUE and 0 not in (operand.dimensions or ())
+        return not is_there or self._scope.value(index) is not None
 
     def _takes_nothing(self, operation: Operation) -> bool:
         """Returns True if an operation only moves elements, and may have none to move."""
