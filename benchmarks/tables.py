@@ -45,6 +45,7 @@ _ORDER = (
     "split",
     "planning",
     "calibrations",
+    "claims",
     "ipc_calls",
     "ipc_calls_busy",
     "ipc_clients",

@@ -63,7 +63,7 @@ _STREAMED = 40
 _LARGE = 2048
 _RUN_S = 0.01
 _LIMITS = (10, 3)
-_LOAD_S = 3.0
+_LOAD_S = 2.0
 _TRIAL_RUNS = 1000
 _PLAN_S = 2e-3
 _KINDS = (nd.OperationType.TANH, nd.OperationType.LOGISTIC)
@@ -341,7 +341,7 @@ def goodput() -> Iterator[Measured]:
 
 def _capacity(compilation: nd.Compilation) -> float:
     """Returns the executions per second of two threads."""
-    end_s, counts = time.perf_counter() + 0.75, [0, 0]
+    end_s, counts = time.perf_counter() + 0.5, [0, 0]
     begun_s = time.perf_counter()
 
     def run(number: int) -> None:

@@ -291,8 +291,7 @@ class Admission:
         started = ticket.started_at
         if started is not None:
             taken_s = time.monotonic() - started
-            if ticket.pace is not None:
-                ticket.pace.add(taken_s, ticket.beside)
+            ticket.note_end()
             with self._lock:
                 self._executions += 1
                 self._busy_s += taken_s

@@ -391,8 +391,11 @@ class AdmissionQueue:
     def _end(self, ticket: Ticket, now: float) -> None:
         assert ticket.started_at is not None  # noqa: S101 - only a running execution ends
         client = ticket.client
-        if ticket.pace is not None and ticket.pace.alone_s:
-            self._overlap.add((now - ticket.started_at) / ticket.pace.alone_s, ticket.beside)
+        if ticket.pace is not None:
+            alone_s = ticket.pace.alone_s
+            slowdown = (now - ticket.started_at) / alone_s if alone_s else None
+            is_late = ticket.deadline_s is not None and time.monotonic() >= ticket.deadline_s
+            self._overlap.add(slowdown, ticket.beside, is_late=is_late)
         client.note_end(now - ticket.started_at, now)
         client.lanes[ticket.priority].served_at = now
         self._running.discard(ticket)
@@ -437,7 +440,7 @@ class AdmissionQueue:
         if not is_limited or not self._overlap.is_serial:
             return self._slots
         pace = ticket.pace
-        return 1 if pace is not None and pace.alone_s >= _MIN_ONE_AT_A_TIME_S else self._slots
+        return 1 if pace is not None and pace.mean_s >= _MIN_ONE_AT_A_TIME_S else self._slots
 
     def _take_room(self, ticket: Ticket, now: float) -> bool:
         """Takes room for an execution; returns False if it may not run now."""

@@ -12,6 +12,13 @@ _DEVIATIONS: Final = 2.0
 #: The weight of an execution that ran alone and took longer than others that did. A shorter one
 #: counts at once.
 _LONGER_ALONE: Final = 0.02
+#: An execution counts as late if it ended with less than this share of its time to spare: its client
+#: has to get the result. The margin grows by a share of the time then, up to another one, and shrinks
+#: with each that is not late.
+_SPARE: Final = 0.03
+_MARGIN_GROWTH: Final = 0.1
+_MAX_MARGIN: Final = 0.5
+_MARGIN_SHRINKING: Final = 0.98
 #: Each refusal shrinks the estimate, so that one which is too large does not last.
 _SHRINKING: Final = 0.98
 
@@ -24,6 +31,7 @@ class ExecutionPace:
         self._mean_s = 0.0
         self._deviation_s = 0.0
         self._alone_s = 0.0
+        self._margin_s = 0.0
 
     @property
     def mean_s(self) -> float:
@@ -38,16 +46,23 @@ class ExecutionPace:
     @property
     def expected_s(self) -> float:
         """The time that an execution probably takes at most; 0 if nothing is known."""
-        return self._mean_s + _DEVIATIONS * self._deviation_s
+        return self._mean_s + _DEVIATIONS * self._deviation_s + self._margin_s
 
-    def add(self, seconds: float, beside: int = 0) -> None:
+    def add(self, seconds: float, beside: int = 0, spare_s: float | None = None) -> None:
         """Adds an execution that has ended.
 
         Args:
             seconds: how long it took.
             beside: how many executions ran when it began.
+            spare_s: how long before its deadline it ended; None without a deadline.
         """
         with self._lock:
+            if spare_s is not None:
+                if spare_s < _SPARE * seconds:
+                    longest_s = _MAX_MARGIN * seconds
+                    self._margin_s = min(self._margin_s + _MARGIN_GROWTH * seconds, longest_s)
+                else:
+                    self._margin_s *= _MARGIN_SHRINKING
             if not beside:
                 longer_s = seconds - self._alone_s
                 is_shorter = longer_s < 0 or not self._alone_s
@@ -64,3 +79,4 @@ class ExecutionPace:
         with self._lock:
             self._mean_s *= _SHRINKING
             self._deviation_s *= _SHRINKING
+            self._margin_s *= _SHRINKING

@@ -7,6 +7,7 @@ priority.
 
 import heapq
 import threading
+import time
 from collections import deque
 from collections.abc import Hashable, Iterator
 from typing import Final
@@ -251,6 +252,14 @@ class Ticket:
         self.pace = pace
         self.deadline_s = deadline_s
         self.beside = 0
+
+    def note_end(self) -> None:
+        """Notes that it has ended, in the pace of its model."""
+        pace, started_s = self.pace, self.started_at
+        if pace is None or started_s is None:
+            return
+        now_s = time.monotonic()
+        pace.add(now_s - started_s, self.beside, None if self.deadline_s is None else self.deadline_s - now_s)
 
     @property
     def waited_ns(self) -> int:

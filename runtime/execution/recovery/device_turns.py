@@ -5,7 +5,6 @@ call devices as they like. Without a queue, all executions of more work than a d
 begin, and end too late. Those without a time limit do not wait, as nothing is won by that.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -66,9 +65,8 @@ class DeviceTurns:
         ticket = queue.acquire(
             self._priority, options.deadline_s, cancellation=options.cancellation, pace=self._pace
         )
-        started_s = time.monotonic()
         try:
             yield
         finally:
-            self._pace.add(time.monotonic() - started_s, ticket.beside)
+            ticket.note_end()
             queue.release(ticket)

@@ -41,6 +41,22 @@ def test_the_time_of_those_that_ran_alone() -> None:
     assert 0.01 < pace.mean_s < 0.04
 
 
+def test_executions_that_end_at_the_last_moment_make_later_ones_begin_earlier() -> None:
+    pace = ExecutionPace()
+    for _ in range(100):
+        pace.add(0.01, spare_s=0.01)
+    assert pace.expected_s == pytest.approx(0.01)
+    pace.add(0.01, spare_s=-0.001)
+    pace.add(0.01, spare_s=0.0001)
+    assert pace.expected_s == pytest.approx(0.012)
+    for _ in range(100):
+        pace.add(0.01, spare_s=-0.001)
+    assert pace.expected_s == pytest.approx(0.015)
+    for _ in range(200):
+        pace.add(0.01, spare_s=0.01)
+    assert pace.expected_s == pytest.approx(0.01, rel=0.02)
+
+
 def test_what_those_before_it_leave_no_time_for_is_refused_at_once() -> None:
     queue, pace = AdmissionQueue(1), ExecutionPace()
     pace.add(10.0)

@@ -18,6 +18,21 @@ def test_executions_that_overlap_at_least_partly_do() -> None:
     assert not overlap.is_serial
 
 
+def test_late_executions_beside_others_have_a_few_run_alone() -> None:
+    """Otherwise nobody would know how long one takes that is alone, and how many are one too many."""
+    overlap = Overlap()
+    for _ in range(40):
+        overlap.add(None, 3)
+    assert not overlap.is_serial
+    overlap.add(None, 3, is_late=True)
+    assert overlap.is_serial
+    overlap.add(1.0, 0)
+    overlap.add(1.0, 0)
+    assert not overlap.is_serial
+    overlap.add(1.3, 3, is_late=True)
+    assert not overlap.is_serial, "not again at once"
+
+
 def test_after_a_while_it_is_tried_again() -> None:
     overlap = Overlap()
     for _ in range(40):
