@@ -62,6 +62,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/first_tier/binding/reduction/local_response.py": "tests/drivers/cpu/first_tier/kernels/reduction/test_local_response.py",
     "drivers/cpu/first_tier/binding/reduction/scans.py": "tests/drivers/cpu/first_tier/kernels/reduction/test_scans.py",
     "drivers/cpu/first_tier/binding/movement/scattering.py": "tests/drivers/cpu/first_tier/kernels/movement/test_scattering.py",
+    "drivers/cpu/first_tier/binding/reduction/buckets.py": "tests/drivers/cpu/first_tier/kernels/reduction/test_buckets.py",
     "drivers/cpu/first_tier/binding/reduction/spectral.py": "tests/drivers/cpu/first_tier/kernels/reduction/test_spectral.py",
     "drivers/cpu/first_tier/binding/convolution/pooling.py": "tests/drivers/cpu/first_tier/kernels/convolution/test_pooling.py",
     "drivers/cpu/first_tier/binding/recurrent.py": "tests/drivers/cpu/first_tier/kernels/test_recurrent.py",

@@ -1,7 +1,7 @@
-"""Binds LSTM cells of floats, whose weights may have 8 bits."""
+"""Binds recurrent cells of floats, whose weights may have 8 bits: LSTM, basic cells, and SVDF."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -31,44 +31,168 @@ from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, 
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.recurrent.bidirectional import is_merged
 from neurald.hal.operations.recurrent.lstm import GATES, LSTM_ACTIVATIONS, is_coupled
-from neurald.hal.operations.recurrent.recurrent import CellActivation, cell_activation, is_given
+from neurald.hal.operations.recurrent.recurrent import (
+    BASIC_ACTIVATIONS,
+    CellActivation,
+    cell_activation,
+    is_given,
+)
 
 #: Steps of a sequence, each of which has calls of its own.
 _MAX_STEPS: Final = 2048
 _OPTIONAL: Final = ("projection_weights", *(f"{gate}_layer_norm_weights" for gate in GATES))
+#: The kernel of each activation, and the limits of those that clamp.
+_ACTIVATIONS: Final[Mapping[CellActivation, tuple[str, float, float]]] = {
+    CellActivation.NONE: ("clamped", -math.inf, math.inf),
+    CellActivation.RELU: ("clamped", 0.0, math.inf),
+    CellActivation.RELU1: ("clamped", -1.0, 1.0),
+    CellActivation.RELU6: ("clamped", 0.0, 6.0),
+    CellActivation.TANH: ("tanh", 0.0, 0.0),
+    CellActivation.SIGMOID: ("logistic", 0.0, 0.0),
+}
 
 
-class _Rows(Struct, frozen=True, kw_only=True):
-    """Places of the rows of steps in a sequence.
+class _Sequence(Struct, frozen=True, kw_only=True):
+    """What a cell runs over, and where its outputs are.
 
     Attributes:
+        prefix: of the names of its parameters and states.
+        given: name of the input.
         steps, batch: number of steps, and of rows of each.
         step, row: rows from one step to the next, and from one row of a step to the next.
+        output: the operand of its outputs.
+        width, first: elements of a row of outputs, and the first one that belongs to this cell.
+        is_backward: whether it starts with the last step.
     """
 
+    prefix: str
+    given: str
     steps: int
     batch: int
     step: int
     row: int
+    output: int
+    width: int
+    first: int = 0
+    is_backward: bool = False
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all steps."""
+        return self.steps * self.batch
+
+    def numbers(self) -> range:
+        """Returns the numbers of the steps in the order in which they run."""
+        return range(self.steps)[:: -1 if self.is_backward else 1]
+
+    def places(self, number: int, width: int) -> tuple[int, ...]:
+        """Returns where a step begins among products and outputs, each with the distance of its rows.
+
+        Args:
+            number: of the step.
+            width: elements of a row of products.
+        """
+        begin = number * self.step
+        return (
+            begin * width,
+            self.row * width,
+            begin * self.width + self.first,
+            self.row * self.width,
+        )
 
 
-def bind_sequence(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds UNIDIRECTIONAL_SEQUENCE_LSTM."""
-    first, second, _ = call.shape("input")
+#: Binds a cell that runs over a sequence.
+_BindCell = Callable[[BindingScope, Call, _Sequence], list[BoundCall]]
+
+
+def _over_sequence(weights: str, bind: _BindCell) -> Callable[[BindingScope, Call], list[BoundCall]]:
+    """Returns what binds a cell over a sequence.
+
+    Args:
+        weights: name of weights of inputs, with one row for each unit.
+        bind: binds the cell.
+    """
+
+    def bound(scope: BindingScope, call: Call) -> list[BoundCall]:
+        output, units = call.index("output"), call.shape(weights)[0]
+        return bind(scope, call, _sequence(call, "", "input", output, units))
+
+    return bound
+
+
+def _in_both_directions(
+    weights: str, bind: _BindCell, auxiliary: str
+) -> Callable[[BindingScope, Call], list[BoundCall]]:
+    """Returns what binds two cells, the second one from the last step on.
+
+    Args:
+        weights: name of weights of inputs, after the prefix of the cell.
+        bind: binds a cell.
+        auxiliary: name of weights of the auxiliary input, after the prefix.
+    """
+
+    def bound(scope: BindingScope, call: Call) -> list[BoundCall]:
+        is_parallel = is_given(call, "aux_input")
+        if is_parallel and is_given(call, f"fw_{auxiliary}"):
+            raise NotBound("weights of an auxiliary input have no kernel")
+        forward, backward = (call.shape(f"{prefix}{weights}")[0] for prefix in ("fw_", "bw_"))
+        output = call.index("fw_output")
+        given = "aux_input" if is_parallel else "input"
+        if is_merged(call):
+            width = forward + backward
+            cells = (
+                _sequence(call, "fw_", "input", output, width),
+                _sequence(call, "bw_", given, output, width, forward, is_backward=True),
+            )
+        else:
+            cells = (
+                _sequence(call, "fw_", "input", output, forward),
+                _sequence(call, "bw_", given, call.index("bw_output"), backward, is_backward=True),
+            )
+        return [each for cell in cells for each in bind(scope, call, cell)]
+
+    return bound
+
+
+def _sequence(
+    call: Call, prefix: str, given: str, output: int, width: int, first: int = 0, *, is_backward: bool = False
+) -> _Sequence:
+    """Returns the sequence of a cell; see `_Sequence`."""
+    outer, inner, _ = call.shape(given)
     if call.scalar("time_major"):
-        rows = _Rows(steps=first, batch=second, step=second, row=1)
+        steps, batch, step, row = outer, inner, inner, 1
     else:
-        rows = _Rows(steps=second, batch=first, step=1, row=second)
-    return _bind(scope, call, rows)
+        steps, batch, step, row = inner, outer, 1, inner
+    return _Sequence(
+        prefix=prefix,
+        given=given,
+        steps=steps,
+        batch=batch,
+        step=step,
+        row=row,
+        output=output,
+        width=width,
+        first=first,
+        is_backward=is_backward,
+    )
 
 
-def bind_step(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds LSTM, which is one step. The scratch buffer is an unused output that is filled with zeros."""
+def _one_step(call: Call, width: int) -> _Sequence:
+    """Returns the sequence of a cell that runs once."""
     batch, _ = call.shape("input")
-    calls = _bind(scope, call, _Rows(steps=1, batch=batch, step=batch, row=1))
+    output = call.index("output")
+    return _Sequence(
+        prefix="", given="input", steps=1, batch=batch, step=batch, row=1, output=output, width=width
+    )
+
+
+def bind_lstm_step(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds LSTM, which is one step. The scratch buffer is an unused output that is filled with zeros."""
     units, _ = call.shape("input_to_output_weights")
-    width = (len(GATES) - is_coupled(call)) * units
+    calls = _bind_lstm(scope, call, _one_step(call, units))
+    batch, width = call.shape("input")[0], (len(GATES) - is_coupled(call)) * units
     zeros = scope.zeros(np.uint32, width)
     return [
         *calls,
@@ -76,96 +200,274 @@ def bind_step(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-def _bind(scope: BindingScope, call: Call, rows: _Rows) -> list[BoundCall]:
-    kind = _kind(call)
-    units, size = call.shape("input_to_output_weights")
-    count, width = rows.steps * rows.batch, len(GATES) * units
-    if not count or not units or not size or rows.steps > _MAX_STEPS:
-        raise NotBound("there are no steps, or too many")
-    given = source(
-        call, kind, size, row_length=size, repeats=1, asymmetric=_is_asymmetric(call, kind), name="input"
-    )
-    of_inputs = BoundTemporary(size_bytes=4 * count * width)
-    calls = products(
-        scope,
-        kind,
-        (count, width, 1, size),
-        given,
-        _packed(scope, call, kind, "input_to", count),
-        _epilogue(scope, call, kind, "input_to", count),
-        rows_table(scope, count, given.padded),
-        Batches.single(width),
-        of_inputs,
-    )
-    of_state = _packed(scope, call, kind, "recurrent_to", rows.batch)
-    epilogue = _epilogue(scope, call, kind, "recurrent_to", rows.batch)
-    peephole, words = _peephole(scope, call, units), _words(call)
-    state: int | BoundTemporary = call.index("output_state_in")
-    cell: int | BoundTemporary = call.index("cell_state_in")
-    sequence = call.index("output")
-    for number in range(rows.steps):
-        is_last = number == rows.steps - 1
-        sums = BoundTemporary(size_bytes=4 * rows.batch * width)
-        before = source(
-            call,
-            kind,
-            units,
-            name="output_state_in",
-            row_length=units,
-            repeats=1,
-            asymmetric=_is_asymmetric(call, kind),
-            moved=state,
-        )
-        calls += products(
-            scope,
-            kind,
-            (rows.batch, width, 1, units),
-            before,
-            of_state,
-            epilogue,
-            rows_table(scope, rows.batch, before.padded),
-            Batches.single(width),
-            sums,
-        )
-        outputs = [
-            call.index(name)
-            if is_last and name in call.binding.outputs
-            else BoundTemporary(size_bytes=4 * rows.batch * units)
-            for name in ("output_state_out", "cell_state_out")
-        ]
-        begin = number * rows.step
-        places = (begin * width, rows.row * width, begin * units, rows.row * units)
-        calls.append(
-            BoundCall(
-                function="first_lstm_step",
-                arguments=(*outputs, sequence, of_inputs, sums, cell, peephole),
-                words=(units, *places, *words),
-                work_items=rows.batch,
-                cost_ns=rows.batch * width * 4 / ELEMENTS_PER_NS,
-            )
-        )
-        state, cell = outputs
-    return calls
+def bind_rnn_step(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds RNN, which is one step."""
+    return _bind_rnn(scope, call, _one_step(call, call.shape("weights")[0]))
 
 
-def _kind(call: Call) -> Products:
-    """Returns what is multiplied.
-
-    Raises:
-        NotBound: the cell has no kernel.
-    """
-    if any(name in call.binding.inputs and is_given(call, name) for name in _OPTIONAL):
+def _bind_lstm(scope: BindingScope, call: Call, cell: _Sequence) -> list[BoundCall]:
+    """Binds an LSTM cell."""
+    prefix = cell.prefix
+    if any(
+        f"{prefix}{name}" in call.binding.inputs and is_given(call, f"{prefix}{name}") for name in _OPTIONAL
+    ):
         raise NotBound("projections and layer normalisation have no kernel")
     if cell_activation(call, LSTM_ACTIVATIONS) is not CellActivation.TANH:
         raise NotBound("the activation has no kernel")
-    operands = [call.operand(name) for name in ("input", "output_state_in", "cell_state_in", "output")]
-    if any(each.type is not FLOAT for each in operands):
+    gates: list[str | None] = [*GATES]
+    if is_coupled(call, prefix):
+        gates[0] = None
+    parts = _Products.of(
+        scope,
+        call,
+        cell,
+        weights=[gate and f"{prefix}input_to_{gate}_weights" for gate in gates],
+        recurrent=[gate and f"{prefix}recurrent_to_{gate}_weights" for gate in gates],
+        biases=[gate and f"{prefix}{_bias(gate)}" for gate in gates],
+        states=(f"{prefix}output_state_in", f"{prefix}cell_state_in"),
+    )
+    units = parts.units
+    peephole, words = _peephole(scope, call, prefix, units), _words(call, prefix)
+    calls, of_inputs = parts.of_inputs(scope, call)
+    state: int | BoundTemporary = call.index(f"{prefix}output_state_in")
+    before: int | BoundTemporary = call.index(f"{prefix}cell_state_in")
+    for number in cell.numbers():
+        more, sums = parts.of_state(scope, call, state)
+        is_last = number == cell.numbers()[-1]
+        outputs = [
+            _state(call, f"{prefix}{name}_state_out", 4 * cell.batch * units, is_last=is_last)
+            for name in ("output", "cell")
+        ]
+        step = BoundCall(
+            function="first_lstm_step",
+            arguments=(*outputs, cell.output, of_inputs, sums, before, peephole),
+            words=(units, *cell.places(number, parts.width), *words),
+            work_items=cell.batch,
+            cost_ns=cell.batch * parts.width * 4 / ELEMENTS_PER_NS,
+        )
+        calls += [*more, step]
+        state, before = outputs
+    return calls
+
+
+def _bind_rnn(scope: BindingScope, call: Call, cell: _Sequence) -> list[BoundCall]:
+    """Binds a basic cell."""
+    prefix = cell.prefix
+    kernel, low, high = _ACTIVATIONS[cell_activation(call, BASIC_ACTIVATIONS)]
+    parts = _Products.of(
+        scope,
+        call,
+        cell,
+        weights=[f"{prefix}weights"],
+        recurrent=[f"{prefix}recurrent_weights"],
+        biases=[f"{prefix}bias"],
+        states=(f"{prefix}hidden_state_in",),
+    )
+    calls, of_inputs = parts.of_inputs(scope, call)
+    state: int | BoundTemporary = call.index(f"{prefix}hidden_state_in")
+    for number in cell.numbers():
+        more, sums = parts.of_state(scope, call, state)
+        is_last = number == cell.numbers()[-1]
+        state = _state(call, f"{prefix}hidden_state_out", 4 * cell.batch * parts.units, is_last=is_last)
+        step = BoundCall(
+            function=f"first_rnn_step_{kernel}",
+            arguments=(state, cell.output, of_inputs, sums),
+            words=(parts.units, *cell.places(number, parts.width), bits(low), bits(high)),
+            work_items=cell.batch,
+            cost_ns=cell.batch * parts.width * 2 / ELEMENTS_PER_NS,
+        )
+        calls += [*more, step]
+    return calls
+
+
+def bind_svdf(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds SVDF of floats."""
+    kernel, low, high = _ACTIVATIONS[cell_activation(call, BASIC_ACTIVATIONS)]
+    (batch, size), (filters, length) = call.shape("input"), call.shape("weights_time")
+    rank = call.scalar("rank")
+    if kernel != "clamped" or not batch or not size or not filters:
+        raise NotBound("the activation has no kernel, or there are no elements")
+    if any(call.operand(name).type is not FLOAT for name in ("input", "state_in", "output")):
         raise NotBound("the types have no kernel")
-    kinds = {call.operand(name).type for name in _weights(call, "input_to") + _weights(call, "recurrent_to")}
+    kind = _kind(call, ["weights_feature"], size)
+    given = source(
+        call, kind, size, row_length=size, repeats=1, asymmetric=_is_asymmetric(call, kind), name="input"
+    )
+    features = BoundTemporary(size_bytes=4 * batch * filters)
+    calls = products(
+        scope,
+        kind,
+        (batch, filters, 1, size),
+        given,
+        _packed(scope, call, kind, ["weights_feature"], batch),
+        _epilogue(scope, call, kind, ["weights_feature"], (None,), batch),
+        rows_table(scope, batch, given.padded),
+        Batches.single(filters),
+        features,
+    )
+    units = filters // rank
+    times = scope.constant(call, "weights_time").astype(np.float32)
+    if call.operand("weights_time").type is not FLOAT:
+        times *= np.float32(call.operand("weights_time").scale)
+    biases = (
+        np.asarray(scope.constant(call, "bias"), np.float32)
+        if is_given(call, "bias")
+        else np.zeros(units, np.float32)
+    )
+    step = BoundCall(
+        function="first_svdf_step",
+        arguments=(
+            call.index("state_out"),
+            call.index("output"),
+            features,
+            call.index("state_in"),
+            BoundConstant.of(times),
+            BoundConstant.of(biases),
+        ),
+        words=(units, rank, length, bits(low), bits(high)),
+        work_items=batch * units,
+        cost_ns=batch * filters * length / ELEMENTS_PER_NS,
+    )
+    return [*calls, step]
+
+
+class _Products(Struct, frozen=True, kw_only=True):
+    """The products of a cell.
+
+    Attributes:
+        cell: what it runs over.
+        kind: of the products.
+        units, size: of the cell, and of an input.
+        width: elements of a row of sums, those of all gates.
+        inputs, recurrent: the weights in panels, and what becomes of the sums.
+        state: name of the state that is multiplied.
+    """
+
+    cell: _Sequence
+    kind: Products
+    units: int
+    size: int
+    width: int
+    inputs: tuple[BoundConstant, BoundEpilogue]
+    recurrent: tuple[BoundConstant, BoundEpilogue]
+    state: str
+
+    @classmethod
+    def of(
+        cls,
+        scope: BindingScope,
+        call: Call,
+        cell: _Sequence,
+        *,
+        weights: Sequence[str | None],
+        recurrent: Sequence[str | None],
+        biases: Sequence[str | None],
+        states: Sequence[str],
+    ) -> "_Products":
+        """Returns the products.
+
+        Args:
+            scope: of the operation.
+            call: the operation.
+            cell: what the cell runs over.
+            weights, recurrent, biases: names of each gate's parameters; None for a gate without.
+            states: names of the states, the one that is multiplied first.
+
+        Raises:
+            NotBound: the cell has no kernel.
+        """
+        present = [each for each in (*weights, *recurrent) if each is not None]
+        units, size = call.shape(present[0])
+        if not cell.rows or not units or not size or cell.steps > _MAX_STEPS:
+            raise NotBound("there are no steps, or too many")
+        floats = [call.operand(each).type for each in (cell.given, *states)]
+        floats.append(call.operand_at(cell.output).type)
+        if any(each is not FLOAT for each in floats):
+            raise NotBound("the types have no kernel")
+        kind = _kind(call, present, max(units, size))
+        return cls(
+            cell=cell,
+            kind=kind,
+            units=units,
+            size=size,
+            width=len(weights) * units,
+            inputs=(
+                _packed(scope, call, kind, weights, cell.rows),
+                _epilogue(scope, call, kind, weights, biases, cell.rows),
+            ),
+            recurrent=(
+                _packed(scope, call, kind, recurrent, cell.batch),
+                _epilogue(scope, call, kind, recurrent, (None,) * len(recurrent), cell.batch),
+            ),
+            state=states[0],
+        )
+
+    def of_inputs(self, scope: BindingScope, call: Call) -> tuple[list[BoundCall], BoundTemporary]:
+        """Returns the calls for the inputs of all steps, and their sums."""
+        return self._bound(scope, call, self.cell.given, self.size, None, self.cell.rows, self.inputs)
+
+    def of_state(
+        self, scope: BindingScope, call: Call, state: int | BoundTemporary
+    ) -> tuple[list[BoundCall], BoundTemporary]:
+        """Returns the calls for the state before a step, and their sums."""
+        return self._bound(scope, call, self.state, self.units, state, self.cell.batch, self.recurrent)
+
+    def _bound(
+        self,
+        scope: BindingScope,
+        call: Call,
+        name: str,
+        size: int,
+        moved: int | BoundTemporary | None,
+        rows: int,
+        constants: tuple[BoundConstant, BoundEpilogue],
+    ) -> tuple[list[BoundCall], BoundTemporary]:
+        given = source(
+            call,
+            self.kind,
+            size,
+            name=name,
+            row_length=size,
+            repeats=1,
+            asymmetric=_is_asymmetric(call, self.kind),
+            moved=moved,
+        )
+        sums = BoundTemporary(size_bytes=4 * rows * self.width)
+        calls = products(
+            scope,
+            self.kind,
+            (rows, self.width, 1, size),
+            given,
+            *constants,
+            rows_table(scope, rows, given.padded),
+            Batches.single(self.width),
+            sums,
+        )
+        return calls, sums
+
+
+def _state(call: Call, name: str, size_bytes: int, *, is_last: bool) -> int | BoundTemporary:
+    """Returns where a step writes a state: to the output, if that is wanted, in the last step."""
+    if is_last and name in call.binding.outputs:
+        return call.index(name)
+    return BoundTemporary(size_bytes=size_bytes)
+
+
+def _kind(call: Call, weights: Sequence[str], depth: int) -> Products:
+    """Returns what is multiplied.
+
+    Args:
+        call: the operation.
+        weights: names of all weights.
+        depth: the largest number of elements that are summed.
+
+    Raises:
+        NotBound: they have no kernel.
+    """
+    kinds = {call.operand(name).type for name in weights}
     if kinds == {FLOAT}:
         return Products.FLOAT
     if len(kinds) == 1 and kinds <= set(SIGNED_WEIGHTS):
-        depth = max(call.shape("input_to_output_weights"))
         if depth * MAX_WEIGHT * MAX_WEIGHT > MAX_INT32:
             raise NotBound("sums may exceed 32 bits")
         return Products.HYBRID
@@ -176,42 +478,47 @@ def _is_asymmetric(call: Call, kind: Products) -> bool:
     return kind is Products.HYBRID and bool(call.scalar("asymmetric"))
 
 
-def _weights(call: Call, prefix: str) -> list[str]:
-    """Returns the names of the gates' weights; a coupled input gate has none."""
-    gates = GATES[1:] if is_coupled(call) else GATES
-    return [f"{prefix}_{gate}_weights" for gate in gates]
-
-
-def _packed(scope: BindingScope, call: Call, kind: Products, prefix: str, rows: int) -> BoundConstant:
-    """Returns the weights of all gates in panels; those of a coupled input gate are 0."""
-    parts = [scope.constant(call, name) for name in _weights(call, prefix)]
-    if len(parts) < len(GATES):
-        parts.insert(0, np.zeros_like(parts[0]))
-    whole = np.concatenate(parts)
+def _packed(
+    scope: BindingScope, call: Call, kind: Products, names: Sequence[str | None], rows: int
+) -> BoundConstant:
+    """Returns the weights of all gates in panels; those of a gate without are 0."""
+    parts = [None if name is None else scope.constant(call, name) for name in names]
+    (like,) = {each.shape: each for each in parts if each is not None}.values()
+    whole = np.concatenate([np.zeros_like(like) if each is None else each for each in parts])
     return factors.packed(kind, whole[np.newaxis, :, np.newaxis], call, width_of(scope, rows, len(whole)))
 
 
-def _epilogue(scope: BindingScope, call: Call, kind: Products, prefix: str, rows: int) -> BoundEpilogue:
-    """Returns the parameters of products: the biases are added to those of inputs."""
-    units, _ = call.shape("input_to_output_weights")
-    width = width_of(scope, rows, len(GATES) * units)
-    padded = -(-len(GATES) * units // width) * width
+def _epilogue(
+    scope: BindingScope,
+    call: Call,
+    kind: Products,
+    names: Sequence[str | None],
+    biases: Sequence[str | None],
+    rows: int,
+) -> BoundEpilogue:
+    """Returns the parameters of products: biases, and scales of weights."""
+    (units,) = {call.shape(name)[0] for name in names if name is not None}
+    width = width_of(scope, rows, len(names) * units)
+    padded = -(-len(names) * units // width) * width
     table = np.zeros((2 if kind is Products.HYBRID else 1, padded), np.float32)
-    first = len(GATES) - len(_weights(call, prefix))
-    for number, gate in enumerate(GATES[first:], start=first):
+    for number, (name, bias) in enumerate(zip(names, biases, strict=True)):
         place = slice(number * units, (number + 1) * units)
-        if prefix == "input_to":
-            table[0, place] = scope.constant(call, f"{gate}_gate_bias")
-        if kind is Products.HYBRID:
-            table[1, place] = call.operand(f"{prefix}_{gate}_weights").scale
+        if bias is not None:
+            table[0, place] = scope.constant(call, bias)
+        if kind is Products.HYBRID and name is not None:
+            table[1, place] = call.operand(name).scale
     return BoundEpilogue(constants=(BoundConstant.of(table),), words=(*UNLIMITED, padded))
 
 
-def _peephole(scope: BindingScope, call: Call, units: int) -> BoundConstant:
+def _bias(gate: str) -> str:
+    return f"{gate}_gate_bias"
+
+
+def _peephole(scope: BindingScope, call: Call, prefix: str, units: int) -> BoundConstant:
     """Returns the weights of the cell state for the gates input, forget and output."""
     found = np.zeros((3, units), np.float32)
     for row, gate in zip(found, ("input", "forget", "output"), strict=True):
-        name = f"cell_to_{gate}_weights"
+        name = f"{prefix}cell_to_{gate}_weights"
         if is_given(call, name):
             row[:] = _real(scope, call, name)
     return BoundConstant.of(found)
@@ -223,15 +530,32 @@ def _real(scope: BindingScope, call: Call, name: str) -> Array:
     return scope.constant(call, name)
 
 
-def _words(call: Call) -> tuple[int, ...]:
+def _words(call: Call, prefix: str) -> tuple[int, ...]:
     clip = float(call.scalar("cell_clip")) or math.inf
-    own = 0.0 if is_coupled(call) else 1.0
+    own = 0.0 if is_coupled(call, prefix) else 1.0
     return bits(own), bits(1.0 - own), bits(-clip), bits(clip)
 
 
+_bind_lstm_sequence: Final = _over_sequence("input_to_output_weights", _bind_lstm)
+_bind_both_lstm: Final = _in_both_directions(
+    "input_to_output_weights", _bind_lstm, "aux_input_to_output_weights"
+)
+_bind_rnn_sequence: Final = _over_sequence("weights", _bind_rnn)
+_bind_both_rnn: Final = _in_both_directions("weights", _bind_rnn, "aux_weights")
+
 BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
-    OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM: bind_sequence,
-    OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM: bind_sequence,
-    OperationType.LSTM: bind_step,
-    OperationType.TFLITE_LSTM: bind_step,
+    OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM: _bind_lstm_sequence,
+    OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM: _bind_lstm_sequence,
+    OperationType.BIDIRECTIONAL_SEQUENCE_LSTM: _bind_both_lstm,
+    OperationType.TFLITE_BIDIRECTIONAL_SEQUENCE_LSTM: _bind_both_lstm,
+    OperationType.LSTM: bind_lstm_step,
+    OperationType.TFLITE_LSTM: bind_lstm_step,
+    OperationType.RNN: bind_rnn_step,
+    OperationType.TFLITE_RNN: bind_rnn_step,
+    OperationType.UNIDIRECTIONAL_SEQUENCE_RNN: _bind_rnn_sequence,
+    OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_RNN: _bind_rnn_sequence,
+    OperationType.BIDIRECTIONAL_SEQUENCE_RNN: _bind_both_rnn,
+    OperationType.TFLITE_BIDIRECTIONAL_SEQUENCE_RNN: _bind_both_rnn,
+    OperationType.SVDF: bind_svdf,
+    OperationType.TFLITE_SVDF: bind_svdf,
 }

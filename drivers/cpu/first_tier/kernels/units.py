@@ -8,6 +8,7 @@ from neurald.drivers.cpu.first_tier.kernels.movement.copies import movement_unit
 from neurald.drivers.cpu.first_tier.kernels.movement.resizing import resizing_units
 from neurald.drivers.cpu.first_tier.kernels.movement.scattering import scattering_units
 from neurald.drivers.cpu.first_tier.kernels.recurrent import recurrent_units
+from neurald.drivers.cpu.first_tier.kernels.reduction.buckets import bucket_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.extremes import extreme_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.largest import largest_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.local_response import local_response_units
@@ -27,6 +28,7 @@ def library_units(target: Target) -> list[Unit]:
         *recurrent_units(target),
         *row_units(target),
         *extreme_units(target),
+        *bucket_units(target),
         *largest_units(target),
         *pooling_units(target),
         *resizing_units(target),

@@ -28,7 +28,7 @@ _MAXIMA = (OperationType.MAX_POOL_2D, OperationType.TFLITE_MAX_POOL_2D)
 
 
 def bind_pooling(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds MAX_POOL_2D and AVERAGE_POOL_2D."""
+    """Binds MAX_POOL_2D, AVERAGE_POOL_2D and L2_POOL_2D."""
     output, kind = call.operand("output"), call.operand("input").type
     if is_nchw(call) or output.type is not kind or kind not in (FLOAT, SHORT, *BYTES):
         raise NotBound("the layout is NCHW, or the types have no kernel")
@@ -40,6 +40,7 @@ def bind_pooling(scope: BindingScope, call: Call) -> list[BoundCall]:
         raise NotBound("sums may exceed 32 bits")
     ends = limits(call) if kind is FLOAT else quantized_limits(output, call.activation)
     is_maximum = call.binding.type in _MAXIMA
+    name = "max" if is_maximum else "norm" if call.binding.type is OperationType.L2_POOL_2D else "average"
     lowest: float = 0
     if is_maximum:
         lowest = {"float": -np.inf, "signed": -128, "unsigned": 0, "short": -(1 << 15)}[suffix]
@@ -54,7 +55,7 @@ def bind_pooling(scope: BindingScope, call: Call) -> list[BoundCall]:
         constants.append(BoundConstant.of(each))
     return [
         BoundCall(
-            function=f"first_{'max' if is_maximum else 'average'}_{suffix}",
+            function=f"first_{name}_{suffix}",
             arguments=(call.index("output"), call.index("input"), *constants),
             words=(channels, taps, *ends),
             work_items=positions,
@@ -68,4 +69,5 @@ BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[Bound
     OperationType.TFLITE_MAX_POOL_2D: bind_pooling,
     OperationType.AVERAGE_POOL_2D: bind_pooling,
     OperationType.TFLITE_AVERAGE_POOL_2D: bind_pooling,
+    OperationType.L2_POOL_2D: bind_pooling,
 }

@@ -17,6 +17,7 @@ def pooling_units(target: Target) -> list[Unit]:
         _maximum(target, "unsigned", "i8", "llvm.umax", "llvm.umin"),
         _maximum(target, "short", "i16", "llvm.smax", "llvm.smin"),
         _average(target, "float"),
+        _average(target, "float", of_squares=True),
         _average(target, "signed"),
         _average(target, "unsigned"),
         _average(target, "short"),
@@ -53,14 +54,19 @@ def _widest(kernel: KernelWriter, element: str) -> Vector:
     return Vector(kernel.code, kernel.target, kernel.target.lanes(size_bytes(element)))
 
 
-def _average(target: Target, kind: str) -> Unit:
+def _average(target: Target, kind: str, *, of_squares: bool = False) -> Unit:
     """Writes an average over windows; integers round to nearest, ties away from zero.
 
     Words: channels, taps, and the limits of the results. A work item is a position. `%counts` has
-        the
-    number of taps inside of the image.
+    the number of taps inside of the image.
+
+    Args:
+        target: the target.
+        kind: of the elements.
+        of_squares: whether it is the root of the average of squares.
     """
-    kernel = KernelWriter(target, f"first_average_{kind}", ("out", "input", "table", "zeros", "counts"))
+    name = "norm" if of_squares else "average"
+    kernel = KernelWriter(target, f"first_{name}_{kind}", ("out", "input", "table", "zeros", "counts"))
     code = kernel.code
     channels, taps = kernel.word(0), kernel.word(1)
     element = {"float": "float", "short": "i16"}.get(kind, "i8")
@@ -74,6 +80,7 @@ def _average(target: Target, kind: str) -> Unit:
             with code.loop("0", taps, [(v.type(total), v.number(total, 0))]) as loop:
                 value = kernel.element(v, element, kernel.source(begin, loop.index, element), index)
                 if kind == "float":
+                    value = v.binary("fmul", total, value, value) if of_squares else value
                     loop.results = [v.binary("fadd", total, loop.carried[0], value)]
                 else:
                     value = v.cast("zext" if kind == "unsigned" else "sext", element, value, total)
@@ -81,7 +88,9 @@ def _average(target: Target, kind: str) -> Unit:
             found = loop.results[0]
             if kind == "float":
                 divisor = v.splat("float", kernel.single.cast("sitofp", "i32", count, "float"))
-                found = clamped(v, v.binary("fdiv", "float", found, divisor), low, high)
+                found = v.binary("fdiv", "float", found, divisor)
+                found = v.call("llvm.sqrt", "float", found) if of_squares else found
+                found = clamped(v, found, low, high)
             else:
                 found = _rounded_quotient(v, found, count)
                 found = v.call("llvm.smax", "i32", found, v.splat("i32", low))

@@ -1,5 +1,6 @@
-"""LSTM cells of the first tier give the results of references."""
+"""Recurrent cells of the first tier give the results of references."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,3 +139,190 @@ def test_weights_of_8_bits(target: str, cell: str, asymmetric: bool) -> None:
 def test_other_cells_have_no_kernel(options: dict[str, Any]) -> None:
     model = _model("UNIDIRECTIONAL_SEQUENCE_LSTM", 2, 1, 3, 4, **options)
     assert isinstance(prepared(model, TARGETS_HERE[0]), ReferenceModel)
+
+
+BOOL, INT = nd.OperandType.BOOL, nd.OperandType.INT32
+GATES = ("input", "forget", "cell", "output")
+
+
+def _layer(
+    name: str,
+    given: Mapping[str, Sequence[int]],
+    constants: Mapping[str, Sequence[int]],
+    scalars: Mapping[str, tuple[nd.OperandType, Any]],
+    outputs: Mapping[str, Sequence[int]],
+    weights: nd.OperandType = FLOAT,
+) -> nd.Model:
+    """Returns a model of one layer, whose other inputs are omitted.
+
+    Args:
+        name: of the operation.
+        given, constants, outputs: shapes by the names of parameters.
+        scalars: types and values.
+        weights: type of constants that are weights of inputs and states.
+    """
+    build, operation = LayerBuilder(3), nd.OperationType[name]
+    (form,) = (
+        each for each in DEFINITIONS[operation].forms if [one.name for one in each.outputs] == list(outputs)
+    )
+    inputs, free = [], []
+    for parameter in form.inputs:
+        each = parameter.name
+        kind = weights if "weights" in each and "norm" not in each and "cell_to" not in each else FLOAT
+        if each in scalars:
+            inputs.append(build.scalar(scalars[each][1], scalars[each][0]))
+        elif each in given:
+            inputs.append(build.operand(FLOAT, given[each]))
+            free.append(inputs[-1])
+        elif each not in constants:
+            inputs.append(build.operand(kind, (0,), **({} if kind is FLOAT else {"scale": 1.0})))
+            build.builder.set_operand_value(inputs[-1], None)
+        elif kind is FLOAT:
+            array = values(build.rng, FLOAT, constants[each]) * np.float32(0.3)
+            inputs.append(build.constant(FLOAT, array))
+        else:
+            numbers = values(build.rng, kind, constants[each])
+            scale = float(build.rng.uniform(0.001, 0.005))
+            inputs.append(build.constant(kind, numbers, scale=scale, zero_point=0))
+    results = [build.operand(FLOAT, shape) for shape in outputs.values()]
+    build.builder.add_operation(operation, inputs, results)
+    build.builder.identify_inputs_and_outputs(free, results)
+    return build.builder.finish()
+
+
+def _rnn_parameters(prefix: str, size: int, units: int) -> dict[str, Sequence[int]]:
+    return {
+        f"{prefix}weights": (units, size),
+        f"{prefix}recurrent_weights": (units, units),
+        f"{prefix}bias": (units,),
+    }
+
+
+def _lstm_parameters(prefix: str, size: int, units: int) -> dict[str, Sequence[int]]:
+    return {
+        **{f"{prefix}input_to_{gate}_weights": (units, size) for gate in GATES},
+        **{f"{prefix}recurrent_to_{gate}_weights": (units, units) for gate in GATES},
+        **{f"{prefix}cell_to_{gate}_weights": (units,) for gate in GATES if gate != "cell"},
+        **{f"{prefix}{gate}_gate_bias": (units,) for gate in GATES},
+    }
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("activation", [0, 1, 2, 3, 4, 6])
+def test_basic_cells(target: str, activation: int) -> None:
+    constants, state = _rnn_parameters("", 7, 19), {"hidden_state_in": (3, 19)}
+    scalars = {"cell_activation": (INT, activation)}
+    step = _layer(
+        "RNN",
+        {"input": (3, 7), **state},
+        constants,
+        scalars,
+        {"hidden_state_out": (3, 19), "output": (3, 19)},
+    )
+    check(step, target, threads=2)
+    for time_major, leading in ((0, (3, 5)), (1, (5, 3))):
+        for states in ({}, {"hidden_state_out": (3, 19)}):
+            sequence = _layer(
+                "UNIDIRECTIONAL_SEQUENCE_RNN",
+                {"input": (*leading, 7), **state},
+                constants,
+                {**scalars, "time_major": (INT, time_major)},
+                {"output": (*leading, 19), **states},
+            )
+            check(sequence, target, threads=2)
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_basic_cells_of_8_bit_weights(asymmetric: bool) -> None:
+    model = _layer(
+        "TFLITE_UNIDIRECTIONAL_SEQUENCE_RNN",
+        {"input": (3, 5, 7), "hidden_state_in": (3, 19)},
+        _rnn_parameters("", 7, 19),
+        {"cell_activation": (INT, 4), "time_major": (INT, 0), "asymmetric": (BOOL, asymmetric)},
+        {"output": (3, 5, 19)},
+        SIGNED,
+    )
+    check(model, TARGETS_HERE[-1], rtol=1e-2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("auxiliary", [0, 6])
+def test_both_directions(target: str, merged: bool, time_major: bool, auxiliary: int) -> None:
+    batch, steps, size, forward, backward = 2, 5, 7, 19, 9
+    leading = (steps, batch) if time_major else (batch, steps)
+    both = {"fw_": (size, forward), "bw_": (auxiliary or size, backward)}
+    given: dict[str, Sequence[int]] = {"input": (*leading, size)}
+    # Executions could omit it if it was an input of the model.
+    second = {"aux_input": (*leading, auxiliary)} if auxiliary else {}
+    outputs: dict[str, Sequence[int]] = {"fw_output": (*leading, forward)}
+    if merged:
+        outputs = {"fw_output": (*leading, forward + backward)}
+    else:
+        outputs["bw_output"] = (*leading, backward)
+    flags = {"time_major": (BOOL, time_major), "merge_outputs": (BOOL, merged)}
+    rnn = _layer(
+        "BIDIRECTIONAL_SEQUENCE_RNN",
+        {**given, **{f"{prefix}hidden_state_in": (batch, units) for prefix, (_, units) in both.items()}},
+        {
+            **second,
+            **{
+                name: shape
+                for prefix, sizes in both.items()
+                for name, shape in _rnn_parameters(prefix, *sizes).items()
+            },
+        },
+        {"cell_activation": (INT, 4), **flags},
+        outputs,
+    )
+    check(rnn, target, threads=2)
+    states = {
+        f"{prefix}{state}_state_{end}": (batch, units)
+        for end in ("in", "out")
+        for prefix, (_, units) in both.items()
+        for state in ("output", "cell")
+    }
+    lstm = _layer(
+        "BIDIRECTIONAL_SEQUENCE_LSTM",
+        {**given, **{name: shape for name, shape in states.items() if name.endswith("_in")}},
+        {
+            **second,
+            **{
+                name: shape
+                for prefix, sizes in both.items()
+                for name, shape in _lstm_parameters(prefix, *sizes).items()
+            },
+        },
+        {
+            "cell_activation": (INT, 4),
+            "cell_clip": (nd.OperandType.FLOAT32, 0.0),
+            "projection_clip": (nd.OperandType.FLOAT32, 0.0),
+            **flags,
+        },
+        {**outputs, **{name: shape for name, shape in states.items() if name.endswith("_out")}},
+    )
+    check(lstm, target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(("rank", "length"), [(1, 1), (2, 2), (3, 10)])
+@pytest.mark.parametrize("activation", [0, 1])
+def test_factored_layers(target: str, rank: int, length: int, activation: int) -> None:
+    batch, size, units = 3, 7, 5
+    filters = rank * units
+    for name, weights, bias in (
+        ("SVDF", FLOAT, {"bias": (units,)}),
+        ("SVDF", FLOAT, {}),
+        ("TFLITE_SVDF", SIGNED, {"bias": (units,)}),
+    ):
+        scalars = {"rank": (INT, rank), "cell_activation": (INT, activation), "asymmetric": (BOOL, False)}
+        model = _layer(
+            name,
+            {"input": (batch, size), "state_in": (batch, filters * length)},
+            {"weights_feature": (filters, size), "weights_time": (filters, length), **bias},
+            scalars,
+            {"state_out": (batch, filters * length), "output": (batch, units)},
+            weights,
+        )
+        check(model, target, threads=2)

@@ -37,3 +37,17 @@ def test_largest_values_and_averages(target: str, kind: nd.OperandType) -> None:
             array[0, 1, 1, 1] = -np.inf
             expected, _ = results(ReferenceModel(model), model, [array])
             np.testing.assert_array_equal(results(prepared(model, target), model, [array])[0], expected)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_root_mean_squares(target: str) -> None:
+    for shape, size, stride, scheme, activation in (
+        ((1, 5, 7, 3), 3, 2, 1, 0),
+        ((2, 8, 8, 59), 2, 2, 2, 3),
+    ):
+        build = LayerBuilder(0)
+        lengths = [-(-n // stride) if scheme == 1 else (n - size) // stride + 1 for n in shape[1:3]]
+        given, output = build.operand(FLOAT, shape), build.operand(FLOAT, (shape[0], *lengths, shape[3]))
+        numbers = (scheme, stride, stride, size, size, activation)
+        inputs = [given, *(build.scalar(number) for number in numbers)]
+        check(build.model(nd.OperationType.L2_POOL_2D, inputs, output, [given]), target, threads=2)
