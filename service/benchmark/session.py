@@ -106,7 +106,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         require_devices(settings.requirements, chosen or nd.devices())
     memory = {"before_load": memory_use()}
     with ExitStack() as prepared:
-        shown = prepared.enter_context(preparing(str(settings.model), quiet=settings.quiet))
+        shown = prepared.enter_context(preparing(settings.model.name, quiet=settings.quiet))
         if settings.trace is not None:
             prepared.enter_context(nd.trace(settings.trace))
         load_tflite = nd.load_tflite  # The import is not part of loading.

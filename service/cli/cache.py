@@ -181,7 +181,7 @@ def warm(
     chosen = find_devices(device or ())
     warmed = []
     for path in models:
-        with status(f"compiling {path}", quiet=json):
+        with status(f"compiling {path.name}", quiet=json):
             model = nd.load_tflite(path, signature=signature)
             slots = input_slots(model)
             shapes = parse_shapes(shape or (), slots)

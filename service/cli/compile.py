@@ -63,7 +63,7 @@ def compile(  # noqa: A001 - the name of the command
     import neurald as nd
     from neurald.service.console.device_choice import find_devices
 
-    with status(f"compiling {model}", quiet=json):
+    with status(f"compiling {model.name}", quiet=json):
         steps = nd.save_plan(model, output, find_devices(device or ()), threads, signature=signature)
     if json:
         described = [

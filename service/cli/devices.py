@@ -104,7 +104,7 @@ def _declaration(extension: "Extension") -> dict[str, Any]:
 def _show(found: list[dict[str, Any]]) -> None:
     from neurald.service.console.output import note, printable, write_line, write_table
 
-    columns = ("device", "type", "level", "where", "time f32 | q8", "power f32 | q8")
+    columns = ("device", "type", "where", "time f32 | q8", "power f32 | q8")
     rows = []
     for device in found:
         figures = device.get("performance", {})
@@ -115,12 +115,14 @@ def _show(found: list[dict[str, Any]]) -> None:
             )
             for what in ("exec_time", "power_usage")
         ]
-        level = device["feature_level"].removeprefix("LEVEL_")
-        where = device["address"] or "in process"
-        rows.append((device["name"], device["type"], level, where, *pairs))
-    write_table(columns, rows, right=columns[4:])
+        address = device["address"]
+        where = "in process" if address is None else "this host" if address.startswith("unix:") else address
+        rows.append((device["name"], device["type"], where, *pairs))
+    write_table(columns, rows, right=columns[3:])
     for device in found:
-        write_line(printable(f"{device['name']}: {device['version']}"))
+        level = f"level {device['feature_level'].removeprefix('LEVEL_')}"
+        facts = ", ".join(filter(None, (device["address"], level, device["version"])))
+        write_line(printable(f"{device['name']}: {facts}"))
     for device in found:
         if not device["is_started"]:
             note(f"{device['name']}: its driver starts when a model is prepared for it")

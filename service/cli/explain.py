@@ -91,7 +91,7 @@ def explain(
         )
     require_writable(html)
     rules = [_rule(text) for text in what_if or ()]
-    with status(f"explaining {model}", quiet=json):
+    with status(f"explaining {model.name}", quiet=json):
         loaded = nd.load_tflite(model, signature=signature)
         devices = find_devices(device or ()) or nd.devices()
         candidates = find_candidates(loaded, devices, knows_costs=policy == MIN_COST)

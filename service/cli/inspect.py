@@ -37,7 +37,7 @@ def inspect(
     from neurald.service.inspection.findings import findings
     from neurald.service.inspection.summary import summarize
 
-    with status(f"reading {model}", quiet=json):
+    with status(f"reading {model.name}", quiet=json):
         loaded = nd.load_tflite(model, signature=signature)
         summary = summarize(loaded)
         found = list(findings(loaded, summary))
@@ -66,7 +66,8 @@ def _show(name: str, size_bytes: int, summary: "ModelSummary", found: Sequence[s
     write_line(printable(f"{name}: {size_bytes / _MIB:.2f} MiB, {counted(total, 'operation')}, {graphs}"))
     write_line()
     rows = [
-        (kind, each.name or "-", each.type, _shape(each), _quantisation(each))
+        # Without spaces, at which a narrow terminal would break it.
+        (kind, each.name or "-", each.type, _shape(each).replace(" ", ""), _quantisation(each))
         for kind, values in (("input", summary.inputs), ("output", summary.outputs))
         for each in values
     ]
@@ -77,7 +78,7 @@ def _show(name: str, size_bytes: int, summary: "ModelSummary", found: Sequence[s
         write_line(printable(f"variables: {', '.join(summary.state)}"))
     write_line()
     for kind, (count, size) in summary.constants.items():
-        write_line(f"{count} constants of {kind}: {size} bytes")
+        write_line(f"{counted(count, 'constant')} of {kind}: {size} bytes")
     if summary.arena_bytes is None:
         write_line("computed values: sizes are open")
     else:

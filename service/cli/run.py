@@ -161,7 +161,7 @@ def run(
         arrays=inputs,
     )
     tracing = nullcontext() if trace is None else nd.trace(trace)
-    with tracing, preparing(str(model), quiet=json) as shown:
+    with tracing, preparing(model.name, quiet=json) as shown:
         if is_plan:
             compilation = nd.load_plan(
                 model,
@@ -184,7 +184,7 @@ def run(
             builder.set_progress_callback(shown.step)
             compilation = builder.finish()
         shown.close()
-        with status(f"running {model}", quiet=json):
+        with status(f"running {model.name}", quiet=json):
             results = compilation.run(*arrays)
     if not given and not json:
         note(f"inputs are {source}")

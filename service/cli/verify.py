@@ -57,12 +57,12 @@ def verify(
     named = find_devices(device or ())
     devices = named or nd.devices()
     missing = None if named else MissingDevices.found()
-    with status(f"running {model} on {reference}", quiet=json):
+    with status(f"running {model.name} on {reference}", quiet=json):
         right = find_device(reference)
         check = ModelCheck(loaded, [slot.key for slot in output_slots(loaded)], right, sets)
     found = []
     for checked in devices:
-        with status(f"running {model} on {checked.name}", quiet=json):
+        with status(f"running {model.name} on {checked.name}", quiet=json):
             found.append(check.check(checked, threads))
     if json:
         write_json(

@@ -27,6 +27,8 @@ _MIN_LINE_WIDTH = 20
 _COLUMN_GAP = 3
 #: Minimum width of a shortened column.
 _MIN_COLUMN_WIDTH = 8
+#: Longer words, such as paths, may be broken.
+_MAX_WORD_WIDTH = 24
 #: Precedes an error in systemd's journal, which would take it for a line of no importance.
 _JOURNAL_ERROR = "<3>"
 
@@ -153,44 +155,81 @@ def _table(
     from rich.table import Table
 
     texts = [list(map(printable, row)) for row in rows]
-    widths = _shortened(columns, texts, shorten, width)
+    widths = _widths(columns, texts, shorten, width)
+    if widths is None:
+        return _records(columns, texts)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in columns:
+    for column, wide in zip(columns, widths, strict=True):
         table.add_column(
             column,
             justify="right" if column in right else "left",
-            overflow="ellipsis" if column in widths else "fold",
-            no_wrap=column in widths,
-            max_width=widths.get(column),
+            overflow="ellipsis" if column in shorten else "fold",
+            no_wrap=column in shorten,
+            width=wide,
         )
     for text in texts:
         table.add_row(*text)
     return table
 
 
-def _shortened(
+def _records(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+    """Returns the rows one below the other, with a line for each column, for narrow terminals."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", overflow="fold")
+    table.add_column(overflow="fold")
+    for number, row in enumerate(rows):
+        if number:
+            table.add_row("", "")
+        for column, text in zip(columns, row, strict=True):
+            if column or text:
+                table.add_row(column, text)
+    return table
+
+
+def _widths(
     columns: Sequence[str], rows: Sequence[Sequence[str]], shorten: Sequence[str], width: int
-) -> dict[str, int]:
-    """Distributes the width that other columns leave among the columns that may be shortened.
+) -> list[int] | None:
+    """Distributes the width of the terminal among the columns.
+
+    Columns that may be shortened give up theirs first, and then the others as much as their words
+    allow.
 
     Returns:
-        The widths of these columns.
+        The widths; None if words do not fit.
     """
     from rich.cells import cell_len
 
-    natural = {
-        column: max(map(cell_len, (column, *(row[number] for row in rows))))
-        for number, column in enumerate(columns)
-    }
-    fixed = sum(wide for column, wide in natural.items() if column not in shorten)
-    room = width - fixed - _COLUMN_GAP * (len(columns) - 1)
-    widths = {}
-    # The narrowest column comes first, so that the others get the width that it does not need.
-    waiting = sorted(shorten, key=natural.__getitem__)
-    for number, column in enumerate(waiting):
-        share = max(room // (len(waiting) - number), _MIN_COLUMN_WIDTH)
-        widths[column] = min(natural[column], share)
-        room -= widths[column]
+    cells = [(column, *(row[number] for row in rows)) for number, column in enumerate(columns)]
+    natural = [max(map(cell_len, each)) for each in cells]
+    words = [max(cell_len(word) for text in each for word in (text.split() or [""])) for each in cells]
+    narrow = [
+        min(wide, _MIN_COLUMN_WIDTH) if column in shorten else min(word, _MAX_WORD_WIDTH)
+        for column, wide, word in zip(columns, natural, words, strict=True)
+    ]
+    room = width - _COLUMN_GAP * (len(columns) - 1)
+    whole = [
+        least if column in shorten else wide
+        for column, wide, least in zip(columns, natural, narrow, strict=True)
+    ]
+    for enough in (whole, narrow):
+        if sum(enough) <= room:
+            return _filled(enough, natural, room)
+    return None
+
+
+def _filled(least: Sequence[int], most: Sequence[int], room: int) -> list[int]:
+    """Widens columns by equal parts of the room that is left, as far as they need it."""
+    widths = list(least)
+    room -= sum(least)
+    wanted = sorted(
+        (wide - narrow, column) for column, (narrow, wide) in enumerate(zip(least, most, strict=True))
+    )
+    for number, (more, column) in enumerate(wanted):
+        given = min(more, room // (len(wanted) - number))
+        widths[column] += given
+        room -= given
     return widths
 
 

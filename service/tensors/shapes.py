@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from neurald.hal.errors import BadData
-from neurald.hal.model.types import MAX_OPERAND_BYTES, byte_size
+from neurald.hal.model.types import MAX_OPERAND_BYTES, Dimensions, byte_size
 from neurald.service.tensors.arrays import Slot, describe_type, shape_fits
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -53,11 +53,16 @@ def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
     return shapes
 
 
+def _example(dimensions: Dimensions) -> str:
+    """Returns a shape in the form in which users give it, with SIZE for each open length."""
+    return "x".join(str(length or "SIZE") for length in dimensions or (0, 0))
+
+
 def default_shape_remarks(slots: Sequence[Slot], shapes: Shapes) -> list[str]:
     """Returns a remark on each input whose shape neither the model nor the user specifies."""
     return [
         f"input {slot.describe()} has no fixed shape; size 1 is used for each '?' "
-        f"(--shape {slot.key}=SIZExSIZE sets another shape)"
+        f"(--shape {slot.key}={_example(slot.operand.dimensions)} sets another one)"
         for slot in slots
         if slot.key not in shapes and (slot.operand.dimensions is None or 0 in slot.operand.dimensions)
     ]

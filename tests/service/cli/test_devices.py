@@ -1,3 +1,6 @@
+import io
+import sys
+
 import pytest
 from support.daemon.command_line import invoke, invoke_json
 
@@ -7,6 +10,7 @@ from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.errors import DeadObject
 from neurald.hal.records import replace
 from neurald.runtime.devices import discovery
+from neurald.service.cli import app
 
 
 def test_json() -> None:
@@ -27,7 +31,27 @@ def test_table() -> None:
     (row,) = [line for line in result.stdout.splitlines() if line.startswith("cpu ")]
     assert "in process" in row
     assert "CPU" in row
-    assert f"cpu: {nd.devices()[0].version}" in result.stdout.splitlines()
+    assert f"cpu: level 8, {nd.devices()[0].version}" in result.stdout.splitlines()
+
+
+def test_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses and names, which people copy, are whole."""
+    device = Silent()
+    device.name, device.address = "sample-all@sample", f"unix:///run/user/{'0' * 60}.sock"
+    both = (nd.devices()[0], device)
+    monkeypatch.setattr(discovery, "devices", lambda: both)
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    for name, value in (("COLUMNS", "80"), ("TERM", "dumb")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", stream)
+    with pytest.raises(SystemExit) as caught:
+        app(["devices"])
+    assert not caught.value.code
+    lines = stream.getvalue().splitlines()
+    assert max(len(line) for line in lines if device.address not in line) <= 80
+    assert any(line.startswith("sample-all@sample   ACCELERATOR   this host ") for line in lines)
+    assert any(device.address in line for line in lines)
 
 
 class Silent:

@@ -2,6 +2,7 @@ import io
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -135,6 +136,38 @@ def test_texts_that_fit_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = narrow_table(monkeypatch, ("first", "second"), [("a" * 30, "b" * 30)], shorten=("first",))
     assert "a" * 30 in lines[2]
     assert "b" * 30 in lines[2]
+
+
+def test_words_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = ("driver", "state", "process", "reason")
+    rows = [
+        ("sample", "READY", "12345", "it was stopped by its user " * 4),
+        ("other", "QUARANTINED", "1", "-"),
+    ]
+    lines = narrow_table(monkeypatch, columns, rows)
+    assert max(map(len, lines)) <= 80
+    assert [word for line in lines for word in line.split() if word not in {*lines[1].split()}] == [
+        *columns,
+        *" ".join(lines[2:]).split(),
+    ]
+    assert Counter(" ".join(lines[2:]).split()) == Counter(" ".join(" ".join(row) for row in rows).split())
+
+
+def test_a_table_that_does_not_fit_becomes_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [f"column{number}" for number in range(12)]
+    rows = [[f"value{row}{number}" for number in range(11)] + ["/long" * 30] for row in range(2)]
+    lines = [line.rstrip() for line in narrow_table(monkeypatch, columns, rows)]
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["column0", "value00"]
+    assert lines[1].split() == ["column1", "value01"]
+    start = lines.index("") + 1
+    assert lines[start].split() == ["column0", "value10"]
+    assert "".join(lines[11 : start - 1]).replace(" ", "").removeprefix("column11") == "/long" * 30
+    # A pipe gets the table.
+    pipe = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", pipe)
+    output.write_table(columns, rows)
+    assert pipe.getvalue().split("\n")[0].split() == columns
 
 
 def test_live_tables_replace_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

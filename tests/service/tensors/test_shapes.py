@@ -42,7 +42,7 @@ def test_open_dimensions_are_reported() -> None:
     found = slots((0, 3), (2, 2), (0, 0))
     (remark,) = default_shape_remarks(found, parse_shapes(["x2=4x7"], found))
     assert "'x0' (float32 [?, 3])" in remark
-    assert "--shape x0=" in remark
+    assert "--shape x0=SIZEx3 sets" in remark
 
 
 @sweep(
