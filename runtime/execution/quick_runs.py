@@ -26,9 +26,9 @@ _InputSignature: TypeAlias = tuple[tuple[tuple[int, ...], "np.dtype[Any]"], ...]
 #: Maximum total size of the inputs and outputs of a run, in bytes. Copying 4 MiB takes as long as
 #: binding arguments.
 MAX_BYTES = 2 << 20
-#: Number of input signatures for which a thread keeps an execution. The least recently used one is
-#: dropped.
-SIGNATURE_CACHE_SIZE = 4
+#: Number of input signatures for which a thread keeps an execution, and the total size of their
+#: arrays. The least recently used ones are dropped.
+SIGNATURE_CACHE_SIZE, MAX_KEPT_BYTES = 4, 4 << 20
 
 
 class _QuickRun(Struct, frozen=True, kw_only=True, eq=False):
@@ -37,6 +37,11 @@ class _QuickRun(Struct, frozen=True, kw_only=True, eq=False):
     execution: "Execution"
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the arrays."""
+        return sum(array.nbytes for array in (*self.inputs, *self.outputs))
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         for own, given in zip(self.inputs, arrays, strict=True):
@@ -133,7 +138,10 @@ class QuickRuns:
 
     def _keep(self, signature: _InputSignature, quick_run: _QuickRun) -> None:
         self._is_used = True
-        by_signature = self._local.__dict__.setdefault("by_signature", {})
+        by_signature: dict[_InputSignature, _QuickRun] = self._local.__dict__.setdefault("by_signature", {})
         by_signature[signature] = quick_run
-        if len(by_signature) > SIGNATURE_CACHE_SIZE:
+        while (
+            len(by_signature) > SIGNATURE_CACHE_SIZE
+            or sum(each.size_bytes for each in by_signature.values()) > MAX_KEPT_BYTES
+        ):
             del by_signature[next(iter(by_signature))]

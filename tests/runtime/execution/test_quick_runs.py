@@ -16,7 +16,7 @@ from neurald.drivers.compiler.frontend.variants.shape_specialization import Spec
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.runtime.execution.execution import Execution
-from neurald.runtime.execution.quick_runs import MAX_BYTES, SIGNATURE_CACHE_SIZE, QuickRuns
+from neurald.runtime.execution.quick_runs import MAX_BYTES, MAX_KEPT_BYTES, SIGNATURE_CACHE_SIZE, QuickRuns
 
 Array = np.ndarray[Any, Any]
 
@@ -150,6 +150,20 @@ def test_an_execution_is_kept_for_photos(executions: list[Execution]) -> None:
         (found,) = compilation.run(first, first)
         np.testing.assert_array_equal(found, 2 * first)
     assert len(executions) == 1
+
+
+def test_kept_arrays_have_a_total_size(executions: list[Execution]) -> None:
+    compilation = nd.CompilationBuilder(open_model(), [nd.devices()[0]]).finish()
+    # Of each length, an input and an output of less than half of the limit in total.
+    longest = MAX_KEPT_BYTES // 2 // 8
+    lengths = (longest, longest - 1, longest - 2)
+    made = []
+    for length in (*lengths, *lengths, *reversed(lengths)):
+        before = len(executions)
+        compilation.run(np.ones(length, np.float32))
+        made.append(len(executions) - before)
+    # The first run of a length keeps nothing, and the third length takes the place of the first.
+    assert made == [1, 1, 1, 1, 1, 1, 0, 0, 1]
 
 
 def test_large_arrays_are_not_copied(executions: list[Execution]) -> None:
