@@ -1,4 +1,4 @@
-"""A start from the cache imports neither NumPy, the compiler, the conversion of files, nor gRPC."""
+"""What starts import: one from the cache neither NumPy, the compiler, nor the conversion of files."""
 
 import os
 import subprocess
@@ -57,6 +57,31 @@ _UNUSED_BY_LITERT = (
     "neurald.runtime.litert.compiled_model",
     "neurald.runtime.litert.custom_device",
     "statistics",
+)
+
+#: A start without a cache, on the first tier.
+_COLD_PROGRAM = """
+import sys
+import neurald as nd
+
+builder = nd.CompilationBuilder(nd.load_tflite(sys.argv[1]))
+builder.set_startup(nd.Startup.INSTANT)
+compilation = builder.finish()
+print(compilation.report.steps[0].cache.name)
+print(*sorted(sys.modules))
+"""
+#: What it needs none of if Android's operations accept the operands, and nothing is quantised.
+_UNUSED_BY_COLD = (
+    "asyncio",
+    "socket",
+    "subprocess",
+    "neurald.drivers.compiler.frontend",
+    "neurald.drivers.compiler.lowering",
+    "neurald.hal.compiling.pool",
+    "neurald.hal.operations.arithmetic.farmhash",
+    "neurald.hal.operations.arithmetic.gemmlowp",
+    "neurald.hal.operations.tflite",
+    "neurald.runtime.execution.program.compound_executor",
 )
 
 #: A program of LiteRT, which uses NumPy itself.
@@ -118,3 +143,20 @@ def test_what_a_start_from_the_cache_imports(tmp_path: Path) -> None:
     assert outcome == "HIT"
     unused = {*_UNUSED, *_UNUSED_BY_LITERT} - {"neurald.runtime.tflite.file.schema"}
     assert modules.isdisjoint(unused), modules.intersection(unused)
+
+
+def test_what_a_start_without_a_cache_imports(tmp_path: Path) -> None:
+    model = TfliteModel()
+    graph = model.subgraph()
+    x, y, z = (graph.tensor((2, 3), name=name) for name in "xyz")
+    shape, output = graph.tensor((1,), "INT32", data=[6]), graph.tensor((6,), name="output")
+    graph.operator("TANH", (x,), (y,))
+    graph.operator("ADD", (x, y), (z,), "AddOptions")
+    graph.operator("RESHAPE", (z, shape), (output,))
+    graph.inputs, graph.outputs = (x,), (output,)
+    path = model.write(tmp_path / "model.tflite")
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o700)
+    outcome, modules = started(path, folder, _COLD_PROGRAM)
+    assert outcome == "MISS"
+    assert modules.isdisjoint(_UNUSED_BY_COLD), modules.intersection(_UNUSED_BY_COLD)

@@ -8,7 +8,6 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.farmhash import fingerprint64
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axis, same_scale
@@ -147,6 +146,8 @@ def _projection_shape(call: Call) -> tuple[Shape, ...]:
 def _bits(call: Call) -> Array:
     """Returns a bit per seed: 1 if the weighted sum of the hashes of all input rows is positive."""
     values, seeds = call.array("input"), call.array("hash").astype("<f4").reshape(-1, 1)
+    from neurald.hal.operations.arithmetic.farmhash import fingerprint64  # few models need it
+
     count, size = len(values), math.prod(values.shape[1:])
     rows = np.ascontiguousarray(values).reshape(count, size).view(np.uint8)
     weights = call.array("weight").astype(np.float64) if call.has("weight") else np.ones(count)

@@ -1,7 +1,7 @@
 """Emits the operations of a graph under construction, infers their shapes and folds constants."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.elements import array_to_store
@@ -69,14 +69,12 @@ class OperationList(OperandTable):
         Raises:
             UnsupportedFeature: the operation does not accept these operands.
         """
-        definition = DEFINITIONS.get(operation_type)
-        if definition is None:
+        if operation_type not in DEFINITIONS:
             raise UnsupportedFeature(f"it needs {operation_type.name}, which is not implemented")
-        candidates = [definition]
-        wider = WIDER.get(operation_type)
-        if wider is not None:
-            candidates.insert(0 if self._has_open_rank(inputs) else 1, wider)
-        operation, shapes = self._first_accepted(candidates, inputs, outputs)
+        tables = [DEFINITIONS]
+        if operation_type in WIDER:
+            tables.insert(0 if self._has_open_rank(inputs) else 1, WIDER)
+        operation, shapes = self._first_accepted(operation_type, tables, inputs, outputs)
         for index, shape in zip(outputs, shapes, strict=True):
             self._operands[index] = replace(self._operands[index], dimensions=shape)
         if not self._evaluate(operation):
@@ -119,18 +117,28 @@ class OperationList(OperandTable):
         )
 
     def _first_accepted(
-        self, candidates: Sequence[Definition], inputs: Sequence[int], outputs: Sequence[int]
+        self,
+        operation_type: OperationType,
+        tables: Sequence[Mapping[OperationType, Definition]],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
     ) -> tuple[Operation, Sequence[Dimensions]]:
         """Returns the first accepted operation and its output dimensions.
+
+        Args:
+            operation_type: Android's operation.
+            tables: have its definition, or that of its extended variant, and import it only then.
+            inputs, outputs: the operands.
 
         Raises:
             UnsupportedFeature: none accepts them.
         """
         reason = ""
-        for definition in candidates:
+        for table in tables:
+            definition = table[operation_type]
             operation = Operation(type=definition.type, inputs=tuple(inputs), outputs=tuple(outputs))
             binding = None
-            if definition is not candidates[-1]:
+            if table is not tables[-1]:
                 binding = definition.bound(operation, self._operands)
                 if binding is None:
                     continue  # The reason that counts is that of the last one.

@@ -477,7 +477,8 @@ _Bind = Callable[[BindingScope, Call], list[BoundCall]]
 
 
 def _known(*names: str) -> list[OperationType]:
-    return [OperationType[name] for name in names if name in OperationType.__members__]
+    members = OperationType.__members__
+    return [members[name] for name in names if name in members]
 
 
 BINDINGS: Final[Mapping[OperationType, _Bind]] = {

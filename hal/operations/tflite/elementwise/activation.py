@@ -17,8 +17,6 @@ from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import shape_of_input
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, Row, row, scalar, tensor
-from neurald.hal.operations.tflite.arithmetic.activation16 import logistic16, tanh16
-from neurald.hal.operations.tflite.arithmetic.error_function import erfc
 from neurald.hal.operations.tflite.machinery.tables import FLOATS, QUANT8, lookup, typed_rows, unary_form
 from neurald.hal.records import replace
 
@@ -68,6 +66,18 @@ def _curve(
     return reference
 
 
+def _logistic16(values: Array, scale: float) -> Array:
+    from neurald.hal.operations.tflite.arithmetic.activation16 import logistic16  # few models need it
+
+    return logistic16(values, scale)
+
+
+def _tanh16(values: Array, scale: float) -> Array:
+    from neurald.hal.operations.tflite.arithmetic.activation16 import tanh16  # few models need it
+
+    return tanh16(values, scale)
+
+
 def _fraction16(call: Call) -> None:
     output = call.operand("output")
     if output.type is _INT16 and output.scale != _SCALE16:
@@ -96,6 +106,8 @@ def _gelu(call: Call, values: Array) -> Array:
     if call.scalar("approximate"):
         inner = values + np.float32(0.044715) * values * values * values
         return np.asarray(half * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * inner)))
+    from neurald.hal.operations.tflite.arithmetic.error_function import erfc  # few models need it
+
     arguments = values * np.float32(-math.sqrt(0.5))
     return half * erfc(arguments.astype(np.float64)).astype(np.float32)
 
@@ -151,13 +163,13 @@ DEFINITIONS = (
     _definition(OperationType.TFLITE_RELU_0_TO_1, _clamp(0, 1)),
     _definition(
         OperationType.TFLITE_LOGISTIC,
-        _curve(sigmoid, logistic16),
+        _curve(sigmoid, _logistic16),
         checks=(_fraction16,),
         widens=OperationType.LOGISTIC,
     ),
     _definition(
         OperationType.TFLITE_TANH,
-        _curve(np.tanh, tanh16),
+        _curve(np.tanh, _tanh16),
         checks=(_fraction16,),
         widens=OperationType.TANH,
     ),

@@ -9,7 +9,6 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, FusedActivation, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
-from neurald.hal.operations.arithmetic.gemmlowp import product16, shift_right
 from neurald.hal.operations.arithmetic.quantized import activate, saturate
 from neurald.hal.operations.elementwise.arithmetic import quantized_product, quantized_sum
 from neurald.hal.operations.machinery.call import Array, Call, Shape
@@ -74,6 +73,8 @@ def _product(call: Call) -> tuple[Array, ...]:
     output = call.operand("output")
     if call.operand("input1").type is not _INT16 or output.type is _INT16:
         return _PRODUCT(call)
+    from neurald.hal.operations.arithmetic.gemmlowp import product16, shift_right  # few models need it
+
     products = shift_right(product16(call.array("input1"), call.array("input2")), 8)
     return (saturate(products + output.zero_point, output, call.activation),)
 

@@ -10,7 +10,6 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
-from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root
 from neurald.hal.operations.arithmetic.quantized import saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
@@ -84,6 +83,8 @@ def _inverse_root(values: Array, operand: Operand, output: Operand) -> Array:
             operand,
             output,
         )
+    from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root  # few models need it
+
     flat = differences.reshape(-1)
     mantissas, exponents = inverse_square_root(flat)
     roots = multiply(np.ones_like(flat), mantissas, exponents + _ROOT_BITS)

@@ -7,7 +7,6 @@ import numpy as np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.fixed_point import multiply
-from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root
 from neurald.hal.operations.arithmetic.quantized import saturate
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.rules import resolve_axis
@@ -26,6 +25,8 @@ def _reference(call: Call) -> tuple[Array, ...]:
     operand, output, values = call.operand("input"), call.operand("output"), call.array("input")
     if not is_quantized(output):
         return _NARROW.reference(call)
+    from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root  # few models need it
+
     axis = resolve_axis(call.scalar("axis"), values.ndim, call.name("axis"))
     differences = np.moveaxis(values.astype(np.int64) - operand.zero_point, axis, 0)
     rows = differences.reshape(len(differences), math.prod(differences.shape[1:]))
