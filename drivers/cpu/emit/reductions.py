@@ -121,6 +121,13 @@ def reduce_lanes(
     v: Vector, expression: Reduce, element: str, total: str, *, ignores_nan: bool = False
 ) -> str:
     """Reduces the lanes of an accumulator horizontally, halving repeatedly; see `combine`."""
+    is_extreme = expression.reduction in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
+    if is_extreme and expression.type.is_float and not ignores_nan and v.lanes > 1:
+        # One test of all lanes takes less than one for each pair.
+        has_nan = v.any_lane(v.compare("uno", element, total, total))
+        number = reduce_lanes(v, expression, element, total, ignores_nan=True)
+        single = Vector(v.code, v.target, 1)
+        return single.select(has_nan, element, single.number(element, math.nan), number)
     count = v.lanes
     while count > 1:
         whole, half = vector_type(element, count), count // 2

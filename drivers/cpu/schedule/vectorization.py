@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
-from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Shape
@@ -37,8 +37,8 @@ _STEP_NS = 0.3
 _BYTE_NS = 0.02
 #: Cost of a gather, in instructions.
 _GATHER_STEPS = 16
-#: Cost of a horizontal reduction of a vector, in instructions.
-_HORIZONTAL_STEPS = 20
+#: Cost of a horizontal reduction of a vector, in instructions; and of one that passes NaN on.
+_HORIZONTAL_STEPS, _EXTREME_STEPS = 5, 8
 #: Elements with at most this many instructions are computed in several registers at once, to hide
 #: latencies.
 _MAX_CHEAP_STEPS = 10
@@ -371,7 +371,8 @@ def _vectorizes_reduction(kernel: Kernel, target: Target) -> bool:
         count = math.prod(estimate(each.extent) for each in fold.axes)
         idle = native / min(native, estimate(inner.extent))
         beside += count * (1 + _reads(fold, inner)) * idle
-        along += _HORIZONTAL_STEPS * native
+        is_extreme = fold.type.is_float and fold.reduction in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
+        along += (_EXTREME_STEPS if is_extreme else _HORIZONTAL_STEPS) * native
         along += min(
             count
             * (1 + _reads(fold, each))

@@ -143,6 +143,22 @@ def test_transpositions(kind: Scalar, target: Target) -> None:
 
 
 @_TARGETS
+@sweep("length", [8, 12, 16, 20])
+@sweep("how", [ReductionOp.SUM, ReductionOp.MAXIMUM])
+def test_short_rows_are_reduced_along_themselves(how: ReductionOp, length: int, target: Target) -> None:
+    """Lanes beside each other would gather."""
+    value, row, inner = Value((300, length), Scalar.FLOAT32), axis(300), axis(length)
+    body = reduce(how, (inner,), load(value, (row, inner)))
+    kernel = Kernel(output=Value((300,), Scalar.FLOAT32), axes=(row,), body=body)
+    if how is ReductionOp.SUM or length >= 16:
+        assert "gather" not in render(kernel, TARGETS["avx512"]).text
+    given = _numbers(value, 100)
+    if how is ReductionOp.MAXIMUM:
+        given[::7, length // 2], given[::5, -1] = np.nan, -np.inf
+    _check(kernel, {value: given}, target)
+
+
+@_TARGETS
 def test_conditions_that_all_lanes_share_leave_vectors_of_bytes(target: Target) -> None:
     """A window at the border of an image reads some rows only, but all channels of these."""
     rows, channels = 9, 96
