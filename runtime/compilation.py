@@ -390,7 +390,7 @@ class Compilation(Unpicklable):
         """
         run = self._array_runs.latest
         outputs = None if run is None else run(*arrays)
-        if outputs is None:
+        if outputs is None and self._trial_of_calls is None:
             outputs = self._quick_runs.run(arrays)
         return self._run(arrays) if outputs is None else outputs
 
@@ -422,11 +422,18 @@ class Compilation(Unpicklable):
 
     def _run(self, arrays: Sequence[Any]) -> list[Array]:
         """Runs the model on arrays unlike those of this thread's earlier runs; see `run`."""
-        trial = self._trial
-        if trial is None or len(self.plan.steps) == 1 or self._earlier_shapes is not None:
+        trial = self._trial_of_calls
+        if trial is None:
             return self._run_arrays(arrays)
         with trial.call():
             return self._run_arrays(arrays)
+
+    @property
+    def _trial_of_calls(self) -> "CpuTrial | None":
+        """The trial that compares whole calls, which are those of plans of several steps."""
+        if self._trial is None or len(self.plan.steps) == 1 or self._earlier_shapes is not None:
+            return None
+        return self._trial
 
     def _checked(self, arrays: Sequence[Any]) -> list[Array | None]:
         """Returns the inputs as arrays of their types, in order.

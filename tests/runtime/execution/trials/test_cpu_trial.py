@@ -108,10 +108,16 @@ def test_a_plan_that_is_faster_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fast.executions == executions + 3
 
 
-def test_what_calls_of_several_steps_need_around_their_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan's runs are faster, but the CPU device needs no Python around each of its runs."""
+@pytest.mark.parametrize(("shape", "around"), [(SHAPE, "set_output"), ((512, 256), "compute")])
+def test_what_calls_of_several_steps_need_around_their_runs_counts(
+    shape: tuple[int, ...], around: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan's runs are faster, but the CPU device needs no Python around each of its runs.
+
+    Smaller arrays are copied to those of an execution that the thread keeps.
+    """
     builder = nd.ModelBuilder()
-    x, h, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, SHAPE) for _ in range(3))
+    x, h, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, shape) for _ in range(3))
     builder.add_operation(nd.OperationType.TANH, [x], [h])
     builder.add_operation(nd.OperationType.LOGISTIC, [h], [y])
     builder.identify_inputs_and_outputs([x], [y])
@@ -119,13 +125,13 @@ def test_what_calls_of_several_steps_need_around_their_runs_counts(monkeypatch: 
     other = SimulatedDevice("other", supports=(nd.OperationType.TANH,).__contains__)
     store.costs_of(other).use(cheap(model))
     _slow_cpu_for_whole_models(monkeypatch, model, 0.1)
-    right = Execution.set_output
+    right = getattr(Execution, around)
 
     def slowly(self: Execution, *arguments: Any, **named: Any) -> None:
         time.sleep(0.2)
         right(self, *arguments, **named)
 
-    monkeypatch.setattr(Execution, "set_output", slowly)
+    monkeypatch.setattr(Execution, around, slowly)
     compiling = nd.CompilationBuilder(model, [nd.devices()[0], other])
     compiling.set_caching(None)
     compilation = compiling.finish()
@@ -133,7 +139,7 @@ def test_what_calls_of_several_steps_need_around_their_runs_counts(monkeypatch: 
     end_s = time.monotonic() + 60
     while not is_decided(compilation)():
         assert time.monotonic() < end_s
-        compilation.run(ONES)
+        compilation.run(ONES[: shape[0], : shape[1]])
     assert [step.device.name for step in compilation.plan.steps] == ["cpu"]
 
 
