@@ -42,15 +42,12 @@ class Ways:
         self._region = shared_memory.create_shared_memory_region(self._name, f"/{self._name}", 2 * size)
         shared_memory.set_shared_memory_region(self._region, [self._values])
         self._grpc.register_system_shared_memory(self._name, f"/{self._name}", 2 * size)
-        self._source = grpc.InferInput("x", self._shape, "FP32")
-        self._source.set_shared_memory(self._name, size)
-        self._target = grpc.InferRequestedOutput("y")
-        self._target.set_shared_memory(self._name, size, offset=size)
         self.by_name: dict[str, Callable[[], Any]] = {
             "live": self._grpc.is_server_live,
             "grpc": lambda: self.raw(self._grpc),
-            "grpc_shm": lambda: self._grpc.infer(model, [self._source], outputs=[self._target]),
+            "grpc_shm": self._in_region(grpc, self._grpc, size),
             "http": self._over_http,
+            "http_shm": self._in_region(http, self._http, size),
         }
 
     def close(self) -> None:
@@ -62,6 +59,13 @@ class Ways:
         tensor = grpc.InferInput("x", self._shape, "FP32")
         tensor.set_data_from_numpy(self._values)
         return client.infer(self._model, [tensor]).as_numpy("y")
+
+    def _in_region(self, module: Any, client: Any, size: int) -> Callable[[], Any]:
+        source = module.InferInput("x", self._shape, "FP32")
+        source.set_shared_memory(self._name, size)
+        target = module.InferRequestedOutput("y")
+        target.set_shared_memory(self._name, size, offset=size)
+        return lambda: client.infer(self._model, [source], outputs=[target])
 
     def _over_http(self) -> Any:
         tensor = http.InferInput("x", self._shape, "FP32")

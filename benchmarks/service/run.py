@@ -38,12 +38,13 @@ _RUNS, _WARM_UP = 20, 5
 #: How long a program may take to start, and a client to answer.
 _START_S = 120.0
 _ANSWER_S = 120.0
-_WAYS = ("live", "grpc", "grpc_shm", "http")
+_WAYS = ("live", "grpc", "grpc_shm", "http", "http_shm")
 _TITLES = {
     "live": "ServerLive",
     "grpc": "gRPC, tensors in messages",
     "grpc_shm": "gRPC, system shared memory",
     "http": "HTTP, tensors in messages",
+    "http_shm": "HTTP, system shared memory",
     "lane": "nd.connect_service",
 }
 _CLIENTS = (1, 4, 8)
