@@ -46,10 +46,11 @@ _ROUND_S = 120.0
 _Way = Callable[[int], list[float]]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _free_ports(count: int) -> list[str]:
+    """Returns ports that are all free: without one of them, pytriton waits for its server for a minute."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [str(each.getsockname()[1]) for each in sockets]
 
 
 def _peer(stack: ExitStack, python: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -129,9 +130,9 @@ def measure(python: Path, size: int, rounds: int) -> dict[str, list[float]]:
         there = compiled(identity(size // 4), nd.connect(f"unix://{folder}/cpu.sock"))
         shared = bound(there, nd.Memory.allocate(2 * size), shared_input=True, shared_output=True)
         values = np.zeros((1, size // 4), np.float32)
-        port = _free_port()
-        _peer(stack, python, "serve", str(size // 4), str(port))
-        client = _peer(stack, python, "call", str(size // 4), str(port))
+        ports = _free_ports(3)
+        _peer(stack, python, "serve", str(size // 4), *ports)
+        client = _peer(stack, python, "call", str(size // 4), ports[0])
         ways = {
             "neurald, shared memory": _timed(shared.compute),
             "neurald, arrays": _timed(lambda: there.run(values)),

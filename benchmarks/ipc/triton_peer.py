@@ -1,13 +1,14 @@
 """Serves, or calls, an identity by Triton; runs in a Python with `nvidia-pytriton`.
 
-    python triton_peer.py serve ELEMENTS PORT
-    python triton_peer.py call ELEMENTS PORT
+    python triton_peer.py serve ELEMENTS GRPC_PORT HTTP_PORT METRICS_PORT
+    python triton_peer.py call ELEMENTS GRPC_PORT
 
 A server prints a line when it serves, and ends with standard input. A client runs as many times as
 each line of its standard input says, by the way that the line names, and prints the microseconds of
 each run.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,10 +18,12 @@ import numpy as np
 
 _TOKEN = "benchmark"  # noqa: S105 - the server only lives as long as the benchmark
 _HEADERS = {"triton-grpc-protocol-triton-access-token": _TOKEN}
-_MODEL, _REGION = "identity", "neurald-benchmark"
+_MODEL = "identity"
+#: Another one's of this name would be cut and removed by this program.
+_REGION = f"neurald-benchmark-{os.getpid()}"
 
 
-def serve(elements: int, port: int) -> None:
+def serve(elements: int, grpc: int, http: int, metrics: int) -> None:
     """Serves the identity of so many floats until standard input ends."""
     from pytriton.decorators import batch  # noqa: F401 - it must be imported first
     from pytriton.model_config import ModelConfig, Tensor
@@ -29,7 +32,7 @@ def serve(elements: int, port: int) -> None:
     def infer(requests: Any) -> Any:
         return [{"y": request["x"]} for request in requests]
 
-    config = TritonConfig(grpc_port=port, http_port=port + 1, metrics_port=port + 2, log_verbose=0)
+    config = TritonConfig(grpc_port=grpc, http_port=http, metrics_port=metrics, log_verbose=0)
     with Triton(config=config, security_config=TritonSecurityConfig(access_token=_TOKEN)) as triton:
         triton.bind(
             model_name=_MODEL,
@@ -86,4 +89,4 @@ def call(elements: int, port: int) -> None:
 
 
 if __name__ == "__main__":
-    {"serve": serve, "call": call}[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
+    {"serve": serve, "call": call}[sys.argv[1]](*map(int, sys.argv[2:]))

@@ -7,6 +7,7 @@ and is answered by the microseconds of each run; the way `throughput` by the num
 the runs per second of that many threads.
 """
 
+import os
 import sys
 import threading
 import time
@@ -38,7 +39,8 @@ class Ways:
         size = self._values.nbytes
         self._grpc = grpc.InferenceServerClient(grpc_address)
         self._http = http.InferenceServerClient(http_address)
-        self._name = f"neurald-benchmark-{model}"
+        # Another one's of this name would be cut and removed by this program.
+        self._name = f"neurald-benchmark-{os.getpid()}"
         self._region = shared_memory.create_shared_memory_region(self._name, f"/{self._name}", 2 * size)
         shared_memory.set_shared_memory_region(self._region, [self._values])
         self._grpc.register_system_shared_memory(self._name, f"/{self._name}", 2 * size)
