@@ -51,7 +51,7 @@ _TIMEOUT_S = 600
 #: How long a file must be unmodified to be recognised, in seconds.
 _REST_S = 3.0
 #: How long to wait at most until models are compiled, and until this process only waits for that.
-_BEGIN_S, _SETTLE_S = 5.0, 0.2
+_BEGIN_S, _SETTLE_S = 5.0, 0.05
 #: For how much processor time models are called, in seconds, and the least number of calls.
 _CALLS_S, _LEAST_CALLS = 0.1, 3
 #: Variables that the measured processes must not inherit.
