@@ -2,12 +2,16 @@
 
 import gc
 import os
+from typing import Final
 
 from neurald.hal.process.fork import forkable_lock
 
 _lock = forkable_lock()
-#: Number of active pauses, and whether the collector was enabled before the first.
-_state = {"count": 0, "was_enabled": False}
+#: Number of active pauses, whether the collector was enabled before the first, and how many objects
+#: have become old without being examined.
+_state = {"count": 0, "was_enabled": False, "unexamined": 0}
+#: After so many of them, all objects are examined. A model has some thousands.
+_MAX_UNEXAMINED: Final = 200_000
 
 
 class paused_gc:  # noqa: N801 - used like a function
@@ -29,25 +33,38 @@ class paused_gc:  # noqa: N801 - used like a function
             _state["count"] += 1
 
     def __exit__(self, *_: object) -> None:
-        is_due = False
+        generation = None
         with _lock:
             # `_resume_in_child` has reset the count in a forked child.
             if _state["count"]:
                 _state["count"] -= 1
                 if not _state["count"] and _state["was_enabled"]:
-                    is_due = _resume()
-        # What the pause has put off is done at once, but without the lock: finalizers may pause the
-        # collector, too. What was created lasts, so it becomes old in a single step. Otherwise it
-        # would be examined now and once more soon, which takes 1.5 ms after the imports of a start.
-        if is_due:
-            gc.collect(1)
+                    generation = _resume()
+        # Without the lock: finalizers may pause the collector, too.
+        if generation is not None:
+            gc.collect(generation)
 
 
-def _resume() -> bool:
-    """Enables the collector; returns True if the pause has put a collection off."""
-    is_due = gc.get_count()[0] > gc.get_threshold()[0] > 0
+def _resume() -> int | None:
+    """Enables the collector; returns the generation to collect now, if any.
+
+    What was created lasts, so it becomes old without being examined, which would take a tenth of
+    the first start in a process. Python examines old objects only after many young ones, so all are
+    examined now after some pauses.
+    """
+    young, generation = gc.get_count()[0], None
+    if young > gc.get_threshold()[0] > 0:
+        _state["unexamined"] += young
+        if _state["unexamined"] > _MAX_UNEXAMINED:
+            _state["unexamined"], generation = 0, 2
+        elif gc.get_freeze_count():
+            # Objects that the application has frozen must not be thawed with the others.
+            generation = 1
+        else:
+            gc.freeze()
+            gc.unfreeze()
     gc.enable()
-    return is_due
+    return generation
 
 
 def _resume_in_child() -> None:

@@ -33,11 +33,8 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     NotStructured,
     ShapeChanges,
 )
-from neurald.drivers.compiler.frontend.control_flow.growing_layouts import grow_outermost
-from neurald.drivers.compiler.frontend.control_flow.list_appends import append_in_place
 from neurald.drivers.compiler.frontend.control_flow.loop_counters import changing_values, loop_counter
 from neurald.drivers.compiler.frontend.control_flow.loop_lengths import LoopLengths
-from neurald.drivers.compiler.frontend.control_flow.sequence_loops import sequence_loop, two_directions
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     CONTROL_FLOW,
     Branch,
@@ -171,6 +168,11 @@ class _Structurer:
             scope=self._flat.scope,
             values=self._flat.extents,
         )
+        if not structured.has_changing_lengths:
+            return structured  # No list grows.
+        from neurald.drivers.compiler.frontend.control_flow.growing_layouts import grow_outermost
+        from neurald.drivers.compiler.frontend.control_flow.list_appends import append_in_place
+
         return append_in_place(grow_outermost(structured))
 
     def _outputs(self, mapping: Mapping[int, int]) -> tuple[int, ...]:
@@ -343,6 +345,12 @@ class _Structurer:
 
     def _over_sequence(self, operation: Operation, call: Call, origin: int) -> Sequence[int] | None:
         """Adds loops for an operation over a long sequence, and returns its results; None for others."""
+        # The first tier runs such operations in one piece.
+        from neurald.drivers.compiler.frontend.control_flow.sequence_loops import (
+            sequence_loop,
+            two_directions,
+        )
+
         apart = two_directions(operation, call, self._flat.operands, self._flat.shape)
         if apart is not None:
             both, given = apart

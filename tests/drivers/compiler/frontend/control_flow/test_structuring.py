@@ -1,8 +1,12 @@
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from support.daemon.processes import python_path
 from support.models.control_flow import ADD, BOOL, INT, MUL, Graph, arithmetic, below, branching, counting
 from support.sweeps import sweep
 
@@ -336,3 +340,20 @@ def test_elements_of_lists_are_updated() -> None:
 def test_models_without_control_flow_are_one_block() -> None:
     (block,) = structure_control_flow(arithmetic(ADD, 1)).items
     assert block == BasicBlock(operations=(0,))
+
+
+def test_loops_in_which_no_list_grows_need_little() -> None:
+    program = """
+import sys
+import neurald as nd
+from neurald.drivers.compiler.frontend.control_flow.structuring import structure_control_flow
+from support.models.control_flow import below, counting, loop
+structure_control_flow(loop(below(5.0, extra=1), counting(1.0, 2.0)), splits_sequences=False)
+names = ("growing_layouts", "list_appends", "sequence_loops")
+print(*(name for name in sys.modules if name.endswith(names)))
+"""
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    found = subprocess.run(
+        [sys.executable, "-c", program], check=True, env=environment, capture_output=True, text=True
+    )
+    assert found.stdout.split() == []
