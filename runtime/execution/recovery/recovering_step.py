@@ -12,7 +12,6 @@ caller, and a step whose driver died is prepared again.
 """
 
 import logging
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -60,6 +59,7 @@ from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.fast_paths import FastPaths
 from neurald.runtime.execution.recovery.first_tier_paths import FirstTierPaths
+from neurald.runtime.execution.recovery.repeated_preparation import RepeatedPreparation
 from neurald.runtime.execution.recovery.slow_device import SlowDevice
 from neurald.runtime.execution.recovery.stand_in import StandIn
 from neurald.runtime.execution.recovery.step_health import StepHealth
@@ -128,7 +128,7 @@ class RecoveringStep:
         self._report: PreparationReport | None = None
         self.on_first_tier: Callable[[], None] | None = None
         self.stand_in = StandIn(step, preparer)
-        self._is_preparing = False
+        self._preparation = RepeatedPreparation(step.device.name)
         #: Why the driver was stopped last, and until when its successor is waited for.
         self._withdrawal = ("", 0.0)
         self._health = StepHealth(step.device.name)
@@ -187,7 +187,7 @@ class RecoveringStep:
         if not self._may_fall_back:
             with self._turn(self._step.device, options):
                 return self._execute_without_fallback(request, options, call)
-        prepared = self._usable()
+        prepared = self._usable(options)
         if prepared is not None:
             with self._turn(self._step.device, options):
                 result = self._execute_or_fall_back(prepared, request, options, call)
@@ -331,7 +331,7 @@ class RecoveringStep:
         while True:
             prepared = None
             try:
-                prepared = self._usable()
+                prepared = self._usable(options)
                 # Without fallback there always is one.
                 assert prepared is not None  # noqa: S101
                 result = self._call(prepared, request, options, call)
@@ -545,10 +545,17 @@ class RecoveringStep:
         """Notes that the driver was stopped, so that the next calls wait for its successor."""
         self._withdrawal = (str(error), time.monotonic() + _SUCCESSOR_S)
 
-    def _usable(self) -> PreparedModel | None:
+    def _usable(self, options: ExecuteOptions | None = None) -> PreparedModel | None:
         """Returns the device's prepared model to execute; None if the CPU runs the step.
 
-        Starts preparing the step again if its prepared model is lost and the pause is over.
+        Starts preparing the step again if its prepared model is lost and the pause is over. Without
+        the CPU, waits for that.
+
+        Args:
+            options: of the execution; None for no limits.
+
+        Raises:
+            Error: the limits do not allow to wait any longer, or the step cannot be prepared.
         """
         working = self._prepared
         if working is not None and not self._health.failures:
@@ -558,14 +565,17 @@ class RecoveringStep:
             is_due = self._health.is_due
             if prepared is not None and (is_due or not self._may_fall_back):
                 return prepared
-            in_background = self._may_fall_back and is_due and not self._is_preparing
-            self._is_preparing |= in_background
-        if in_background:
-            self._prepare_in_background()
-        return None if self._may_fall_back else self._prepare()
+        if not self._may_fall_back:
+            return self._preparation.wait(self._prepare, options)
+        if is_due:
+            self._preparation.begin(self._prepare_and_record)
+        return None
 
     def _prepare(self) -> PreparedModel:
-        """Prepares the step on its device again, and returns the prepared model."""
+        """Prepares the step on its device again if it is lost, and returns the prepared model."""
+        with self._lock:
+            if self._prepared is not None:
+                return self._prepared
         prepared = self._preparer.prepare(self._step.device, self._step.model).prepared_model
         with self._lock:
             if self._prepared is None:
@@ -573,22 +583,13 @@ class RecoveringStep:
                 self._health.end_pause()
             return self._prepared
 
-    def _prepare_in_background(self) -> None:
+    def _prepare_and_record(self) -> PreparedModel:
+        """Prepares the step again, and records if that fails, which lengthens the pause."""
         try:
-            threading.Thread(target=self._prepare_quietly, name="neurald recovery", daemon=True).start()
-        except RuntimeError as error:
-            logger.warning("cannot start preparing a step of %s again: %s", self._step.device.name, error)
-            with self._lock:
-                self._is_preparing = False
-
-    def _prepare_quietly(self) -> None:
-        try:
-            self._prepare()
+            return self._prepare()
         except Error as error:
             self._health.record(error)
-        finally:
-            with self._lock:
-                self._is_preparing = False
+            raise
 
     def _falls_back(self, error: Error, *, has_limit: bool) -> bool:
         if not self._may_fall_back or isinstance(error, Cancelled):

@@ -1,0 +1,91 @@
+"""Prepares a step again in a thread of its own, once for all executions that wait for it."""
+
+import copy
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+
+from neurald.hal.device import ExecuteOptions, PreparedModel
+from neurald.hal.errors import Error, MissedDeadlineTransient, ResourceExhaustedTransient
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.deadline import remaining_s
+from neurald.hal.sync.lending_pool import POLL_S
+
+logger = logging.getLogger(__name__)
+
+
+class RepeatedPreparation:
+    """The preparation of a step whose prepared model was lost. Thread-safe.
+
+    It goes on when an execution that waits for it ends, so that one with a short time limit ends in
+    time, and a later one finds the step prepared.
+
+    Args:
+        name: of the device.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = forkable_lock()
+        self._under_way: Future[PreparedModel] | None = None
+        self._process = 0
+
+    def begin(self, prepare: Callable[[], PreparedModel]) -> "Future[PreparedModel]":
+        """Begins to prepare the step, unless that is under way; returns what will be the result."""
+        with self._lock:
+            known = self._under_way
+            # The thread of a parent process does not exist in its child.
+            if known is not None and not known.done() and self._process == os.getpid():
+                return known
+            begun = self._under_way = Future[PreparedModel]()
+            self._process = os.getpid()
+            run = threading.Thread(
+                target=_prepare, args=(begun, prepare), name="neurald recovery", daemon=True
+            )
+            try:
+                run.start()
+            except RuntimeError as error:
+                text = f"cannot start preparing a step of {self._name} again: {error}"
+                logger.warning("%s", text)
+                begun.set_exception(ResourceExhaustedTransient(text))
+            return begun
+
+    def wait(self, prepare: Callable[[], PreparedModel], options: ExecuteOptions | None) -> PreparedModel:
+        """Returns the step, prepared by now.
+
+        Args:
+            prepare: prepares it.
+            options: of the execution that needs it; None for no limits.
+
+        Raises:
+            MissedDeadlineTransient: the deadline of the execution passed.
+            Cancelled: the execution was cancelled.
+            Error: the step cannot be prepared.
+        """
+        begun = self.begin(prepare)
+        deadline_s = None if options is None else options.deadline_s
+        cancellation = None if options is None else options.cancellation
+        while not begun.done():
+            where = f"while {self._name} prepared the step again"
+            left = remaining_s(deadline_s)
+            if left is not None and left <= 0:
+                raise MissedDeadlineTransient(f"the deadline passed {where}")
+            if cancellation is not None:
+                cancellation.require_not_cancelled(where)
+                left = POLL_S if left is None else min(left, POLL_S)
+            wait_for([begun], left)
+        error = begun.exception()
+        if isinstance(error, Error):
+            # Several threads raise it.
+            raise copy.copy(error)
+        return begun.result()
+
+
+def _prepare(begun: "Future[PreparedModel]", prepare: Callable[[], PreparedModel]) -> None:
+    try:
+        begun.set_result(prepare())
+    except BaseException as error:
+        begun.set_exception(error)
