@@ -46,11 +46,11 @@ _REGISTERS = 4
 #: With this many registers, more expensive elements are too.
 _MIN_MANY_REGISTERS = 32
 #: Limits on rows whose loop is written out: elements, vectors, and expressions in all vectors.
-_MAX_ROW_LENGTH = 2048
+_MAX_ROW_LENGTH = 4096
 _MAX_WRITTEN_VECTORS = 32
 _MAX_WRITTEN_EXPRESSIONS = 1000
 #: The same for rows whose elements are found by a table, so that no shorter ones are alike.
-_MAX_TABLED_VECTORS, _MAX_TABLED_EXPRESSIONS = 96, 3000
+_MAX_TABLED_VECTORS, _MAX_TABLED_EXPRESSIONS = 256, 8000
 #: Element size that lane counts refer to; twice as large elements take two registers.
 _LANE_BYTES = 4
 #: Operations that need so many registers that only one vector is computed at a time.
