@@ -1,7 +1,7 @@
 """Keeps the inputs of an execution, which its outputs may overwrite, to repeat it elsewhere."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 from msgspec import Struct
 
@@ -14,6 +14,9 @@ from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import byte_size, value_size
 from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions
+
+#: The bytes of each input of a request; None for one that is left out.
+Copies: TypeAlias = list[bytes | bytearray | None]
 
 #: How often outputs of unknown sizes are given larger memory.
 _MAX_GROWTHS = 8
@@ -34,33 +37,23 @@ class CapturedRun(Struct, frozen=True, kw_only=True):
     pools: tuple[Memory, ...]
 
     @classmethod
-    def of(cls, model: Model, request: Request) -> "CapturedRun | None":
-        """Copies the inputs of a request; None if the size of one in device memory is not known.
+    def of(cls, model: Model, arguments: Sequence[Argument], copies: "Copies") -> Self:
+        """Makes a run of the inputs of a request.
 
-        Raises:
-            Error: a device failed.
+        Args:
+            model: that was executed.
+            arguments: the inputs of the request.
+            copies: see `copied_inputs`.
         """
-        inputs: list[Argument] = []
-        pools: list[Memory] = []
-        for index, argument in zip(model.main.inputs, request.inputs, strict=True):
-            if argument.pool is None:
-                inputs.append(argument)
-                continue
-            source = request.pools[argument.pool]
-            operand = model.main.operands[index]
-            if isinstance(source, DeviceBuffer):
-                size = value_size(
-                    operand.type, merge_dimensions(operand.dimensions, argument.dimensions, "an input")
-                )
-                if size is None:
-                    return None
-                memory = HostMemory(bytearray(size))
-                source.read(memory)
-            else:
-                memory = HostMemory(bytearray(source.view(argument.offset, argument.length)))
-            inputs.append(Argument(pool=len(pools), length=memory.size, dimensions=argument.dimensions))
-            pools.append(memory)
-        return cls(model=model, inputs=tuple(inputs), pools=tuple(pools))
+        pools = tuple(HostMemory(each) for each in copies if each is not None)
+        numbers = iter(range(len(pools)))
+        inputs = tuple(
+            argument
+            if each is None
+            else Argument(pool=next(numbers), length=len(each), dimensions=argument.dimensions)
+            for argument, each in zip(arguments, copies, strict=True)
+        )
+        return cls(model=model, inputs=inputs, pools=pools)
 
     @classmethod
     def on_arrays(cls, model: Model, arrays: Sequence[Array | None]) -> "CapturedRun":
@@ -139,6 +132,31 @@ class CapturedRun(Struct, frozen=True, kw_only=True):
                 self.model.main.outputs, result.output_shapes, memories, strict=True
             )
         ]
+
+
+def copied_inputs(model: Model, request: Request) -> Copies | None:
+    """Returns copies of the inputs of a request; None if the size of one in device memory is not known.
+
+    Raises:
+        Error: a device failed.
+    """
+    copies: Copies = []
+    pools = request.pools
+    for index, argument in zip(model.main.inputs, request.inputs, strict=True):
+        if argument.pool is None:
+            copies.append(None)
+            continue
+        source = pools[argument.pool]
+        if not isinstance(source, DeviceBuffer):
+            copies.append(bytes(source.view(argument.offset, argument.length)))
+            continue
+        operand = model.main.operands[index]
+        size = value_size(operand.type, merge_dimensions(operand.dimensions, argument.dimensions, "an input"))
+        if size is None:
+            return None
+        copies.append(bytearray(size))
+        source.read(HostMemory(copies[-1]))
+    return copies
 
 
 def outputs_of(model: Model, request: Request, result: ExecutionResult) -> list[Memory]:

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -33,6 +33,8 @@ from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.lanes import lane
 from neurald.runtime.execution.verification.captured_run import (
     CapturedRun,
+    Copies,
+    copied_inputs,
     output_space,
     outputs_of,
     write_outputs,
@@ -83,14 +85,15 @@ class _Ran(Struct, frozen=True, kw_only=True):
     """An execution of the device that is to be compared, in memory of its own.
 
     Attributes:
-        run: the inputs.
+        arguments, copies: of the inputs; see `CapturedRun.of`.
         space: how much space each output had; see `output_space`.
         result: of the device.
         outputs: of the device, as many bytes as the result needs.
-        options: of the execution, without limits.
+        options: of the execution.
     """
 
-    run: CapturedRun
+    arguments: Sequence[Argument]
+    copies: Copies
     space: list[tuple[int, Argument]]
     result: ExecutionResult
     outputs: list[Memory]
@@ -99,7 +102,8 @@ class _Ran(Struct, frozen=True, kw_only=True):
     @property
     def size_bytes(self) -> int:
         """How much memory it takes."""
-        return sum(memory.size for memory in (*self.run.pools, *self.outputs))
+        copied = sum(len(each) for each in self.copies if each is not None)
+        return copied + sum(memory.size for memory in self.outputs)
 
 
 class StepVerification:
@@ -194,19 +198,19 @@ class StepVerification:
             self._is_possible = False
         self._is_ready = True
 
-    def begin(self, request: Request) -> CapturedRun | None:
-        """Returns the inputs of an execution that is to be verified; None for others."""
+    def begin(self, request: Request) -> Copies | None:
+        """Returns copies of the inputs of an execution that is to be verified; None for others."""
         if len(self._noted) < self._sampler.pause or not self.is_due:
             return None
         try:
-            return CapturedRun.of(self._step.model, request)
+            return copied_inputs(self._step.model, request)
         except Error as error:
             logger.debug("an execution of %s cannot be verified: %s", self._step.device.name, error)
             return None
 
     def end(
         self,
-        run: CapturedRun,
+        copies: Copies,
         request: Request,
         options: ExecuteOptions,
         result: ExecutionResult,
@@ -216,7 +220,7 @@ class StepVerification:
         """Compares a valid result, or has it compared in the background.
 
         Args:
-            run: see `begin`.
+            copies: see `begin`.
             request, options: of the execution.
             result: of the device, in the memory of the request.
             device_s: how long the device took.
@@ -233,11 +237,12 @@ class StepVerification:
                 return result
             model = self._step.model
             ran = _Ran(
-                run=run,
+                arguments=request.inputs,
+                copies=copies,
                 space=output_space(model, request, result.output_shapes),
                 result=result,
                 outputs=outputs_of(model, request, result),
-                options=replace(options, measure=False, deadline_s=None, cancellation=None),
+                options=options,
             )
             if not waits:
                 is_later = self._compare_later(ran)
@@ -263,7 +268,8 @@ class StepVerification:
             begun = time.perf_counter()
             try:
                 if not self.is_refuted:
-                    self._right_result(ran, replace(ran.options, cancellation=cancellation))
+                    options = replace(ran.options, measure=False, deadline_s=None, cancellation=cancellation)
+                    self._right_result(ran, options)
             except Error as error:
                 logger.debug("an execution of %s cannot be verified: %s", self._step.device.name, error)
             finally:
@@ -305,17 +311,18 @@ class StepVerification:
             Error: the CPU device failed.
         """
         cpu = self._cpu_model()
+        run = CapturedRun.of(self._step.model, ran.arguments, ran.copies)
         with convert_driver_faults(cpu_device().name):
-            right, memories = ran.run.execute(cpu, options, ran.space)
+            right, memories = run.execute(cpu, options, ran.space)
         if not right.is_sufficient:
-            self._differ(ran.run, Difference(text="an output has another shape", is_certain=True))
+            self._differ(run, Difference(text="an output has another shape", is_certain=True))
             return right, []
-        wanted = ran.run.output_arrays(right, memories)
-        found = ran.run.output_arrays(ran.result, ran.outputs)
+        wanted = run.output_arrays(right, memories)
+        found = run.output_arrays(ran.result, ran.outputs)
         difference = self._comparison.difference(wanted, found)
         if difference is None:
             return None
-        self._differ(ran.run, difference)
+        self._differ(run, difference)
         return right, wanted
 
     def _differ(self, run: CapturedRun, difference: Difference) -> None:

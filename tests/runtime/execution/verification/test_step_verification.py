@@ -132,17 +132,22 @@ def test_only_the_first_verified_execution_waits_for_the_cpu_device() -> None:
 
 
 def test_the_caller_only_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays, the CPU device and comparisons take longer than a short execution."""
+    """Requests, arrays, the CPU device and comparisons take longer than a short execution."""
     threads: Counter[bool] = Counter()
-    caller, real = threading.get_ident(), captured_run.array_of
+    caller, real, make = threading.get_ident(), captured_run.array_of, captured_run.CapturedRun.of
 
     def array_of(*arguments: Any) -> "np.ndarray":
         threads[threading.get_ident() == caller] += 1
         return real(*arguments)
 
+    def run_of(*arguments: Any) -> captured_run.CapturedRun:
+        threads[threading.get_ident() == caller] += 1
+        return make(*arguments)
+
     compilation = verified(LyingDevice("only copied", kind=None), 0.5)
     compilation.run(X)
     monkeypatch.setattr(captured_run, "array_of", array_of)
+    monkeypatch.setattr(captured_run.CapturedRun, "of", run_of)
     for _ in range(100):
         compilation.run(X)
     assert compilation.wait_until_investigated(60)
