@@ -1,4 +1,4 @@
-"""Which operands are quantised."""
+"""The quantisation of operands."""
 
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.types import OperandType
@@ -19,3 +19,8 @@ QUANTIZED = frozenset(
 def is_quantized(operand: Operand) -> bool:
     """Returns True if the operand's elements are scaled integers."""
     return operand.type in QUANTIZED
+
+
+def encoding_of(operand: Operand) -> tuple[object, ...]:
+    """Returns the properties that determine the meaning of an operand's bytes."""
+    return operand.type, operand.scale, operand.zero_point, operand.channel_quant

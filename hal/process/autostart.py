@@ -24,6 +24,7 @@ from neurald.hal.process.files.configuration_file import (
     read_configuration,
 )
 from neurald.hal.process.files.file_lock import ProcessLock
+from neurald.hal.process.files.private_directory import open_private_file
 from neurald.hal.process.files.runtime_directory import prepare_directory, runtime_directory
 from neurald.hal.process.own_program import own_program
 
@@ -226,7 +227,7 @@ def _spawn(command: list[str], kept: int, variables: dict[str, str], log: Path) 
     environment |= variables
     if path := _module_path():
         environment["PYTHONPATH"] = path
-    with open(log, "ab", opener=_open_private) as errors:
+    with open(log, "ab", opener=open_private_file) as errors:
         between = subprocess.Popen(  # noqa: S603 - this interpreter
             [sys.executable, "-I", "-S", "-c", _BETWEEN, *command],
             env=environment,
@@ -240,10 +241,6 @@ def _spawn(command: list[str], kept: int, variables: dict[str, str], log: Path) 
         )
     if between.wait() != 0:
         raise UnavailableDevice(f"no service manager can be started: {_last_line(log)}")
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _module_path() -> str:

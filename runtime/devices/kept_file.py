@@ -14,7 +14,7 @@ from typing import Final
 from neurald.hal.cache.file import open_directory, read_bytes
 from neurald.hal.cache.store import default_directory
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.files.private_directory import make_directory
+from neurald.hal.process.files.private_directory import make_directory, open_private_file
 from neurald.hal.process.files.runtime_directory import runtime_directory
 
 _FOLDER: Final = "devices"
@@ -65,7 +65,7 @@ def _is_written(folder: Path, name: str, content: bytes) -> bool:
         make_directory(folder)
         os.close(open_directory(folder))  # it is this user's own
         _make_room(folder)
-        with open(draft, "xb", opener=_open_private) as file:
+        with open(draft, "xb", opener=open_private_file) as file:
             file.write(content)
         draft.replace(folder / name)
     except (BadData, OSError):
@@ -73,10 +73,6 @@ def _is_written(folder: Path, name: str, content: bytes) -> bool:
             draft.unlink()
         return False
     return True
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _make_room(folder: Path) -> None:

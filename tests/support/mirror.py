@@ -34,6 +34,7 @@ def _has_code(path: Path) -> bool:
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
     "hal/execution/native_serving.py": "tests/hal/rpc/server/test_native_ring.py",
+    "hal/rpc/transport/varint.py": "tests/hal/rpc/transport/test_data_message.py",
     "hal/rpc/server/received_request.py": "tests/hal/rpc/test_ring.py",
     "hal/rpc/transport/ring_layout.py": "tests/hal/rpc/transport/test_ring_end.py",
     "runtime/execution/array_computation.py": "tests/runtime/test_compilation.py",

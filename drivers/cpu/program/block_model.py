@@ -16,7 +16,7 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     each_item,
     elements_of,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import is_zero
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.model import Model
@@ -131,13 +131,9 @@ class BlockModels:
             empty={
                 local[index]: shape
                 for index in inputs
-                if (shape := graph.operands[index].dimensions) and any(_is_zero(each) for each in shape)
+                if (shape := graph.operands[index].dimensions) and any(is_zero(each) for each in shape)
             },
         )
-
-
-def _is_zero(length: int) -> bool:
-    return not isinstance(length, Extent) and length == 0
 
 
 def _controlling(item: Copy | Append | Update | LengthUpdate | WhileLoop | Branch) -> Iterator[int]:

@@ -237,3 +237,8 @@ class Requantization:
             products = _multiply_once(values, *factors)
         products += self._zero_point
         out[:, where] = np.clip(products, self._low, self._high)
+
+
+def scale_multiplier(first: float, second: float, result: float) -> tuple[int, int]:
+    """Returns the multiplier from the product of two scales to a third."""
+    return quantize_multiplier(single_ratio(first, second, result))

@@ -24,7 +24,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.layout import (
     from_nhwc,
     is_nchw,
-    shape_from_nhwc,
+    shape_by,
     shape_to_nhwc,
     to_nhwc,
 )
@@ -60,11 +60,6 @@ def geometry(call: Call, *, grouped: bool = False) -> tuple[Window, Shape]:
     expect_bias(call, channels)
     window = sliding_window(call, (height, width), (kernel[0], kernel[1]))
     return window, (batch, *window.output, channels)
-
-
-def _shape(call: Call) -> tuple[Shape, ...]:
-    _, shape = geometry(call)
-    return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
 
 
 def _patches(
@@ -148,7 +143,7 @@ DEFINITIONS = (
         forms=forms(),
         rows=ROWS,
         checks=(known_activation, bias_scale, channel_scales(0)),
-        shape=_shape,
+        shape=shape_by(geometry),
         reference=_reference,
         arithmetic=frozenset({"input"}),
         level=level,

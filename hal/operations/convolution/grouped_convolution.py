@@ -31,7 +31,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.layout import (
     from_nhwc,
     is_nchw,
-    shape_from_nhwc,
+    shape_by,
     shape_to_nhwc,
     to_nhwc,
 )
@@ -78,11 +78,6 @@ def geometry(call: Call) -> tuple[Window, Shape]:
     expect_bias(call, channels)
     window = sliding_window(call, (height, width), (kernel[0], kernel[1]))
     return window, (batch, *window.output, channels)
-
-
-def _shape(call: Call) -> tuple[Shape, ...]:
-    _, shape = geometry(call)
-    return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
 
 
 def _accumulate(values: Array, taps: Array, window: Window, rows: slice, columns: slice, sums: Array) -> None:
@@ -134,7 +129,7 @@ DEFINITIONS = (
         forms=(_form(EXPLICIT_PADDING), _form(IMPLICIT_PADDING)),
         rows=ROWS,
         checks=(bias_scale, channel_scales(0)),
-        shape=_shape,
+        shape=shape_by(geometry),
         reference=_reference,
         arithmetic=frozenset({"input"}),
     ),

@@ -31,7 +31,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.layout import (
     from_nhwc,
     is_nchw,
-    shape_from_nhwc,
+    shape_by,
     shape_to_nhwc,
     to_nhwc,
 )
@@ -133,11 +133,6 @@ def _axis(call: Call, axis: int, size: int, extent: int, target: int | None) -> 
     return stride, (head, span - target - head), target
 
 
-def _shape(call: Call) -> tuple[Shape, ...]:
-    _, shape = geometry(call)
-    return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
-
-
 def _scatter(image: Array, taps: Array, window: Window, sums: Array) -> None:
     """Adds the windows of all elements of an image to the sums.
 
@@ -196,7 +191,7 @@ DEFINITIONS = (
         ),
         rows=ROWS,
         checks=(bias_scale, channel_scales(0)),
-        shape=_shape,
+        shape=shape_by(geometry),
         reference=_reference,
     ),
 )

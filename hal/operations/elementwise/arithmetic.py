@@ -11,8 +11,8 @@ from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import activate, saturate
-from neurald.hal.operations.machinery.broadcasting import broadcast_shape
-from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.broadcasting import binary_shape
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import Form, Row, row, scalar, tensor
 
@@ -45,10 +45,6 @@ def _rows(quant8: FeatureLevel | None) -> tuple[Row, ...]:
         row(quant8, T=OperandType.TENSOR_QUANT8_ASYMM),
         row(FeatureLevel.LEVEL_4, T=OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
     )
-
-
-def _shape(call: Call) -> tuple[Shape, ...]:
-    return (broadcast_shape(call, "input1", "input2"),)
 
 
 def _product_scale(call: Call) -> None:
@@ -146,7 +142,7 @@ def _definition(
         forms=(_FORM,),
         rows=_rows(quant8),
         checks=(_activation_of_int32, *checks),
-        shape=_shape,
+        shape=binary_shape,
         reference=reference,
         arithmetic=arithmetic,
     )

@@ -8,8 +8,8 @@ import numpy as np
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.machinery.broadcasting import broadcast_shape
-from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.broadcasting import binary_shape
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, shape_of_input
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, tensor
@@ -23,10 +23,6 @@ _UNARY_FORM = Form(inputs=(tensor("input", rank=ANY_RANK),), outputs=_RESULT)
 _LEVEL = FeatureLevel.LEVEL_3
 _BOOL_ROWS = data_rows(None, bool8=_LEVEL)
 _ALL_ROWS = data_rows(_LEVEL, quant8=_LEVEL, int32=_LEVEL, bool8=_LEVEL)
-
-
-def _shape(call: Call) -> tuple[Shape, ...]:
-    return (broadcast_shape(call, "input1", "input2"),)
 
 
 def _comparable(call: Call, name: str) -> Array:
@@ -47,7 +43,7 @@ def _compare(
         type=operation_type,
         forms=(_BINARY_FORM,),
         rows=rows,
-        shape=_shape,
+        shape=binary_shape,
         reference=reference,
         arithmetic=frozenset({"input1", "input2"}),
     )

@@ -8,7 +8,7 @@ from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import real, round_away, saturate
-from neurald.hal.operations.machinery.broadcasting import broadcast_shape
+from neurald.hal.operations.machinery.broadcasting import binary_shape, broadcast_shape
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows
@@ -38,9 +38,6 @@ def _broadcasting(
     If it `widens`, floats are computed in float32.
     """
 
-    def shape(call: Call) -> tuple[Shape, ...]:
-        return (broadcast_shape(call, "input1", "input2"),)
-
     def reference(call: Call) -> tuple[Array, ...]:
         first, second = rescaled(call, "input1"), rescaled(call, "input2")
         dtype = first.dtype
@@ -50,7 +47,7 @@ def _broadcasting(
             return (np.asarray(function(first, second)).astype(dtype, copy=False),)
 
     form = Form(inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)), outputs=_OUTPUT)
-    return Definition(type=operation_type, forms=(form,), rows=rows, shape=shape, reference=reference)
+    return Definition(type=operation_type, forms=(form,), rows=rows, shape=binary_shape, reference=reference)
 
 
 def _select_shape(call: Call) -> tuple[Shape, ...]:

@@ -47,3 +47,8 @@ def broadcast_shape(call: Call, *names: str) -> Shape:
     except ValueError:
         listed = ", ".join(f"{name} {list(shape)}" for name, shape in zip(names, shapes, strict=True))
         raise BadData(f"{call.binding.type.name} cannot broadcast {listed}") from None
+
+
+def binary_shape(call: Call) -> tuple[Shape, ...]:
+    """Returns the broadcast shape of two inputs."""
+    return (broadcast_shape(call, "input1", "input2"),)

@@ -1,5 +1,7 @@
 """Conversion between NCHW and NHWC images: references compute in NHWC."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from neurald.hal.operations.machinery.call import Array, Call, Shape
@@ -28,3 +30,17 @@ def shape_to_nhwc(shape: Shape) -> Shape:
 def shape_from_nhwc(shape: Shape) -> Shape:
     """Converts an NHWC shape to NCHW."""
     return shape[0], shape[3], shape[1], shape[2]
+
+
+def shape_by(geometry: Callable[[Call], tuple[object, Shape]]) -> Callable[[Call], tuple[Shape, ...]]:
+    """Returns the shape rule of an operation on images.
+
+    Args:
+        geometry: returns the window, and the shape of the output in NHWC.
+    """
+
+    def shape(call: Call) -> tuple[Shape, ...]:
+        _, found = geometry(call)
+        return (shape_from_nhwc(found) if is_nchw(call) else found,)
+
+    return shape

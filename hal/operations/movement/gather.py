@@ -74,7 +74,8 @@ def _embedding_check(call: Call) -> None:
     _checked_indexes(call, "lookups", call.shape("values")[0])
 
 
-def _embedding_shape(call: Call) -> tuple[Shape, ...]:
+def embedding_shape(call: Call) -> tuple[Shape, ...]:
+    """Returns the shape of the values that are looked up."""
     return ((*call.shape("lookups"), *call.shape("values")[1:]),)
 
 
@@ -222,7 +223,7 @@ DEFINITIONS = (
             row(FeatureLevel.LEVEL_4, T=OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
         ),
         checks=(same_scale("values"), _embedding_check),
-        shape=_embedding_shape,
+        shape=embedding_shape,
         reference=_embedding_reference,
     ),
     Definition(

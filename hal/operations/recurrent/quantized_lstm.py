@@ -11,7 +11,7 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, scale_multiplier
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
@@ -30,7 +30,6 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     LOG2_TOLERANCE,
     MAX_CELL_BITS,
     UNIT_SCALE,
-    Multiplier,
     QuantizedGate,
     QuantizedLstmCell,
     ScaledWeights,
@@ -107,11 +106,6 @@ def _expect_positive(call: Call, name: str) -> None:
         raise BadData(f"{call.name(name)} is {scale:g}; it must be positive and finite")
 
 
-def _multiplier(first: float, second: float, result: float) -> Multiplier:
-    """Returns the multiplier from the product of two scales to a third."""
-    return quantize_multiplier(single_ratio(first, second, result))
-
-
 def _read_gate(call: Call, gate: str) -> QuantizedGate:
     normalizes = is_given(call, f"{gate}_layer_norm_weights")
     # Without normalisation the sums are passed to the activation functions directly.
@@ -119,7 +113,7 @@ def _read_gate(call: Call, gate: str) -> QuantizedGate:
 
     def weights(name: str, other: float) -> ScaledWeights:
         return ScaledWeights(
-            values=call.array(name), multiplier=_multiplier(call.operand(name).scale, other, scale)
+            values=call.array(name), multiplier=scale_multiplier(call.operand(name).scale, other, scale)
         )
 
     peephole, norm = f"cell_to_{gate}_weights", f"{gate}_layer_norm_weights"
@@ -160,7 +154,7 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         input_zero_point=call.operand("input").zero_point,
         output_zero_point=output.zero_point,
         hidden_zero_point=call.scalar("hidden_state_zero_point"),
-        hidden_multiplier=_multiplier(UNIT_SCALE, UNIT_SCALE, hidden_scale),
+        hidden_multiplier=scale_multiplier(UNIT_SCALE, UNIT_SCALE, hidden_scale),
         cell_bits=_cell_bits(call),
         cell_clip=_quantized_clip(call, "cell_clip", call.operand("cell_state_in").scale),
     )
@@ -174,7 +168,7 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         cell,
         projection=ScaledWeights(
             values=call.array("projection_weights"),
-            multiplier=_multiplier(call.operand("projection_weights").scale, hidden_scale, output.scale),
+            multiplier=scale_multiplier(call.operand("projection_weights").scale, hidden_scale, output.scale),
         ),
         projection_bias=call.array("projection_bias").astype(np.int64)
         if is_given(call, "projection_bias")

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
@@ -11,6 +10,7 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import data_rows, fixed_scale, resolve_axis, shape_of_input
 from neurald.hal.operations.machinery.signature import Form, scalar, tensor
+from neurald.hal.operations.reduction.softmax import require_positive_beta
 
 _RANKS = (1, 4)
 _AXIS = scalar("axis", default=-1, level=FeatureLevel.LEVEL_3)
@@ -82,14 +82,8 @@ def _instance(call: Call) -> tuple[Array, ...]:
         return (result.astype(call.operand("output").type.dtype),)
 
 
-def _positive_beta(call: Call) -> None:
-    beta = call.scalar("beta")
-    if not 0 < beta < np.inf:
-        raise BadData(f"{call.name('beta')} is {beta:g}; it must be positive and finite")
-
-
 def _log_softmax(call: Call) -> tuple[Array, ...]:
-    _positive_beta(call)
+    require_positive_beta(call)
     values, axis = call.array("input").astype(np.float32), _axis(call)
     if not values.size:
         return (call.array("input"),)
@@ -173,7 +167,7 @@ DEFINITIONS = (
             ),
         ),
         rows=data_rows(FeatureLevel.LEVEL_3),
-        checks=(_positive_beta,),
+        checks=(require_positive_beta,),
         shape=_shape_along_axis,
         reference=_log_softmax,
         arithmetic=frozenset({"input"}),

@@ -28,7 +28,8 @@ def _level(call: Call) -> FeatureLevel:
     return FeatureLevel.LEVEL_1 if is_old else FeatureLevel.LEVEL_3
 
 
-def _positive_beta(call: Call) -> None:
+def require_positive_beta(call: Call) -> None:
+    """Raises BadData if `beta` is not positive and finite."""
     beta = call.scalar("beta")
     if not 0 < beta < np.inf:
         raise BadData(f"{call.name('beta')} is {beta:g}; it must be positive and finite")
@@ -41,7 +42,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
-    _positive_beta(call)
+    require_positive_beta(call)
     values, axis = real(call, "input"), call.scalar("axis")
     if not values.size:
         return (call.array("input"),)
@@ -58,7 +59,7 @@ DEFINITIONS = (
         forms=(_FORM,),
         rows=data_rows(quant8=FeatureLevel.LEVEL_1),
         checks=(
-            _positive_beta,
+            require_positive_beta,
             fixed_scale(
                 {
                     OperandType.TENSOR_QUANT8_ASYMM: (1 / 256, 0),

@@ -140,3 +140,8 @@ def _is_unseen(user: int, own_users: Path = _OWN_USERS, overflow_user: Path = _O
     except (OSError, ValueError):
         return False
     return not any(first <= user < first + count for first, _, count in ranges)
+
+
+def open_private_file(path: str, flags: int) -> int:
+    """Opens a file that only its user may read, and no symbolic link, for the argument `opener`."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

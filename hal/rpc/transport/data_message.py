@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from neurald._proto import device_pb2
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 from neurald.hal.rpc.transport.data_chunks import PackedChunk
+from neurald.hal.rpc.transport.varint import encoded_varint
 
 _M = TypeVar("_M", bound=Message)
 
@@ -55,9 +56,15 @@ def encode(head: Message, chunks: Iterable[PackedChunk]) -> bytes:
     """
     parts: list[bytes | memoryview] = [head.SerializeToString()]
     for content, unpacked_bytes in chunks:
-        start = _varint(_CONTENT) + _varint(len(content))
-        end = _varint(_UNPACKED_BYTES) + _varint(unpacked_bytes) if unpacked_bytes else b""
-        parts += (_varint(_CHUNKS), _varint(len(start) + len(content) + len(end)), start, content, end)
+        start = encoded_varint(_CONTENT) + encoded_varint(len(content))
+        end = encoded_varint(_UNPACKED_BYTES) + encoded_varint(unpacked_bytes) if unpacked_bytes else b""
+        parts += (
+            encoded_varint(_CHUNKS),
+            encoded_varint(len(start) + len(content) + len(end)),
+            start,
+            content,
+            end,
+        )
     return b"".join(parts)
 
 
@@ -187,15 +194,6 @@ def _skip(data: bytes, tag: int, offset: int) -> int:
     if kind in _FIXED:
         return offset + _FIXED[kind]
     raise IndexError
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
 
 
 def _read_varint(data: bytes, offset: int) -> tuple[int, int]:

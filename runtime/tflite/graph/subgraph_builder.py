@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import encoding_of
 from neurald.hal.model.types import Dimensions, Lifetime, OperandType
 from neurald.hal.records import replace
 from neurald.runtime.tflite.file.schema import OMITTED, Operator, Tensor, TfliteSubgraph
@@ -347,7 +348,7 @@ class SubgraphBuilder(OperationList):
     def _reinterpreted(self, index: int, like: Operand) -> int:
         """Returns the operand, reinterpreted if necessary as stored in `like`."""
         operand = self._operands[index]
-        if _storage(operand) == _storage(like):
+        if encoding_of(operand) == encoding_of(like):
             return index
         if operand.type is not like.type:
             raise UnsupportedFeature(f"a variable of type {like.type.name} is given {operand.type.name}")
@@ -466,8 +467,3 @@ class SubgraphBuilder(OperationList):
 def is_absent(operand: Operand) -> bool:
     """Returns True if an operand stands for a tensor that nothing has read or written yet."""
     return operand is _ABSENT
-
-
-def _storage(operand: Operand) -> tuple[object, ...]:
-    """Returns the properties that determine the meaning of an operand's bytes."""
-    return operand.type, operand.scale, operand.zero_point, operand.channel_quant

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from neurald.hal.errors import Error
 from neurald.hal.lanes.byte_strings import encode_byte_strings
 from neurald.hal.rpc.transport.message_scan import count_parts
+from neurald.hal.rpc.transport.varint import encoded_varint
 from neurald.service.inference.protocol.element_types import content_field, dtype_of, kind_of_datatype
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.messages import (
@@ -308,7 +309,7 @@ def encode_answer(answer: InferenceAnswer) -> bytes:
         if output.written_to_region():
             # Clients expect an entry for each output, and those in C++ crash without.
             data = b""
-        parts += (bytes((_RAW_OUTPUT,)), _encoded_varint(len(data)), data)
+        parts += (bytes((_RAW_OUTPUT,)), encoded_varint(len(data)), data)
     parts[0] = _description(answer.model, answer.version, tuple(described))
     if answer.id or answer.parameters:
         # Fields of a message may come in any order.
@@ -358,7 +359,7 @@ _LAST: Final = _last()
 def encode_stream_answer(answer: bytes) -> bytes:
     """Encodes a ModelStreamInferResponse with an encoded answer, the only one of its request."""
     size = len(answer) + len(_LAST)
-    return b"".join((bytes((2 << 3 | _DELIMITED,)), _encoded_varint(size), answer, _LAST))
+    return b"".join((bytes((2 << 3 | _DELIMITED,)), encoded_varint(size), answer, _LAST))
 
 
 def encode_stream_failure(request: InferenceRequest | None, message: str) -> bytes:
@@ -375,12 +376,3 @@ def encode_stream_failure(request: InferenceRequest | None, message: str) -> byt
         found.MergeFromString(_LAST)
     encoded: bytes = response.SerializeToString()
     return encoded
-
-
-def _encoded_varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)

@@ -28,8 +28,9 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     each_item,
 )
 from neurald.drivers.compiler.ir.extents.extent import has_extents, is_one
-from neurald.hal.model.graph import Operand, Operation
+from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import encoding_of
 from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
@@ -173,7 +174,7 @@ class _Appends:
     def _is_like(self, index: int, target: int) -> bool:
         """Returns True if an operand is stored, and its elements are stored like those of another one."""
         one, other = (self._operands[each] for each in (index, target))
-        return index not in self._structured.values and _encoding(one) == _encoding(other)
+        return index not in self._structured.values and encoding_of(one) == encoding_of(other)
 
     def _append(self, flow: _Flow) -> None:
         items: list[Item] = []
@@ -227,7 +228,3 @@ class _Appends:
             yield from self._replaced[position]
         if left:
             yield BasicBlock(operations=tuple(left))
-
-
-def _encoding(operand: Operand) -> tuple[object, ...]:
-    return operand.type, operand.scale, operand.zero_point, operand.channel_quant

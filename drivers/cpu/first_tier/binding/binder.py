@@ -1,11 +1,11 @@
 """Binds the operations of a graph to the kernels of the first tier."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import ModuleType
-from typing import Final, TypeAlias
+from typing import Final
 
 from neurald.drivers.cpu.first_tier.binding.folding import Folding
-from neurald.drivers.cpu.first_tier.binding.scope import BindingScope
+from neurald.drivers.cpu.first_tier.binding.scope import Bind, BindingScope
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
 from neurald.drivers.cpu.first_tier.layout import Tiles
 from neurald.hal.model.graph import Operation, Subgraph
@@ -17,8 +17,6 @@ from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import bind_operations
-
-_Bind: TypeAlias = Callable[[BindingScope, Call], list[BoundCall]]
 
 #: Module → the operations that it binds. A model uses few, so that few are imported.
 FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
@@ -251,8 +249,8 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
 }
 
 
-def _bindings(module: ModuleType) -> Mapping[OperationType, _Bind]:
-    found: Mapping[OperationType, _Bind] = module.BINDINGS
+def _bindings(module: ModuleType) -> Mapping[OperationType, Bind]:
+    found: Mapping[OperationType, Bind] = module.BINDINGS
     return found
 
 
@@ -391,7 +389,7 @@ class Binder:
 
     def _bind(self, position: int, operation: Operation) -> list[BoundCall] | None:
         operands = self.graph.operands
-        bind: _Bind | None = _BINDINGS.get(operation.type)
+        bind: Bind | None = _BINDINGS.get(operation.type)
         unknown = [
             index
             for index in (*operation.inputs, *operation.outputs)

@@ -1,7 +1,7 @@
 """Binds functions of elements."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     SIGNED,
     UNLIMITED,
     UNSIGNED,
+    Bind,
     BindingScope,
     bits,
     count_of,
@@ -473,15 +474,12 @@ def bind_dequantize(scope: BindingScope, call: Call) -> list[BoundCall]:
     return element_call(scope, call, f"dequantize_{integer_of(operand)}", ("input",), words)
 
 
-_Bind = Callable[[BindingScope, Call], list[BoundCall]]
-
-
 def _known(*names: str) -> list[OperationType]:
     members = OperationType.__members__
     return [members[name] for name in names if name in members]
 
 
-BINDINGS: Final[Mapping[OperationType, _Bind]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     **dict.fromkeys(_known(*_UNARY), bind_unary),
     **dict.fromkeys(_known(*_BINARY), bind_binary),
     **dict.fromkeys(_known(*_COMPARED, *(f"TFLITE_{name}" for name in _COMPARED)), bind_comparison),

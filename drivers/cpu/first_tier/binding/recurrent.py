@@ -23,6 +23,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     FLOAT,
     MAX_INT32,
     UNLIMITED,
+    Bind,
     BindingScope,
     bits,
     count_of,
@@ -107,7 +108,7 @@ class _Sequence(Struct, frozen=True, kw_only=True):
 _BindCell = Callable[[BindingScope, Call, _Sequence], list[BoundCall]]
 
 
-def _over_sequence(weights: str, bind: _BindCell) -> Callable[[BindingScope, Call], list[BoundCall]]:
+def _over_sequence(weights: str, bind: _BindCell) -> Bind:
     """Returns what binds a cell over a sequence.
 
     Args:
@@ -122,9 +123,7 @@ def _over_sequence(weights: str, bind: _BindCell) -> Callable[[BindingScope, Cal
     return bound
 
 
-def _in_both_directions(
-    weights: str, bind: _BindCell, auxiliary: str
-) -> Callable[[BindingScope, Call], list[BoundCall]]:
+def _in_both_directions(weights: str, bind: _BindCell, auxiliary: str) -> Bind:
     """Returns what binds two cells, the second one from the last step on.
 
     Args:
@@ -543,7 +542,7 @@ _bind_both_lstm: Final = _in_both_directions(
 _bind_rnn_sequence: Final = _over_sequence("weights", _bind_rnn)
 _bind_both_rnn: Final = _in_both_directions("weights", _bind_rnn, "aux_weights")
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM: _bind_lstm_sequence,
     OperationType.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM: _bind_lstm_sequence,
     OperationType.BIDIRECTIONAL_SEQUENCE_LSTM: _bind_both_lstm,

@@ -3,13 +3,14 @@
 import math
 import struct
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
 from neurald.drivers.cpu.first_tier.layout import Tiles
 from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.quantized import activate
 from neurald.hal.operations.machinery.call import Array, Call
@@ -128,3 +129,12 @@ def limits(call: Call) -> tuple[int, int]:
 
 
 UNLIMITED: Final = bits(-math.inf), bits(math.inf)
+
+
+#: Binds an operation: returns the calls that compute it.
+Bind: TypeAlias = Callable[[BindingScope, Call], list[BoundCall]]
+
+
+def bound_by(bind: Bind, *names: str) -> dict[OperationType, Bind]:
+    """Returns a part of a table of bindings: the operations with these names, bound by one function."""
+    return {OperationType[name]: bind for name in names}

@@ -28,7 +28,7 @@ from neurald.hal.operations.convolution.weighted_sum import (
 from neurald.hal.operations.convolution.windowing import Window
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
-from neurald.hal.operations.machinery.layout import from_nhwc, is_nchw, shape_from_nhwc, to_nhwc
+from neurald.hal.operations.machinery.layout import from_nhwc, is_nchw, shape_by, to_nhwc
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import row
 from neurald.hal.operations.tflite.convolution import hybrid
@@ -147,10 +147,6 @@ def _definition(
 ) -> Definition:
     """Extends `android` to another type and more operand types; `fill` computes the output."""
 
-    def shape(call: Call) -> tuple[Shape, ...]:
-        _, shape = geometry(call)
-        return (shape_from_nhwc(shape) if is_nchw(call) else shape,)
-
     def reference(call: Call) -> tuple[Array, ...]:
         window, shape = geometry(call)
         output = np.empty(shape, call.operand("output").type.dtype)
@@ -162,7 +158,7 @@ def _definition(
         type=operation_type,
         rows=_ROWS,
         checks=checks,
-        shape=shape,
+        shape=shape_by(geometry),
         reference=reference,
         level=None,
         widens=android.type,

@@ -11,6 +11,7 @@ from neurald.hal.model.types import FeatureLevel, FusedActivation, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.arithmetic.quantized import activate, saturate
 from neurald.hal.operations.elementwise.arithmetic import quantized_product, quantized_sum
+from neurald.hal.operations.machinery.broadcasting import binary_shape
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Row, row, scalar, tensor
@@ -19,7 +20,6 @@ from neurald.hal.operations.tflite.machinery.tables import (
     QUANT8,
     QUANTIZED_TYPES,
     binary_form,
-    binary_shape,
     typed_rows,
 )
 from neurald.hal.records import replace

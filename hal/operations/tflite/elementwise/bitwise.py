@@ -4,15 +4,10 @@ import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
+from neurald.hal.operations.machinery.broadcasting import binary_shape
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.tflite.machinery.tables import (
-    INTEGERS,
-    QUANTIZED_TYPES,
-    binary_form,
-    binary_shape,
-    typed_rows,
-)
+from neurald.hal.operations.tflite.machinery.tables import INTEGERS, QUANTIZED_TYPES, binary_form, typed_rows
 
 # Operates on raw bits, regardless of their meaning.
 _ROWS = typed_rows(*QUANTIZED_TYPES, OperandType.TENSOR_INT32, OperandType.TENSOR_UINT32, zero_points16=True)

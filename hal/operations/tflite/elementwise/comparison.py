@@ -13,16 +13,11 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
-from neurald.hal.operations.machinery.broadcasting import broadcast_shape
+from neurald.hal.operations.machinery.broadcasting import binary_shape, broadcast_shape
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, tensor
-from neurald.hal.operations.tflite.machinery.tables import (
-    REALS,
-    binary_form,
-    binary_shape,
-    typed_rows,
-)
+from neurald.hal.operations.tflite.machinery.tables import REALS, binary_form, typed_rows
 
 #: Fraction bits of compared numbers.
 PRECISION_BITS = 8

@@ -8,8 +8,7 @@ import numpy as np
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import round_away
-from neurald.hal.operations.machinery.broadcasting import broadcast_shape
-from neurald.hal.operations.machinery.call import Array, Call, Shape
+from neurald.hal.operations.machinery.call import Array
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, Row, row, tensor
 
 FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
@@ -53,11 +52,6 @@ def binary_form(*scalars: Parameter) -> Form:
     """Returns the form `input1`, `input2`, scalars."""
     inputs = tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK), *scalars
     return Form(inputs=inputs, outputs=(tensor("output", rank=ANY_RANK),))
-
-
-def binary_shape(call: Call) -> tuple[Shape, ...]:
-    """Returns the broadcast shape of the inputs."""
-    return (broadcast_shape(call, "input1", "input2"),)
 
 
 def lookup(function: Callable[[Array], Array], values: Array, operand: Operand, output: Operand) -> Array:

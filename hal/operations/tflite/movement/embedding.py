@@ -10,6 +10,7 @@ from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import MAX_RANK, Form, row, scalar, tensor
+from neurald.hal.operations.movement.gather import embedding_shape
 from neurald.hal.operations.tflite.machinery.elements import ELEMENTS
 
 _TABLE_RANKS = (2, MAX_RANK)
@@ -54,10 +55,6 @@ def _dequantized_table(call: Call) -> None:
     quant = table.channel_quant
     if quant is not None and (quant.dimension != 0 or len(quant.scales) != call.shape("values")[0]):
         raise BadData(f"{call.name('values')} has scales along dimension {quant.dimension}; 0 is expected")
-
-
-def _lookup_shape(call: Call) -> tuple[Shape, ...]:
-    return ((*call.shape("lookups"), *call.shape("values")[1:]),)
 
 
 def _lookup(call: Call) -> tuple[Array, ...]:
@@ -194,7 +191,7 @@ DEFINITIONS = (
             *(row(FeatureLevel.LEVEL_1, F=table, T=kind) for table in QUANTIZED_TABLES for kind in FLOATS),
         ),
         checks=(_dequantized_table, _rows_exist),
-        shape=_lookup_shape,
+        shape=embedding_shape,
         reference=_lookup,
         widens=OperationType.EMBEDDING_LOOKUP,
     ),

@@ -15,7 +15,7 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, scale_multiplier
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
@@ -158,11 +158,6 @@ def _runs_rows_separately(call: Call) -> bool:
     return len(call.shape("input")) > 2 and not call.scalar("time_major")
 
 
-def _factor(first: float, second: float, divisor: float) -> tuple[int, int]:
-    """Returns the multiplier from the product of two scales to a third."""
-    return quantize_multiplier(single_ratio(first, second, divisor))
-
-
 def _gate(call: Call, gate: str) -> QuantizedGate:
     norm = f"{gate}_layer_norm_weights"
     normalizes = is_given(call, norm)
@@ -171,7 +166,7 @@ def _gate(call: Call, gate: str) -> QuantizedGate:
 
     def weights(name: str, other: float) -> ScaledWeights:
         return ScaledWeights(
-            values=call.array(name), multiplier=_factor(call.operand(name).scale, other, sums)
+            values=call.array(name), multiplier=scale_multiplier(call.operand(name).scale, other, sums)
         )
 
     norm_scale = np.float32(call.operand(norm).scale if normalizes else 1)
@@ -213,7 +208,7 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         input_zero_point=call.operand("input").zero_point,
         output_zero_point=output.zero_point,
         hidden_zero_point=call.scalar("hidden_state_zero_point"),
-        hidden_multiplier=_factor(UNIT_SCALE, UNIT_SCALE, hidden_scale),
+        hidden_multiplier=scale_multiplier(UNIT_SCALE, UNIT_SCALE, hidden_scale),
         cell_bits=_cell_bits(call),
         cell_clip=_quantized_clip(call, "cell_clip", "cell_state_in", (1 << 15) - 1),
     )
@@ -229,7 +224,7 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         hidden_zero_point=-cell.hidden_zero_point,
         projection=ScaledWeights(
             values=call.array("projection_weights"),
-            multiplier=_factor(call.operand("projection_weights").scale, hidden_scale, output.scale),
+            multiplier=scale_multiplier(call.operand("projection_weights").scale, hidden_scale, output.scale),
         ),
         projection_bias=bias,
         output_limits=(-128, 127) if clip is None else (-clip, clip),

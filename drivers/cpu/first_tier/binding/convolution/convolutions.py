@@ -1,7 +1,7 @@
 """Binds convolutions of images."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -23,7 +23,7 @@ from neurald.drivers.cpu.first_tier.binding.convolution.products import (
 from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, axes_of, window_table
 from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
 from neurald.drivers.cpu.first_tier.binding.nest import strides_of
-from neurald.drivers.cpu.first_tier.binding.scope import PRODUCTS_PER_NS, BindingScope, count_of
+from neurald.drivers.cpu.first_tier.binding.scope import PRODUCTS_PER_NS, Bind, BindingScope, count_of
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType
@@ -201,7 +201,7 @@ def bind_depthwise(scope: BindingScope, call: Call) -> list[BoundCall]:
     return calls
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.CONV_2D: bind_convolution,
     OperationType.TFLITE_CONV_2D: bind_convolution,
     OperationType.GROUPED_CONV_2D: bind_convolution,

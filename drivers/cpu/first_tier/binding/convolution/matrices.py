@@ -1,7 +1,7 @@
 """Binds fully connected layers, and products of pairs of matrices."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from neurald.drivers.cpu.first_tier.binding.nest import strides_of
 from neurald.drivers.cpu.first_tier.binding.scope import (
     MAX_INT32,
     UNLIMITED,
+    Bind,
     BindingScope,
     count_of,
     limits,
@@ -198,7 +199,7 @@ def _epilogue_of_matrices(call: Call, kind: Products, depth: int, padded: int) -
     )
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.FULLY_CONNECTED: bind_fully_connected,
     OperationType.TFLITE_FULLY_CONNECTED: bind_fully_connected,
     OperationType.BATCH_MATMUL: bind_matrix_product,

@@ -1,7 +1,7 @@
 """Binds pooling over windows."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     MAX_INT32,
     PRODUCTS_PER_NS,
     SHORT,
+    Bind,
     BindingScope,
     integer_of,
     limits,
@@ -64,7 +65,7 @@ def bind_pooling(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.MAX_POOL_2D: bind_pooling,
     OperationType.TFLITE_MAX_POOL_2D: bind_pooling,
     OperationType.AVERAGE_POOL_2D: bind_pooling,

@@ -1,7 +1,7 @@
 """Binds convolutions of volumes."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from neurald.drivers.cpu.first_tier.binding.convolution.convolutions import transposed
 from neurald.drivers.cpu.first_tier.binding.convolution.products import windowed
 from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis
-from neurald.drivers.cpu.first_tier.binding.scope import BindingScope, output_shape
+from neurald.drivers.cpu.first_tier.binding.scope import Bind, BindingScope, output_shape
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, NotBound
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -40,7 +40,7 @@ def bind_transposed_convolution_3d(scope: BindingScope, call: Call) -> list[Boun
     return transposed(scope, call, np.moveaxis(filter_, 3, 0), strides, heads, shape)
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.TFLITE_CONV_3D: bind_convolution_3d,
     OperationType.TFLITE_CONV_3D_TRANSPOSE: bind_transposed_convolution_3d,
 }

@@ -1,7 +1,7 @@
 """Binds what takes rows whose numbers are in memory."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     ELEMENTS_PER_NS,
     FLOAT,
     SIGNED,
+    Bind,
     BindingScope,
     count_of,
     output_shape,
@@ -138,7 +139,7 @@ def _messages(call: Call, indexes: str, length: int) -> tuple[str, ...]:
     return (f"{call.name(indexes)} has an index outside of 0 to {length - 1}",)
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.GATHER: bind_gather,
     OperationType.TFLITE_GATHER: bind_gather,
     OperationType.EMBEDDING_LOOKUP: bind_lookup,

@@ -17,7 +17,7 @@ from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import (
     running_call,
 )
 from neurald.drivers.cpu.first_tier.binding.nest import strides_of
-from neurald.drivers.cpu.first_tier.binding.scope import BindingScope, output_shape
+from neurald.drivers.cpu.first_tier.binding.scope import Bind, BindingScope, bound_by, output_shape
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations import DEFINITIONS
@@ -178,17 +178,10 @@ def _numbered_calls(scope: BindingScope, call: Call) -> list[BoundCall]:
     return calls
 
 
-_Bind = Callable[[BindingScope, Call], list[BoundCall]]
-
-
-def _named(bind: _Bind, *names: str) -> dict[OperationType, _Bind]:
-    return {OperationType[name]: bind for name in names}
-
-
-BINDINGS: Final[Mapping[OperationType, _Bind]] = {
-    **_named(bind_mirror, "MIRROR_PAD", "TFLITE_MIRROR_PAD"),
-    **_named(bind_nearest, "RESIZE_NEAREST_NEIGHBOR", "TFLITE_RESIZE_NEAREST_NEIGHBOR"),
-    **_named(
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
+    **bound_by(bind_mirror, "MIRROR_PAD", "TFLITE_MIRROR_PAD"),
+    **bound_by(bind_nearest, "RESIZE_NEAREST_NEIGHBOR", "TFLITE_RESIZE_NEAREST_NEIGHBOR"),
+    **bound_by(
         bind_numbered,
         "BATCH_TO_SPACE_ND",
         "SPACE_TO_BATCH_ND",

@@ -1,7 +1,7 @@
 """Binds operations that fill their output, and copy elements to places in it: padding and others."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import (
     running_call,
 )
 from neurald.drivers.cpu.first_tier.binding.nest import strides_of
-from neurald.drivers.cpu.first_tier.binding.scope import BindingScope, output_shape
+from neurald.drivers.cpu.first_tier.binding.scope import Bind, BindingScope, output_shape
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.hal.model.operation_type import OperationType
@@ -128,7 +128,7 @@ def bind_sparse(scope: BindingScope, call: Call) -> list[BoundCall]:
     return calls
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.TFLITE_FILL: bind_fill,
     OperationType.TFLITE_ZEROS_LIKE: bind_zeros,
     OperationType.PAD: bind_pad,

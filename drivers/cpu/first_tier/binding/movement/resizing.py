@@ -1,7 +1,7 @@
 """Binds interpolation between pixels."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     ELEMENTS_PER_NS,
     FLOAT,
     SIGNED,
+    Bind,
     BindingScope,
     output_shape,
 )
@@ -67,7 +68,7 @@ def bind_bilinear(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.RESIZE_BILINEAR: bind_bilinear,
     OperationType.TFLITE_RESIZE_BILINEAR: bind_bilinear,
 }

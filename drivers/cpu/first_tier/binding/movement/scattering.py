@@ -1,7 +1,7 @@
 """Binds what puts rows where numbers in memory say, and marks such places."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from neurald.drivers.cpu.first_tier.binding.scope import (
     ELEMENTS_PER_NS,
     FLOAT,
+    Bind,
     BindingScope,
     bits,
     output_shape,
@@ -115,7 +116,7 @@ def bind_one_hot(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-BINDINGS: Final[Mapping[T, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[T, Bind]] = {
     T.TFLITE_SCATTER_ND: bind_scatter,
     **dict.fromkeys(_SEGMENTS, bind_segments),
     T.TFLITE_ONE_HOT: bind_one_hot,

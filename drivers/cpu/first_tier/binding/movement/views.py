@@ -4,7 +4,7 @@ NumPy finds the views, in arrays that nobody reads.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
@@ -21,7 +21,14 @@ from neurald.drivers.cpu.first_tier.binding.nest import (
     repeated_strides,
     strides_of,
 )
-from neurald.drivers.cpu.first_tier.binding.scope import BYTES, BindingScope, count_of, output_shape
+from neurald.drivers.cpu.first_tier.binding.scope import (
+    BYTES,
+    Bind,
+    BindingScope,
+    bound_by,
+    count_of,
+    output_shape,
+)
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.hal.model.graph import Operand
@@ -258,15 +265,8 @@ def bind_blocks(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-_Bind = Callable[[BindingScope, Call], list[BoundCall]]
-
-
-def _named(bind: _Bind, *names: str) -> dict[OperationType, _Bind]:
-    return {OperationType[name]: bind for name in names}
-
-
-BINDINGS: Final[Mapping[OperationType, _Bind]] = {
-    **_named(
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
+    **bound_by(
         bind_copy,
         "RESHAPE",
         "SQUEEZE",
@@ -275,7 +275,7 @@ BINDINGS: Final[Mapping[OperationType, _Bind]] = {
         "TFLITE_EXPAND_DIMS",
         "TFLITE_SQUEEZE",
     ),
-    **_named(
+    **bound_by(
         bind_view,
         "TRANSPOSE",
         "TFLITE_TRANSPOSE",
@@ -290,11 +290,11 @@ BINDINGS: Final[Mapping[OperationType, _Bind]] = {
         "REVERSE",
         "TFLITE_REVERSE_V2",
     ),
-    **_named(bind_concatenation, "CONCATENATION", "TFLITE_CONCATENATION", "PACK", "TFLITE_PACK"),
-    **_named(bind_bits, "TFLITE_BITCAST"),
-    **_named(bind_update, "TFLITE_DYNAMIC_UPDATE_SLICE"),
-    **_named(bind_tile, "TILE", "TFLITE_TILE", "TFLITE_BROADCAST_TO"),
-    **_named(
+    **bound_by(bind_concatenation, "CONCATENATION", "TFLITE_CONCATENATION", "PACK", "TFLITE_PACK"),
+    **bound_by(bind_bits, "TFLITE_BITCAST"),
+    **bound_by(bind_update, "TFLITE_DYNAMIC_UPDATE_SLICE"),
+    **bound_by(bind_tile, "TILE", "TFLITE_TILE", "TFLITE_BROADCAST_TO"),
+    **bound_by(
         bind_blocks,
         "SPACE_TO_DEPTH",
         "DEPTH_TO_SPACE",

@@ -1,7 +1,7 @@
 """Binds the search for the position of the largest or smallest element."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from neurald.drivers.cpu.first_tier.binding.scope import (
@@ -9,6 +9,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     FLOAT,
     SIGNED,
     UNSIGNED,
+    Bind,
     BindingScope,
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, NotBound
@@ -50,7 +51,7 @@ def bind_extreme(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.ARGMAX: bind_extreme,
     OperationType.ARGMIN: bind_extreme,
     OperationType.TFLITE_ARG_MAX: bind_extreme,

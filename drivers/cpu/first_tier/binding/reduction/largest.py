@@ -1,11 +1,11 @@
 """Binds the search for the largest elements of rows."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from neurald.drivers.cpu.first_tier.binding.reduction.extremes import ELEMENTS, MAX_LENGTH, POSITIONS
-from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, BindingScope
+from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, Bind, BindingScope
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundTemporary, NotBound
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -39,7 +39,7 @@ def bind_largest(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.TOPK_V2: bind_largest,
     OperationType.TFLITE_TOPK_V2: bind_largest,
 }

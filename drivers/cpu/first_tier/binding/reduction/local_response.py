@@ -1,10 +1,10 @@
 """Binds the normalisation of elements by their neighbours."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, FLOAT, BindingScope, bits
+from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, FLOAT, Bind, BindingScope, bits
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, NotBound
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -31,6 +31,6 @@ def bind_local_response(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.LOCAL_RESPONSE_NORMALIZATION: bind_local_response,
 }

@@ -1,7 +1,7 @@
 """Binds reductions, softmax and norms."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     FLOAT,
     MAX_INT32,
     SHORT,
+    Bind,
     BindingScope,
     bits,
     count_of,
@@ -177,9 +178,7 @@ def bind_norm(scope: BindingScope, call: Call) -> list[BoundCall]:
     return _rows(call, "unit_rows", (bits(float(MIN_NORM)),))
 
 
-_Bind = Callable[[BindingScope, Call], list[BoundCall]]
-
-BINDINGS: Final[Mapping[OperationType, _Bind]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     **{OperationType[name]: bind_reduction for name in _REDUCTIONS},
     OperationType.SOFTMAX: bind_softmax,
     OperationType.TFLITE_SOFTMAX: bind_softmax,

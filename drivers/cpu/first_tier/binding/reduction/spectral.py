@@ -1,12 +1,12 @@
 """Binds Fourier transforms of real rows, and lengths of complex numbers."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, BindingScope, count_of
+from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, Bind, BindingScope, count_of
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.hal.model.operation_type import OperationType
@@ -61,7 +61,7 @@ def bind_complex_lengths(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.TFLITE_RFFT2D: bind_transform,
     OperationType.TFLITE_COMPLEX_ABS: bind_complex_lengths,
 }
