@@ -1,1 +1,1 @@
-"""What the runtime and drivers share: models, operations, devices, memory, and the protocol."""
+"""Shared by the runtime and drivers: models, operations, devices, memory, and the protocol."""

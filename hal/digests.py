@@ -1,4 +1,4 @@
-"""The hash function of what is kept and compared: BLAKE2b, with results of 32 bytes.
+"""The hash function of keys, seals and checksums: BLAKE2b, with results of 32 bytes.
 
 It is as secure as SHA-256 and HMAC, and Python has it without OpenSSL, which takes 2 ms and 4 MiB
 to load: modules that a start from the cache imports use neither `hashlib` nor `hmac`.
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from hashlib import blake2b, blake2s
     from hmac import compare_digest
 else:
-    # What `hmac` takes from here without OpenSSL.
+    # `hmac` takes its function from here if there is no OpenSSL.
     from _operator import _compare_digest as compare_digest
 
     try:

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
 from msgspec import DecodeError, Struct, structs
 
-#: What decoders of msgspec raise for bytes that are not what is expected. Nested lists and maps
-#: exceed the depth of recursion; text is decoded when its object is made.
+#: The exceptions that decoders of msgspec raise for invalid bytes: RecursionError for lists and
+#: maps that are nested too deeply, UnicodeDecodeError for text that is not UTF-8.
 DECODE_ERRORS: Final = (DecodeError, RecursionError, UnicodeDecodeError)
 
 _Record = TypeVar("_Record")

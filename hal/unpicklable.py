@@ -1,4 +1,4 @@
-"""Objects that are neither copied nor pickled, because they own what exists only once."""
+"""Objects that are neither copied nor pickled, because they own something that exists only once."""
 
 from typing import ClassVar, NoReturn, SupportsIndex
 
@@ -12,7 +12,7 @@ class Unpicklable:
 
     __slots__ = ()
 
-    #: What to do instead, as a sentence without a full stop.
+    #: The remedy, as a sentence without a full stop.
     instead_of_pickling: ClassVar[str]
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:

@@ -473,7 +473,7 @@ class Compilation(Unpicklable):
             return outputs
         given = tuple(None if array is None else array.shape for array in inputs)
         shapes = list(self._output_shapes(given, self._shapes_from_device))
-        # What makes further runs on inputs of these shapes fast takes longer than a run.
+        # Preparing fast runs on inputs of these shapes takes longer than a run.
         is_repeated = self._may_repeat(given)
         if is_repeated:
             # A proxy, so that the compilation is released with the last reference to it.

@@ -354,7 +354,7 @@ class CompilationBuilder(Unpicklable):
             has_explicit_devices=self._devices is not None,
         )
         if self._has_no_choice(chosen):
-            # What a start from the cache creates lasts, so that collections would find nothing.
+            # The objects of a start from the cache last, so that collections would find nothing.
             with paused_gc():
                 loaded = preparer.load(chosen[0], self._model)
                 if loaded is not None:

@@ -1,4 +1,4 @@
-"""Counts and logs what went differently from what was hoped for.
+"""Counts and logs unusual events, such as fallbacks, refusals and deaths.
 
 A line of the log says what happened, but at overload there is not one for each event; a metric says
 how often.

@@ -108,7 +108,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     @property
     def user_memory_limit(self) -> int:
-        """What the sessions of one user may have together.
+        """The memory that all sessions of one user may have together, in bytes.
 
         That is `user_memory_bytes`, or else half of the machine's memory. If `memory_bytes` was
         lowered it is that much, because a client could otherwise have that much again with every

@@ -22,7 +22,7 @@ An execution with a deadline that it probably cannot keep, after those before it
 A device may take several executions and run one after another, each of which then takes as long as
 all of them. So while executions with deadlines wait, it gets one at a time; see `Overlap`.
 
-What runs is counted by `Rooms`, which the queue may share with others who run executions. An
+`Rooms` counts the executions that run; other callers that run executions may share it. An
 execution that takes long gives its room back.
 """
 

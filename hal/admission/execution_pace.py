@@ -1,4 +1,4 @@
-"""Estimates of the time of executions, by which those that cannot end in time are refused."""
+"""Estimates the time of executions, so that those that cannot end in time are refused."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Who has used a device, for how long, and what waits for it.
+"""Accounts of the use of a device: its users, their times, and the executions that wait.
 
 An `AdmissionQueue` keeps these records, and holds its lock while it reads or changes them. Each
 execution has a `Ticket`. Users have clients, and a client has a lane of waiting tickets for each

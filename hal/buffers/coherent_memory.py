@@ -131,8 +131,8 @@ class CoherentMemory(DeviceBuffer):
         return found
 
     def _valid_place(self) -> int:
-        # What is on the host is copied once, and what is in a device twice if it goes to another
-        # one.
+        # Data on the host are copied once, and data in a device are copied twice if they go to
+        # another one.
         if HOST in self._valid:
             return HOST
         if not self._valid:

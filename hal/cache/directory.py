@@ -27,7 +27,7 @@ _MAX_KNOWN = 8
 
 
 class _Known(Struct, kw_only=True):
-    """What this process remembers of a directory, so that a store does not look into all entries again.
+    """The entries of a directory that this process knows, so that a store need not read all again.
 
     Attributes:
         sizes: number of the inode and size of each entry by name, when they were last listed.

@@ -30,7 +30,7 @@ _FILES = (".py", ".ll")
 _DIGITS = 16
 
 _known: dict[tuple[str, ...], str] = {}
-#: What this process has found.
+#: The scans of this process, by folder.
 _scans: "dict[str, _Scan]" = {}
 _lock = forkable_lock()
 

@@ -22,7 +22,7 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
-    # What starts processes, and talks to them, is not needed before something is compiled.
+    # Modules that start processes and talk to them are not needed before something is compiled.
     from neurald.hal.compiling.job import CompileJob, Keep, LocalModel
     from neurald.hal.compiling.pool import CompilePool
 

@@ -58,7 +58,7 @@ def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: Cac
             for shapes in keep.shapes:
                 prepared.prepare_for(shapes)
             artifact = prepared.artifact()
-        # What is not compiled as a whole has been stored as variants.
+        # A model that is not compiled as a whole has been stored as variants.
         if artifact is not None:
             compile_ms = (time.perf_counter() - started) * 1e3
             origin = Origin(model=keep.model, compile_ms=compile_ms, created_s=time.time())

@@ -63,7 +63,7 @@ _NO_MEMORY = ("out of memory", "bad_alloc")
 #: Signals that somebody else has sent.
 _FOREIGN_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-#: What the process imports lasts until it ends, so a search for garbage meanwhile finds nothing.
+#: Imported modules last until the process ends, so a search for garbage meanwhile finds nothing.
 _PROGRAM = (
     # Libraries of the application may have opened descriptors that programs inherit.
     "import os; os.closerange(3, os.sysconf('SC_OPEN_MAX')); "
@@ -286,7 +286,7 @@ class CompilePool:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            # What was sent stays readable when this end is closed.
+            # Messages that were sent stay readable when this end is closed.
             with ours, theirs:
                 send_message(ours, job, memories)
                 if not self._running_process().take(theirs, LEFT):

@@ -272,7 +272,7 @@ class _ForkServer:
     def _run_in_child(self, connection: socket.socket, stderr: int, parent: int) -> None:
         os.setpgid(0, 0)
         die_with(parent)
-        # What is created lasts as long as this process.
+        # The objects created so far last as long as this process.
         gc.set_threshold(_MIN_GARBAGE)
         os.dup2(stderr, 2)
         self._control.close()

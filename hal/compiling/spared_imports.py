@@ -100,7 +100,7 @@ def _later(module: str, name: str) -> Callable[..., object]:
     return lambda *arguments, **named: _of(module, name)(*arguments, **named)
 
 
-#: What is taken from a postponed module while another one is imported.
+#: The functions that modules take from a postponed module while they are imported.
 _TAKEN: Final[dict[str, dict[str, Callable[..., object]]]] = {
     "platform": {"system": lambda: os.uname().sysname, "machine": lambda: os.uname().machine},
     "urllib.parse": {name: _later("urllib.parse", name) for name in ("quote", "quote_from_bytes")},

@@ -1,4 +1,4 @@
-"""Breadcrumbs: what a driver process does at each moment, in memory that outlives it.
+"""Breadcrumbs: the current work of a driver process, in memory that outlives the process.
 
 The process that supervises a driver creates the memory and keeps a descriptor of it. The driver's
 process has a slot for each thread that calls the device, and writes what the call is before it

@@ -1,4 +1,4 @@
-"""The records of what killed drivers, in a file that outlives them and their supervisor.
+"""The records of deaths of drivers, in a file that outlives them and their supervisor.
 
 A pattern that killed a driver twice is refused to that driver, until its version changes or an
 operator forgives it. Processes that supervise drivers write the file, under a lock and by an atomic

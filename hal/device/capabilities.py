@@ -1,4 +1,4 @@
-"""What a device can do, and how fast: verdicts, performance, its link."""
+"""The capabilities of a device: verdicts on operations, its performance, and its link."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""How requests are executed, and with what result: options, shapes of outputs, durations."""
+"""Executions: their options, the shapes of their outputs, and their durations."""
 
 import time
 

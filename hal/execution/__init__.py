@@ -1,1 +1,1 @@
-"""What drivers share for executions: array models, fenced executions, bursts, references."""
+"""Executions in drivers: array models, fenced executions, bursts, references."""

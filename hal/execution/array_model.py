@@ -1,4 +1,4 @@
-"""The base class of prepared models that compute with arrays: it does what every driver needs.
+"""The base class of prepared models that compute with arrays, with the part that all drivers need.
 
 A driver's prepared model derives from `ArrayModel` and implements one method:
 

@@ -53,7 +53,7 @@ class OperandValues(dict[int, Array]):
 
 
 class _KnownShapes(Struct, frozen=True, kw_only=True):
-    """What follows from the shapes of an operation's inputs alone.
+    """The properties of an operation that follow from the shapes of its inputs alone.
 
     Attributes:
         shapes: of the outputs; None for an unknown one.

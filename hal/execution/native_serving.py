@@ -146,7 +146,7 @@ RING_FUNCTIONS: Final = (
 
 
 class NativeCall(Struct, frozen=True, kw_only=True, eq=False):
-    """What native code runs for a request.
+    """A call that native code makes for a request.
 
     Attributes:
         functions: addresses of `RING_FUNCTIONS`.

@@ -239,7 +239,7 @@ class Model:
 
     @property
     def outline(self) -> Outline:
-        """What is known without reading the content. The model must have been validated."""
+        """The part that is known without the content. The model must have been validated."""
         found = self._outline
         if found is None:
             found = Outline.of(self.main)
@@ -290,7 +290,7 @@ class Model:
         return array
 
 
-#: What a model is made with.
+#: The names of the arguments that make a model.
 _MODEL_ATTRIBUTES = (
     "main",
     "referenced",

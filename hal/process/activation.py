@@ -26,7 +26,7 @@ MANAGER_SOCKET: Final = "manager.sock"
 SERVICE_SOCKET: Final = "service.sock"
 #: The sockets there that are not those of drivers.
 OTHER_SOCKETS: Final = frozenset((MANAGER_SOCKET, SERVICE_SOCKET))
-#: What the manager says first, what a client answers, and what the manager then says.
+#: The first line of the manager, the answer of a client, and the lines that the manager then sends.
 GREETING: Final = b"neurald manager 1\n"
 START: Final = b"start\n"
 STATE: Final = b"state\n"

@@ -23,7 +23,7 @@ class Stoppable(Protocol):
     def stop(self, deadline_s: float) -> None:
         """Ends the executions of other threads, and lets them begin no more.
 
-        What an execution may still use after the deadline must never be freed.
+        Memory that an execution may still use after the deadline must never be freed.
 
         Args:
             deadline_s: until when to wait, on the clock of `time.monotonic()`.

@@ -1,4 +1,4 @@
-"""Does what only later uses need after some time, in a thread, or at the exit of the process.
+"""Does work that only later uses need: after some time, in a thread, or at the exit of the process.
 
 Threads take turns, so work that begins at once would delay the first answer, which the application
 waits for.

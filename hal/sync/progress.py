@@ -1,4 +1,4 @@
-"""Progress of long work: who does it reports it, and who waits for it may listen.
+"""Progress of long work: the thread that works reports it to listeners.
 
 The listener is part of the context of the thread that does the work, so that the layers in between
 need not pass it on.

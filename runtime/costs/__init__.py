@@ -1,1 +1,1 @@
-"""What operations, launches and transfers cost on each device: measured, kept and estimated."""
+"""The costs of operations, launches and transfers on each device: measured, kept and estimated."""

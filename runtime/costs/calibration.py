@@ -366,8 +366,8 @@ def _moving_runs(device: Device, memories: "_Memories") -> list[_Run]:
 def _with_link(device: Device, moving: Sequence[_Run]) -> CostTable:
     """Returns a table of the launch and of the link, from models that only move data.
 
-    What the device itself needs for moving, if it reports that, is not the link. A processor copies
-    nothing in its own process.
+    The time that the device itself needs for moving, if it reports that, is not the link's. A
+    processor copies nothing in its own process.
     """
     is_host = device.type is DeviceType.CPU and not device.is_remote
     launch_s, small_s, large_s = (run.called.value - (run.computing_s or 0.0) for run in moving)

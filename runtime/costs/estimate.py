@@ -1,4 +1,4 @@
-"""Estimates what operations, launches and transfers cost on a device, from what is known about it.
+"""Estimates the costs of operations, launches and transfers on a device from known measurements.
 
 The better source counts, see `neurald.runtime.costs.table.CostSource`: what was measured of this
 type and size; what was measured of this type; a roofline by the device's measured speeds; and for a
@@ -25,7 +25,7 @@ from neurald.runtime.costs.work import (
     work_of,
 )
 
-#: What the runtime itself needs for each step of a plan that has several.
+#: The time that the runtime itself needs for each step of a plan that has several.
 STEP_S: Final = 20e-6
 #: The launch of a device that was not measured: of the CPU device, of another device of this
 #: process, and of a daemon.
@@ -51,7 +51,7 @@ class OperationCost(Struct, frozen=True, kw_only=True):
 
 
 class DeviceCosts(Struct, frozen=True, kw_only=True):
-    """What a device costs: all that a policy asks for.
+    """The costs of a device: all that a policy asks for.
 
     Attributes:
         capabilities: that the driver declares, relative to the CPU device.

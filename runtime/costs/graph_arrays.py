@@ -1,6 +1,6 @@
 """The operands and operations of a graph as arrays.
 
-What is computed for each of thousands of operands in Python takes milliseconds. Operands of the
+A computation in Python for each of thousands of operands takes milliseconds. Operands of the
 same type, dimensions and lifetime are alike, so their sizes are computed once.
 """
 

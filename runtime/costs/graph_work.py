@@ -1,7 +1,7 @@
 """The kinds and the work of all operations of a graph at once, as arrays.
 
-What `neurald.runtime.costs.work` computes for one operation takes microseconds, and graphs have a
-thousand operations. Sums over the operands of all operations are NumPy's, and operations of the
+`neurald.runtime.costs.work` takes microseconds for one operation, and graphs have a thousand
+operations. Sums over the operands of all operations are NumPy's, and operations of the
 same kind and size have the same cost for a unit of work.
 """
 

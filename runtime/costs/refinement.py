@@ -19,7 +19,7 @@ from neurald.runtime.costs.work import OperationKind, operand_bytes
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.model.branches import is_control_flow
 
-#: What the call of a device takes at least, whatever it computes.
+#: The least time of the call of a device, whatever it computes.
 _CALL_S: Final = 50e-6
 #: A step of which more than this share is launch and transfers says nothing about its operations.
 _MAX_OVERHEAD: Final = 0.3

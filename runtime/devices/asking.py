@@ -1,4 +1,4 @@
-"""Asks devices what they support."""
+"""Asks devices which operations they support."""
 
 import logging
 from collections import Counter

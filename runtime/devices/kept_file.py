@@ -1,4 +1,4 @@
-"""Small files in which applications keep what they have found out about devices.
+"""Small files in which applications keep facts about devices.
 
 They are in a folder of the default cache, or of the runtime directory if the cache cannot be
 written, and are replaced as a whole. Losing one costs time and nothing else, so no failure is

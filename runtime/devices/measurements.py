@@ -32,7 +32,7 @@ _MAX_TEXT: Final = 4096
 #: not wait for that: `neurald devices` tries at once.
 RETRY_S: Final = 600.0
 _FIRST_VENDOR_TYPE: Final = 2 << 16
-#: What a restart of the machine changes.
+#: A number that a restart of the machine changes.
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 

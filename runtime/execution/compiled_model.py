@@ -11,7 +11,7 @@ from neurald.runtime.execution.variables.state import State
 from neurald.runtime.plan.plan import ExecutionPlan
 from neurald.runtime.plan.report import CompilationReport
 
-#: What to do instead of pickling what belongs to a compilation.
+#: The remedy for programs that pickle a compilation or its executions.
 COMPILE_ELSEWHERE: Final = (
     "Pickle the function that nd.compile returns, or the nd.Model, and compile it where it is used"
 )

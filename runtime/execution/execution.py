@@ -630,7 +630,7 @@ class Execution(Unpicklable):
 
     @property
     def receipt(self) -> ExecutionReceipt:
-        """What happened in the last computation, also in one that failed.
+        """The receipt of the last computation, also of one that failed.
 
         For each step: its device, the driver's version, the kind of code, the outcome of the cache,
         every call of a device with its duration, and why another device ran it.

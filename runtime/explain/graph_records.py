@@ -1,4 +1,4 @@
-"""Defines what explanations tell about a model's graphs: values, operations and kernels."""
+"""Defines the records of explanations about a model's graphs: values, operations and kernels."""
 
 from msgspec import Struct
 
@@ -33,7 +33,7 @@ class ValueDescription(Struct, frozen=True, kw_only=True):
 
 
 class NamedOperand(Struct, frozen=True, kw_only=True, array_like=True):
-    """What an operation reads or writes, with the name that its definition gives it."""
+    """An argument of an operation, with the name that its definition gives it."""
 
     name: str
     operand: int

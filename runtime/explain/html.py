@@ -94,17 +94,17 @@ class RenderableExplanation(Protocol):
 
     @property
     def predicted_s(self) -> Mapping[str, float]:
-        """What is predicted for the plan and for others, in seconds, by name."""
+        """The predicted times of the plan and of others, in seconds, by name."""
         ...
 
     @property
     def changes(self) -> Sequence[PlacementChange]:
-        """What a what-if would change."""
+        """The placements that a what-if would change."""
         ...
 
     @property
     def predicted_before_s(self) -> float | None:
-        """What is predicted for the plan as it is, if this is a what-if."""
+        """The predicted time of the plan as it is, if this is a what-if."""
         ...
 
     @property

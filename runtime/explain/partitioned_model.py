@@ -1,4 +1,4 @@
-"""The devices that were considered for a model, what was chosen, and its explanation."""
+"""The devices that were considered for a model, the choice among them, and its explanation."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING

@@ -18,7 +18,7 @@ class Rejection(Struct, frozen=True, kw_only=True):
 
 
 class DeviceCost(Struct, frozen=True, kw_only=True):
-    """What an operation costs on a device that can run it.
+    """The cost of an operation on a device that can run it.
 
     Attributes:
         device: name of the device.

@@ -132,7 +132,7 @@ def _loaded(request: _Request) -> Model:
 
 def _several(device: str | Device | Sequence[str | Device]) -> tuple[str | Device, ...]:
     if isinstance(device, str | bytes | bytearray) or not isinstance(device, Sequence):
-        return (device,)  # What is no device is refused later.
+        return (device,)  # Other objects are refused later.
     return tuple(device)
 
 

@@ -204,7 +204,7 @@ class CompiledFunction:
             is_ordered=bool(self.compilation.model.state),
         )
 
-    # What it is.
+    # Descriptions.
 
     @property
     def compilation(self) -> Compilation:

@@ -1,1 +1,1 @@
-"""LiteRT's Python API on neurald: what `neurald.litert` exports."""
+"""LiteRT's Python API on neurald, which `neurald.litert` exports."""

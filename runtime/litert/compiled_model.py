@@ -31,7 +31,7 @@ _DEFAULT: Final = "serving_default"
 #: The beginning of messages about runs.
 _FAILED: Final = "Failed to invoke the compiled model\n└ "
 _NO_SIGNATURE: Final = "Signature index is out of range of signature keys"
-#: What went wrong, by what a model is loaded from.
+#: LiteRT's messages for invalid models, by the source that a model is loaded from.
 _BROKEN: Final = {"file": "Failed to build flatbuffer model", "buffer": "Invalid flatbuffer"}
 
 _TYPES: Final = {

@@ -283,7 +283,7 @@ class Interpreter:
         """The argument of that name. Zero points in details are never compressed."""
         return self._compresses
 
-    # What is private in LiteRT, but used by other packages.
+    # Methods that are private in LiteRT, but that other packages call.
 
     def _safe_to_run(self) -> bool:
         return not self._runners.has_views

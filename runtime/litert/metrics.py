@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TFLiteMetrics:
-    """What may be counted.
+    """Counters with the names of LiteRT's.
 
     Args:
         model_hash: of the model; it is not used.

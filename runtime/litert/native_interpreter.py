@@ -15,7 +15,7 @@ from neurald.runtime.tflite.file.schema import TfliteSignature
 
 
 class DescribesOperators(Protocol):
-    """What the wrapper needs of an interpreter for the operators of its first subgraph."""
+    """The method of an interpreter that describes operators of its first subgraph."""
 
     def __call__(self, op_index: int) -> Details:
         """Returns the description of an operator.

@@ -10,7 +10,7 @@ from neurald.runtime.tflite.file.schema import TfliteSignature
 
 
 class EntryPoints(Protocol):
-    """What a signature runner needs of an interpreter."""
+    """The methods of an interpreter that a signature runner calls."""
 
     def entry_point(self, signature_key: str) -> tuple[TfliteSignature, SubgraphRunner]:
         """Returns a signature, and what runs it.

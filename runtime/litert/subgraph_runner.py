@@ -226,7 +226,7 @@ class SubgraphRunner:
             elif index not in self._values or self._values[index].shape != self.shape(index):
                 self._values[index] = self._zeros(index, self.shape(index))
         for index, shape in zip(() if entry is None else entry.outputs, shapes, strict=True):
-            # What has an unknown length has no value until the first run.
+            # A tensor of unknown length has no value until the first run.
             if shape is None or 0 in shape:
                 continue
             if index < self.tensor_count and self._is_result(index):

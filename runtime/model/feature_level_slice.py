@@ -15,7 +15,7 @@ from neurald.runtime.model.branches import model_of
 _NEWEST: Final = max(set(FeatureLevel) - {FeatureLevel.EXPERIMENTAL})
 
 _levels: WeakKeyDictionary[Model, Sequence[FeatureLevel]] = WeakKeyDictionary()
-#: What tells the levels of all graphs of models, once.
+#: Functions that return the levels of all graphs of a model, for models whose levels are not known.
 _pending: WeakKeyDictionary[Model, Callable[[], Sequence[Sequence[FeatureLevel]]]] = WeakKeyDictionary()
 
 

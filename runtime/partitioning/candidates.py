@@ -129,7 +129,7 @@ def _may_be_spared(device: Device) -> bool:
 def _could_win(model: Model, device: Device, cpu: Device, preference: Preference) -> bool:
     """Returns True if a device is faster than the CPU device for an operation of a model.
 
-    What it supports is not known before its driver runs, so it may win less than that.
+    The operations that it supports are not known before its driver runs, so it may win fewer.
     """
     nesting = Nesting(model)
     theirs, ours = (DeviceScores(model, nesting, each.capabilities(), preference) for each in (device, cpu))

@@ -40,7 +40,7 @@ _OFF = "partitioning is off"
 
 
 class PolicySplit(Struct, frozen=True, kw_only=True):
-    """What a policy has decided.
+    """The decision of a policy.
 
     Attributes:
         placements: by graph number, one for each operation.

@@ -1,6 +1,6 @@
 """Places and groups operations so that the whole plan takes least, or uses least energy.
 
-What a plan takes is predicted from the costs of operations, launches and transfers
+The time of a plan is predicted from the costs of operations, launches and transfers
 (`neurald.runtime.costs`): the end of its critical path, since steps on different devices overlap.
 The plans of Android's rule and of Tengine, those of one device, and those that leave a device only
 its largest steps are predicted as well, so that the result is never worse than any of them.

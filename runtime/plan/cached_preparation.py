@@ -1,4 +1,4 @@
-"""Prepares a model with the cache: loads what was compiled before, or compiles and stores it."""
+"""Prepares a model with the cache: loads an entry, or compiles the model and stores it."""
 
 import contextlib
 import logging

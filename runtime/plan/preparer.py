@@ -109,7 +109,7 @@ class Preparer:
         self._is_background = is_background
         self._monitor = monitor
         self._provided = provided
-        #: What `load` has looked for in vain, with its device and model.
+        #: The preparation that `load` has not found in the cache, with its device and model.
         self._missed: tuple[Device, Model, CachedPreparation] | None = None
 
     @property
@@ -273,7 +273,7 @@ class Preparer:
             if isinstance(loaded, PreparedStep):
                 return loaded
             reason = loaded.reason or reason
-        # What is created lasts, so that collections would find nothing.
+        # The objects that are created last, so that collections would find nothing.
         with paused_gc(), convert_driver_faults(device.name):
             provider = device if device is cpu else cpu
             cache = preparation.cache if isinstance(preparation, CachedPreparation) else None

@@ -1,4 +1,4 @@
-"""CompilationStatus: which code the steps of a compilation run, and what is still compiled."""
+"""CompilationStatus: the code that the steps of a compilation run, and compilations under way."""
 
 from enum import Enum
 

@@ -229,7 +229,7 @@ def verified_container(path: str, memory: FileMemory, trusted: frozenset[bytes])
     table = bytes(memory.view(_TABLE_AT, length))
     state = memory.state()
     known = state if state is not None and _is_known(state, head) else None
-    # What was verified in this state of the file need not be verified again.
+    # A head that was verified in this state of the file need not be verified again.
     if known is None and not is_signed(_PURPOSE + head[:_SIGNATURE_AT] + table, head[_SIGNATURE_AT:], public):
         raise BadData(f"{path}: its signature does not fit its content: it is damaged or forged: {_REMEDY}")
     if known is not None and memory.state() != known:

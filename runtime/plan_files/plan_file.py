@@ -52,7 +52,7 @@ _ADDED: Final = "added"
 
 
 class _StoredStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was compiled for a step; its memories are parts of the file."""
+    """The compiled artifact of a step, whose memories are parts of the file."""
 
     parts: KeyParts
     compile_ms: float
@@ -236,7 +236,7 @@ def load_plan(
 ) -> Compilation:
     """Loads a plan file that `neurald compile` or `nd.save_plan` made.
 
-    What fits this machine is taken from the file. The rest is planned or compiled again;
+    Parts that fit this machine are taken from the file. The rest is planned or compiled again;
     `Compilation.explain` and `Compilation.report` say why.
 
     A file is only used if it is signed with the key of this user, or with one that is trusted: in a

@@ -52,7 +52,7 @@ def load_entry(
         keeps_all,
     )
     what = what if trusts_file else (*what, "without shapes of results")
-    # What functions of the application compute has no meaning for other processes.
+    # Results of the application's own functions have no meaning for other processes.
     kept = None if custom_operators else ConvertedFile(memory, what)
 
     def convert() -> Entry:

@@ -1,1 +1,1 @@
-"""Records what calls of the library do, and when, in all processes that take part."""
+"""Records the work of calls of the library over time, in all processes that take part."""

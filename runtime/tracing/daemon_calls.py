@@ -1,4 +1,4 @@
-"""Records calls of daemons and services, and what these do for them.
+"""Records calls of daemons and services, and the work that these do for them.
 
 A daemon on this host leaves the times of what it did for a submission of a ring in shared memory, if
 its client wants them, and so does the process of a served model. One on another host sends them after its reply, see

@@ -1,4 +1,4 @@
-"""Does something to modules when they are imported, however late that is."""
+"""Calls a function for modules when they are imported, even if that is later."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Adds what a call does itself before the first of its parts begins, and after the last has ended.
+"""Adds the own work of a call before the first of its parts begins, and after the last has ended.
 
 Recording this as well would take longer than what it does: the code of a repeated call runs for a
 microsecond or two in all.
@@ -9,7 +9,7 @@ from typing import Final
 
 from neurald.runtime.tracing.span import Span
 
-#: What calls do before and after their parts.
+#: The names of the work of calls before and after their parts.
 _ENDS: Final[Mapping[str, tuple[str, str]]] = {
     "load": ("begin to load", "return the model"),
     "nd.compile": ("begin to compile", "return the function"),
@@ -28,7 +28,7 @@ _ENDS: Final[Mapping[str, tuple[str, str]]] = {
     "run_by_name": ("copy the inputs", "copy the outputs"),
     "run_by_index": ("copy the inputs", "copy the outputs"),
 }
-#: What calls do that have no parts.
+#: The names of the work of calls that have no parts.
 _WHOLE: Final[Mapping[str, str]] = {
     "set_tensor": "copy the value",
     "get_tensor": "copy the value",

@@ -57,7 +57,7 @@ def placed(spans: Sequence[Span], parent: int = 0) -> list[PlacedSpan]:
         one = PlacedSpan(
             span=span,
             identity=identity,
-            # What belongs to no call of the application has no common parent.
+            # Spans that belong to no call of the application have no common parent.
             parent=parents[-1].identity if parents and span.call else parent,
             start_unix_ns=span.start_ns + offset,
             end_unix_ns=span.end_ns + offset,

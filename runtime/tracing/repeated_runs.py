@@ -1,4 +1,4 @@
-"""Records what applications call again and again.
+"""Records the calls that applications make again and again.
 
 A run of a small model takes a few microseconds, of which its record has to take little: while a trace
 is taken, the usual way of a run is here, between readings of the clock. One tuple holds them, and

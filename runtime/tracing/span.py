@@ -1,4 +1,4 @@
-"""Spans: what a thread did from when to when.
+"""Spans: pieces of work of a thread, with their start and end.
 
 While a trace is taken, what threads do is recorded as readings of the clock and the like, with as
 little work as possible. They become spans when somebody looks at them.
@@ -18,14 +18,14 @@ from neurald.hal.process.fork import forkable_lock
 
 #: Added to the numbers of processes of other hosts.
 OTHER_HOST: Final = 1 << 32
-#: What a process does that is no daemon, as the detail `role` of its spans.
+#: The detail `role` of spans of processes that are not daemons.
 SERVED_MODEL: Final = "served model"
 #: Most spans of a trace that has kernels.
 MAX_SPANS: Final = 400_000
 #: Most records of a trace, each of which is a few spans; the oldest are dropped.
 MAX_RECORDS: Final = 400_000
 
-#: What makes spans of a record: takes its start, end, thread and call, and four other values.
+#: Makes spans of a record: takes its start, end, thread and call, and four other values.
 Expand: TypeAlias = Callable[[int, int, int, int, Any, Any, Any, Any], "Iterable[Span]"]
 #: How many values a record has: its `Expand`, and the eight values that this takes.
 _RECORD_SIZE: Final = 9
@@ -33,7 +33,7 @@ _RECORD_SIZE: Final = 9
 
 # There may be a million, and none is part of a cycle.
 class Span(Struct, frozen=True, array_like=True, gc=False):
-    """What a thread did.
+    """Work of a thread.
 
     Attributes:
         name: for people.
@@ -55,7 +55,7 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
 
 
 class ThreadState:
-    """What a thread is doing.
+    """Work of a thread that is under way.
 
     Attributes:
         call: number of the call under way; 0 for none.

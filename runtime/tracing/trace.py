@@ -1,4 +1,4 @@
-"""Traces: `with neurald.trace("calls.json"):` records what the library does."""
+"""Traces: `with neurald.trace("calls.json"):` records the work of the library."""
 
 import logging
 import os
@@ -101,7 +101,7 @@ class Trace(Unpicklable):
         except (OSError, OpFailed) as failure:
             if error is None:
                 raise
-            # What went wrong in the block matters more.
+            # The error of the block matters more.
             logger.warning("the trace %s is lost: %s", self.trace_id, failure)
 
     def _write(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Shows what a benchmark measured as tables of at most 80 columns."""
+"""Shows the results of a benchmark as tables of at most 80 columns."""
 
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Measures a model: loading, preparing, the first run, further runs, and what is asked for besides."""
+"""Measures a model: loading, preparing, the first run, further runs, and optional measurements."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Tells whether what this process writes to stderr goes to systemd's journal."""
+"""Tells whether the stderr of this process goes to systemd's journal."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Shows what verification found."""
+"""Shows the results of verification."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -1,1 +1,1 @@
-"""Finds out what killed a driver: reads its breadcrumbs, and repeats deaths in sacrificial processes."""
+"""Finds the causes of deaths of drivers: reads breadcrumbs, and repeats deaths in sacrificial processes."""

@@ -1,4 +1,4 @@
-"""Records what killed drivers, and searches in the background for the operations that do."""
+"""Records deaths of drivers, and searches in the background for the operations that cause them."""
 
 import asyncio
 import contextlib

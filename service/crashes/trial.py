@@ -1,4 +1,4 @@
-"""A sacrificial process: repeats what killed a driver, and finds the operations that kill.
+"""A sacrificial process, which repeats the death of a driver to find the operations that cause it.
 
 It reads a `TrialJob` from standard input, and writes a `TrialReport` to standard output. Each trial
 runs part of the model on a device of its own in a child process, whose death is the answer. All of

@@ -1,4 +1,4 @@
-"""Forks processes of a driver from one that has loaded what all of them need.
+"""Forks processes of a driver from one that has loaded all modules that they share.
 
 A new process takes most of its start for loading modules; one that is forked has them at once. The
 service manager asks for each over a socket, and passes what will be its standard input, its

@@ -1,4 +1,4 @@
-"""Tells the supervisor of a daemon what state it is in.
+"""Reports the state of a daemon to its supervisor.
 
 The protocol is systemd's `sd_notify`: a datagram of `NAME=value` lines to the socket that the
 environment variable NOTIFY_SOCKET names. A daemon is thus a service of `Type=notify`, under systemd

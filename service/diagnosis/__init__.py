@@ -1,1 +1,1 @@
-"""Finds what is wrong with an installation, and how to mend it."""
+"""Finds faults of an installation, and their remedies."""

@@ -1,1 +1,1 @@
-"""Describes what is in a model."""
+"""Describes the content of a model."""

@@ -1,4 +1,4 @@
-"""Finds what a user of a model should know before preparing it."""
+"""Finds facts that a user of a model should know before preparing it."""
 
 from collections.abc import Iterator
 from typing import Final

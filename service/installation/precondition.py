@@ -1,4 +1,4 @@
-"""Checks what must hold before systemd can run the service manager."""
+"""Checks the conditions under which systemd can run the service manager."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""Defines what operators choose for a log: its format and its level."""
+"""Defines the choices of operators for a log: its format and its level."""
 
 import logging
 from enum import StrEnum

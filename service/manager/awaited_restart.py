@@ -1,4 +1,4 @@
-"""What comes of the restart of a driver, for the operators who wait for it."""
+"""The outcome of the restart of a driver, for the operators who wait for it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Says in the words of the configuration file what is wrong in it."""
+"""Reports mistakes in the configuration file in the words of that file."""
 
 import difflib
 import enum

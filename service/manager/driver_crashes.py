@@ -1,4 +1,4 @@
-"""Tells the investigator of crashes what killed the processes of one driver."""
+"""Reports deaths of the processes of one driver to the investigator of crashes."""
 
 from neurald.hal.crashes.trail import read_helper_deaths
 from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator

@@ -1,4 +1,4 @@
-"""One driver of the service manager: its socket, its process, and what happens when that ends."""
+"""One driver of the service manager: its socket, its process, and the consequences of its end."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Landlock: restricts what a process may read and write, its TCP ports, and other processes.
+"""Landlock: restricts the files, TCP ports and other processes that a process may access.
 
 Linux has had it since version 5.13. Its own versions ("ABIs") add rights; a right that a version
 does not know is not restricted. It applies to the calling thread, and to threads and processes that

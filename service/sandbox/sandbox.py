@@ -1,4 +1,4 @@
-"""Restricts a driver process to what a driver needs.
+"""Restricts a driver process to the resources that a driver needs.
 
 A process enters the sandbox before it loads anything else, since Landlock applies only to the
 calling thread and to threads that are started later. It closes the sandbox before it runs any code

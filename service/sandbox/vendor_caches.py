@@ -1,4 +1,4 @@
-"""Gives each driver caches of its own for what the runtimes of its devices compile.
+"""Gives each driver caches of its own for code that the runtimes of its devices compile.
 
 Runtimes of vendors load code from their caches without checking who has written it, and by default
 all programs of a user share them. So a driver in its sandbox uses a folder beside neurald's cache

@@ -1,4 +1,4 @@
-"""Reads what the live page of an execution service shows, for `neurald top`."""
+"""Reads the state that the live page of an execution service shows, for `neurald top`."""
 
 import http.client
 from typing import Final

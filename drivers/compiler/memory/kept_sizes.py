@@ -1,4 +1,4 @@
-"""Keeps what was computed for the shapes of executions that were the last to need it."""
+"""Keeps the sizes of the shapes that executions used last."""
 
 from collections.abc import Sequence
 from typing import Final, Generic, TypeAlias, TypeVar

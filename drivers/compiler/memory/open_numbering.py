@@ -1,4 +1,4 @@
-"""Numbers what depends on open lengths, in a program that computes it for given lengths."""
+"""Numbers the quantities that depend on open lengths, in a program that computes them."""
 
 from collections.abc import Iterable, Sequence
 

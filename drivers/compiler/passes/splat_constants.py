@@ -57,7 +57,7 @@ def _loaded(node: Node) -> set[Value]:
     """Returns the values of which a `Compute` node loads elements; none for other nodes."""
     if not isinstance(node, Compute):
         return set()
-    # What limits the number of elements is read, but not by a load that could be replaced.
+    # The limit of the number of elements is an input, but no load reads it that could be replaced.
     return {*node.inputs} - ({node.limit.count} if node.limit is not None else set())
 
 

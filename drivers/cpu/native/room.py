@@ -1,4 +1,4 @@
-"""Finds memory of executions that is much larger than what they need for a long time.
+"""Finds memory of executions that has been much larger than they need for a long time.
 
 A step keeps the memory of its largest size, since sizes that occur once often occur again.
 """

@@ -1,4 +1,4 @@
-"""The records of a step for native code: the step, what it calls, and the arguments of the calls.
+"""The records of a step for native code: the step, its calls, and the arguments of the calls.
 
 All are words in one piece of memory; see `neurald.drivers.cpu.native.step_program`.
 """

@@ -1,4 +1,4 @@
-"""The sizes of a step for given lengths: what its memory and its records depend on.
+"""The sizes of a step for given lengths, on which its memory and its records depend.
 
 A step runs in another size once its records have these numbers. The executable that also describes
 all else is made of them where it is needed.

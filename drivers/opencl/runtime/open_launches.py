@@ -1,4 +1,4 @@
-"""A compiled step with open dimensions: what its calls need for each set of lengths."""
+"""The launches of a compiled step with open dimensions, for each set of lengths."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -124,8 +124,8 @@ def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int
     """
     if scheme is PaddingScheme.VALID or extent == 1:
         return 0, 0
-    # What (ceil(size / stride) - 1) * stride + extent exceeds the size by; a compiler may not know
-    # it.
+    # The excess of (ceil(size / stride) - 1) * stride + extent over the size, which a compiler may
+    # not know.
     total = extent - stride + (-size) % stride
     if extent < stride:
         total = max(0, int(total))

@@ -216,8 +216,8 @@ class Match(Struct, frozen=True, kw_only=True):
     outputs: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-#: What decides about the match of an operation: its number of inputs, whether values are known, and
-#: type, rank and lifetime of each operand.
+#: The properties of an operation that decide which form it matches: its number of inputs, whether
+#: values are known, and type, rank and lifetime of each operand.
 MatchKey = tuple[int, bool, tuple[tuple[OperandType, int, Lifetime], ...]]
 
 

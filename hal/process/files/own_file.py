@@ -1,4 +1,4 @@
-"""Removes files that this process has made, and not what others have put in their place since."""
+"""Removes files that this process has made, but not files that others have put in their place."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Takes what a daemon answers to an execution whose calls carry their data."""
+"""Takes the answer of a daemon to an execution whose calls carry their data."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class CarriedAnswer:
         self._traffic = traffic
         self._place = place
         self._reply: device_pb2.ExecuteReply | None = None
-        #: What the daemon sent as its times, see `call_times`; empty if it was not asked for them.
+        #: The times that the daemon sent, see `call_times`; empty if it was not asked for them.
         self.times = b""
 
     def take(self, data: bytes) -> bool:

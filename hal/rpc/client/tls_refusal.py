@@ -14,7 +14,7 @@ from typing import Final
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.transport.tls_files import TlsContent, TlsFiles
 
-#: What OpenSSL's verification of a daemon's certificate has found, by its number.
+#: The faults that OpenSSL finds in a daemon's certificate, by number.
 _FAULTS: Final = {
     9: "is not valid yet",
     10: "has expired",

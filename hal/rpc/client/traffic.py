@@ -1,4 +1,4 @@
-"""Counts what a client sends to daemons and receives from them."""
+"""Counts the messages and bytes that a client sends to daemons and receives from them."""
 
 import threading
 from dataclasses import dataclass, field

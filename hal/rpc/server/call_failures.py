@@ -1,4 +1,4 @@
-"""Reports what a call raises to its client.
+"""Reports the errors of calls to their clients.
 
 An `Error` is reported with its code and text; any other exception is logged with its traceback, and
 reported without any detail.

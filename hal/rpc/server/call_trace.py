@@ -1,4 +1,4 @@
-"""Notes what this daemon does for calls whose clients take a trace."""
+"""Notes the phases of calls whose clients take a trace."""
 
 import contextlib
 import os

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 #: How many memories a session may hold while descriptors are scarce: enough to run its models.
 _SCARCE_MEMORIES = 8
-#: What descriptors that tell the end of a process or a thread are called by the kernel.
+#: The kernel's names for descriptors that tell the end of a process or a thread.
 _PIDFDS = ("pidfd:", "anon_inode:[pidfd]")
 
 

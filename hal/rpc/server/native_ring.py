@@ -37,7 +37,7 @@ from neurald.hal.sync.cancellation import Cancellation
 _POINTER_BYTES: Final = 8
 _STATE_BYTES: Final = STATE["CALLS"] + _POINTER_BYTES * MAX_REQUESTS
 _NS_PER_S: Final = 1e9
-#: What giving up an execution returns if a runner runs it.
+#: The result of giving up an execution that a runner runs.
 _RUNNER: Final = 2
 
 _Serve = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
@@ -47,7 +47,7 @@ _GiveUp = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 
 
 class _Kept(Struct, frozen=True, kw_only=True, eq=False):
-    """What a call needs."""
+    """The objects that must live as long as a call may be made."""
 
     call: NativeCall
     watch: "weakref.ReferenceType[Any]"
@@ -105,8 +105,9 @@ class NativeRing:
         self._taken, self._put, self._packets = map(self._number, ("TAKEN", "PUT", "PACKETS"))
         self._started = ctypes.c_int64.from_buffer(self._memory, STATE["STARTED"])
         self._last = ctypes.c_int64.from_buffer(self._memory, STATE["LAST"])
-        #: What each call needs while it is not withdrawn, by a number that no other call has: the
-        #: withdrawal of an earlier call of a request must not drop what the present one needs.
+        #: The objects that each call needs until it is withdrawn, by a number that no other call
+        #: has: the withdrawal of an earlier call of a request must not drop those of the present
+        #: one.
         self._kept: dict[int, _Kept] = {}
         self._serials = itertools.count(1)
         #: The present call of each request.

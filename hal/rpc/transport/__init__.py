@@ -1,1 +1,1 @@
-"""What client and server share: statuses, packets, rings and access tokens."""
+"""The transport that client and server share: statuses, packets, rings and access tokens."""

@@ -1,4 +1,4 @@
-"""Times of what a daemon did for a call of gRPC, for clients that take a trace.
+"""Times of the phases of a gRPC call in a daemon, for clients that take a trace.
 
 A client that takes a trace sends the header of W3C's trace context with its calls. A daemon answers
 with these times in the trailing metadata; daemons of earlier versions ignore the header. In a call

@@ -1,4 +1,4 @@
-"""X.509 certificates: what neurald reads of them, and lists of those that were revoked.
+"""X.509 certificates: the fields that neurald reads, and lists of revoked certificates.
 
 The package `cryptography` parses them. It is an optional part of neurald, `neurald[tls]`, and is
 imported when it is first needed.

@@ -160,7 +160,7 @@ class RingEnd:
         self._put_entry[: len(entry)] = entry
         self._put_number = number = (self._put_number + 1) % _NUMBERS
         if not number % _HALF_OF_NUMBERS and self._is_client:
-            # What was cancelled has ended long ago; the same numbers come again.
+            # Entries that were cancelled have ended long ago, and the same numbers come again.
             self._words[CANCELLED] = (number + _HALF_OF_NUMBERS) % _NUMBERS
         self._words[self._put_index] = number
         if self._words[self._peer_sleeps] or not STORES_IN_ORDER:

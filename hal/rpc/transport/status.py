@@ -1,4 +1,4 @@
-"""What client and server agree on beyond the messages: limits, errors as statuses, sessions.
+"""Conventions of client and server beyond the messages: limits, errors as statuses, sessions.
 
 An `Error` travels as a gRPC status with its result code in the trailing metadata, so that the same
 error is raised at the other end. The text of any other exception in a daemon is not sent, since it
@@ -85,8 +85,9 @@ _SERVER_OPTIONS = (
     ("grpc.max_connection_idle_ms", 30_000),
 )
 _MAX_CONNECTIONS = 1024
-#: What a client may send before the daemon takes it. gRPC's window follows the link, which takes
-#: 1 MiB for each connection through which many bytes came, and is of no use without a distance.
+#: The bytes that a client of this host may send before the daemon reads them. By default gRPC
+#: adapts this window to the link, which takes 1 MiB for each connection through which many bytes
+#: came, and saves no time on one host.
 _LOCAL_WINDOW_BYTES = 1 << 19
 _LOCAL_OPTIONS = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", _LOCAL_WINDOW_BYTES))
 

@@ -77,7 +77,7 @@ class Access(IntEnum):
 
 
 class DaemonStatus(Struct, frozen=True, kw_only=True):
-    """What a daemon holds for all its clients, and how it is protected.
+    """The resources that a daemon holds for all its clients, and its protection.
 
     Attributes:
         device: state of the device.

@@ -65,7 +65,7 @@ class StepReceipt(Struct, frozen=True, kw_only=True):
 
 
 class ExecutionReceipt(Struct, frozen=True, kw_only=True):
-    """What happened in one execution.
+    """The record of one execution.
 
     Attributes:
         steps: those that ran, in the order of the plan.

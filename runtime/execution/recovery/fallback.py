@@ -1,4 +1,4 @@
-"""What the CPU device runs in place of other devices: steps for now, and executions so far."""
+"""Work of the CPU device in place of other devices: steps for now, and executions so far."""
 
 from msgspec import Struct
 

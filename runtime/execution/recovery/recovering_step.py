@@ -121,8 +121,8 @@ class RecoveringStep:
         is_on_both = is_other and not refused_operations(step.model, cpu_device())
         self._may_fall_back = may_fall_back and is_on_both
         self._lock = forkable_lock()
-        #: What runs until the device has compiled the step. Used like a fallback, apart from
-        #: counts.
+        #: The code that runs until the device has compiled the step. It is used like a fallback,
+        #: apart from counts.
         self._first = step.prepared_model if step.is_first_tier else None
         self._prepared: PreparedModel | None = None if step.is_first_tier else step.prepared_model
         self._report: PreparationReport | None = None

@@ -153,6 +153,6 @@ class Recovery:
 
     @property
     def verifications(self) -> "tuple[VerificationStatus, ...]":
-        """What is verified of each step, for those of which anything is."""
+        """The state of the verification of each step that is verified."""
         states = (state.verification(number) for number, state in enumerate(self._steps.values()))
         return tuple(state for state in states if state is not None)

@@ -1,4 +1,4 @@
-"""What the CPU runs in place of the device of a step: code that is ready at once, then better code."""
+"""The CPU's code in place of a step's device: code that is ready at once, then better code."""
 
 import logging
 import weakref
@@ -34,7 +34,7 @@ class StandIn:
         #: Held while the CPU compiles; not by executions, which must not wait for that.
         self._compiling = forkable_lock()
         self._optimized: PreparedModel | None = None
-        #: What the CPU runs until it has compiled the step.
+        #: The code that the CPU runs until it has compiled the step.
         self._first_tier: PreparedModel | None = None
 
     @property

@@ -45,7 +45,7 @@ _QUANTILES: Final = {
 
 
 class Side(Enum):
-    """What runs the model."""
+    """The two sides that are compared: the plan, and the CPU device."""
 
     PLAN = "the plan"
     CPU = "the CPU device"
@@ -72,7 +72,7 @@ class Comparison:
         self.winner: Side | None = None
         self.reason = ""
         self._predicted_cpu_s = predicted_cpu_s
-        #: What the first runs of each side tell, until its first turn is complete.
+        #: The times of the first runs of each side, until its first turn is complete.
         self._first: dict[Side, float] = {}
         self._side = Side.PLAN
         self._turn: list[float] = []

@@ -1,4 +1,4 @@
-"""Finds out what earlier processes have decided between a plan and the CPU device."""
+"""Finds the decisions of earlier processes between a plan and the CPU device."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from neurald.runtime.plan.kept_decisions import decision_key, load_decision
 
 
 class CpuGuard(Struct, frozen=True, kw_only=True):
-    """What is known about a plan and the CPU device.
+    """The known times of a plan and of the CPU device.
 
     Attributes:
         key: to keep a decision under; empty if none is kept.

@@ -42,7 +42,7 @@ _MAX_UNFAIR_RUNS: Final = 1000
 
 
 class TrialOutcome(Struct, frozen=True, kw_only=True, eq=False):
-    """What a trial has decided.
+    """The decision of a trial.
 
     Attributes:
         reason: with the times.

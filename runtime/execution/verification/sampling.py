@@ -50,7 +50,7 @@ _LATEST: Final = 15
 #: An execution that is verified does not take the fast path of its device, nor does it come back to
 #: it at once, which takes twice as long as the copies.
 WITHOUT_FAST_PATH: Final = 3.0
-#: What noting an execution that is not verified takes, at most half of the share.
+#: The time to note an execution that is not verified, at most half of the share.
 _NOTE_S: Final = 0.5e-6
 #: Which part of the share is for what is measured; deciding, and caches that a verification leaves
 #: to others, take time as well.
@@ -195,7 +195,7 @@ class Sampler:
             return True
         work_s, spent_s, ahead = self._work_s, self._spent_s, self._slack
         if runs < self._advance:
-            # What all executions of the beginning will take; this one is charged to them.
+            # The time of all executions of the beginning, to which this one's is charged.
             work_s += self._shortest_s * (self._advance - runs)
             ahead = 1.0
             # One that was interrupted by other programs does not use up what all may take.

@@ -1,4 +1,4 @@
-"""Compares what a device computed for a step with what the CPU device computed.
+"""Compares a device's results of a step with those of the CPU device.
 
 Operations of a step are rounded in other ways on each device, and errors grow from one operation to
 the next. Therefore the bounds of one operation are widened for a step of several. An operation that

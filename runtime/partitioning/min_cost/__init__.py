@@ -1,1 +1,1 @@
-"""The policy of least cost: predicts what plans take, and searches the best one."""
+"""The policy of least cost: predicts the times of plans, and searches for the best one."""

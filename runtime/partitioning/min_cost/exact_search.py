@@ -19,8 +19,8 @@ The search must not delay an application. So it ends, too, when it has taken hal
 long as a thousand runs of a better plan could save: the difference between the best choice so far
 and the bound of all plans says how much one run can save at most.
 
-What moving a value out of its device costs depends on who reads it later. So it is decided when its
-writer is placed: either it is moved, or its readers have to run on the same device.
+The cost of moving a value out of its device depends on its later readers. So it is decided when the
+writer is placed: either the value is moved, or its readers have to run on the same device.
 """
 
 import math
@@ -49,7 +49,7 @@ _NODES_AT_ONCE: Final = 128
 #: Choices must be better by more than rounding.
 _TOLERANCE: Final = 1e-12
 
-#: What makes two states differ in times only.
+#: Two states with equal keys differ in times only.
 _Key: TypeAlias = tuple[object, ...]
 _Times: TypeAlias = tuple[float, ...]
 
@@ -74,7 +74,7 @@ def search(
 
 
 class _State(Struct, frozen=True):
-    """What is known between two steps; sets of operations are bits.
+    """The state of the search between two steps; sets of operations are bits.
 
     Attributes:
         bound: what a plan that contains these steps takes at least.
@@ -180,7 +180,7 @@ class _Search:
             together: dict[tuple[int, ...], list[float]] = {}
             for number in self._problem.writes[position]:
                 value = self._problem.values[number]
-                # What outputs of the graph cost is a part of the cost of their operation.
+                # The cost of an output of the graph is a part of the cost of its operation.
                 if any(value.out) and not value.is_output:
                     costs = together.setdefault(tuple(value.readers), [0.0] * len(value.out))
                     costs[:] = map(add, costs, value.out)

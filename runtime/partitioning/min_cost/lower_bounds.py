@@ -1,4 +1,4 @@
-"""What the operations of a small graph cost at least, wherever the others run.
+"""Lower bounds of the costs of a small graph's operations, wherever the others run.
 
 The exact search bounds with these figures what the rest of a plan takes.
 """

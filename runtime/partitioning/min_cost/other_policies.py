@@ -70,7 +70,7 @@ class OtherPolicies:
             is_covered = np.zeros(len(chosen), bool)
             starts = np.flatnonzero(chosen != main) + 1
             ends = np.append(starts[1:] - 1, len(chosen))
-            # What follows the others is empty, or long enough.
+            # The range that follows the others is empty, or long enough.
             is_near = (starts < ends) & (ends - starts < MIN_COMPLEXITY)
             for start, end in zip(starts[is_near].tolist(), ends[is_near].tolist(), strict=True):
                 is_covered[start:end] = is_too_little(self._operations, start, end)

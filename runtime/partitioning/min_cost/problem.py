@@ -1,4 +1,4 @@
-"""The placement of one graph as numbers: what operations, launches and transfers cost on each device.
+"""The placement of one graph as numbers: the costs of operations, launches and transfers on each device.
 
 A *choice* gives each operation a device, by its index among the candidates; one more index stands
 for the interpreter of control flow. Values are in host memory when they are between devices: a

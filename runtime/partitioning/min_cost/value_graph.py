@@ -1,4 +1,4 @@
-"""Describes by arrays what the operations of a graph exchange, and contracts operations to groups.
+"""Describes the values between operations of a graph by arrays, and contracts operations to groups.
 
 A *value* is an operand that operations exchange, or that the client gives or gets. An *edge* is one
 operation that reads what another one writes.
@@ -103,7 +103,7 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
         read_by = groups[self.read_by]
         kept = writer[self.read] != read_by
         read_by, read = _without_repetitions(read_by[kept], self.read[kept], len(writer))
-        # What one group writes and one other group reads counts as one value.
+        # All operands that one group writes and one other group reads count as one value.
         readers = np.bincount(read, minlength=len(writer))
         is_single = (readers == 1) & ~self.is_output & (writer >= 0)
         reader = np.empty(len(writer), np.intp)

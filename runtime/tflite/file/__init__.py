@@ -1,1 +1,1 @@
-"""Reads `.tflite` files: the format, and what is in it."""
+"""Reads the format and the content of `.tflite` files."""

@@ -28,7 +28,7 @@ from neurald.runtime.tflite.file.flatbuffer import (
 from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, TensorType
 
 _IDENTIFIER = b"TFL3"
-#: What plan files have in its place; see `neurald.runtime.plan_files.container`.
+#: The identifier that plan files have in its place; see `neurald.runtime.plan_files.container`.
 _PLAN_FILE_IDENTIFIER = b"PLAN"
 _VERSION = 3
 

@@ -100,7 +100,7 @@ _MAX_VARIANTS: Final = 8
 #: Operators with more inputs or outputs are converted by their rules.
 _MAX_TENSORS: Final = 16
 
-#: What an operator and its inputs and outputs have in common with those that are converted alike.
+#: The properties of an operator, its inputs and outputs by which equal ones are converted alike.
 _Form: TypeAlias = tuple[object, ...]
 #: The position, place and bytes of an input.
 _Value: TypeAlias = tuple[int, Location, bytes]
@@ -123,7 +123,7 @@ class _Result(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class _Emitted(Struct, frozen=True, kw_only=True, gc=False):
-    """What the rule of an operator has emitted.
+    """The operands and operations that the rule of an operator has emitted.
 
     Operands are numbered from 0 on: the operator's inputs, its outputs, and intermediate results.
     Constants that all operators share have their number among all operands, inverted.

@@ -1,1 +1,1 @@
-"""Options that several commands have, and what completes their values."""
+"""Options that several commands have, and the completion of their values."""

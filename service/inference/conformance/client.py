@@ -1,4 +1,4 @@
-"""What the checks need of a client of the V2 protocol, whatever the transport."""
+"""The interface of clients of the V2 protocol that the checks use, for any transport."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The requests of one run: where their inputs are, and what each of them gets of the outputs."""
+"""The requests of one run: the places of their inputs, and the share of each in the outputs."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""One version of a model that is served: its workers, its queue, and what it says of itself."""
+"""One version of a model that is served: its workers, its queue, and its description."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Counts what a model has done, in the terms of the V2 protocol."""
+"""Counts the requests and times of a model, in the terms of the V2 protocol."""
 
 import enum
 import threading

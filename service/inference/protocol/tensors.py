@@ -1,4 +1,4 @@
-"""Requests and answers of an inference, whatever transport carries them."""
+"""Requests and answers of an inference, independent of the transport."""
 
 import math
 import os

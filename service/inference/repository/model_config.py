@@ -1,4 +1,4 @@
-"""The configuration of a model: `config.pbtxt` as Triton knows it, and what follows from it.
+"""The configuration of a model: `config.pbtxt` as Triton knows it, and its consequences.
 
 Fields that make no sense here, such as those for other frameworks, are ignored. Those that would
 change what clients get, such as sequences and ensembles, are refused.

@@ -1,4 +1,4 @@
-"""The files of the user that a worker reads, besides what drivers read.
+"""The files of the user that a worker reads, besides those that drivers read.
 
 The sandbox of a worker has the files that were there when it was entered. One that was written
 since then, which usually is another file of the same name, cannot be read.

@@ -146,7 +146,7 @@ class _Layouts:
         for append in appends:
             if self.axes.get(append.source) == self.axes.get(append.target) == append.axis:
                 self._appends[append.position] = append
-        # What a concatenation writes that does not append has the layout of operations.
+        # The result of a concatenation that does not append has the layout of operations.
         if len(self._appends) < len(appends) and any(
             each.target in self.axes and each.position not in self._appends for each in appends
         ):
@@ -238,8 +238,8 @@ class _Layouts:
         for update in loop.updates:
             positions, copy = self._copy(update)
             if positions:
-                # What is assigned is computed before, since all assignments happen at the same
-                # time.
+                # Values are computed before they are assigned, since all assignments happen at the
+                # same time.
                 body.append(BasicBlock(operations=positions))
             updates.append(copy)
         return replace(loop, condition=condition, body=tuple(body), updates=tuple(updates))

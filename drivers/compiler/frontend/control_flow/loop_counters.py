@@ -1,4 +1,4 @@
-"""Finds what counts the turns of a loop, and which of its values change, from its graphs alone.
+"""Finds the counters of a loop, and the values that change in it, from its graphs alone.
 
 Inlining a loop is slow, and what is found wrong afterwards is inlined in vain.
 """

@@ -94,7 +94,7 @@ class SliceSize(Struct, frozen=True, kw_only=True):
     rest: "int | Extent"
 
 
-#: What a length can be set to.
+#: A new value of a length.
 NewLength: TypeAlias = "int | Extent | Sum | SliceIndex | SliceSize"
 
 

@@ -457,8 +457,8 @@ class _Structurer:
         condition_graph, body_graph = graphs
         inner = self._flat.model.referenced[body_graph]
         carried = len(inner.outputs)
-        # What changed when the loop was last inlined changes again: without this, the attempts of
-        # nested loops would multiply.
+        # Values that changed when the loop was last inlined change again: without this, the
+        # attempts of nested loops would multiply.
         changing = self._changing.setdefault(graphs, changing_values(inner, (*RESHAPES, *SLICES)))
         lengths = self._loop_lengths.setdefault(graphs, LoopLengths(self._flat, self._lengths))
         attempts = 0

@@ -82,7 +82,8 @@ class DataLengths:
     def _extent_of(self, value: Sum) -> Any:
         """Returns a sum as a length.
 
-        What varies in it is one symbol: less is known about sums and differences of symbols.
+        The varying part of the value is one symbol: less is known about sums and differences of
+        symbols.
         """
         if len(value.terms) != 1:
             return self._sum_symbol(Sum(0, value.terms)) + value.constant if value.terms else value.constant

@@ -12,7 +12,8 @@ from neurald.hal.records import replace
 if TYPE_CHECKING:
     from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
-# What compiles is imported by the functions that need it: a start from the cache does not.
+# The functions that compile import the compiler themselves, since a start from the cache needs
+# none.
 
 #: Shortest length of an open dimension in examples.
 USUAL_LENGTH = 64
@@ -95,8 +96,8 @@ def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> "tuple[ExtentScope
 def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
     """Returns shapes with greater lengths of the open dimensions, which are multiples of nothing.
 
-    What is decided by such lengths is also right for most others. Equal lengths at the same
-    position stay equal.
+    Decisions that are based on such lengths are also right for most others. Equal lengths at the
+    same position stay equal.
 
     Args:
         model: valid.

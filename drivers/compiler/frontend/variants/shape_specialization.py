@@ -46,7 +46,8 @@ from neurald.hal.sync.cancellation import Cancellation
 if TYPE_CHECKING:
     from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
 
-# What compiles is imported by the functions that need it: a start from the cache does not.
+# The functions that compile import the compiler themselves, since a start from the cache needs
+# none.
 
 _LOG = logging.getLogger(__name__)
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
@@ -97,8 +98,8 @@ class SpecializingModel(InProcessModel):
         leave: Callable[[Sequence[Mapping[int, Shape]]], None] | None = None,
     ) -> None:
         self._leave = leave
-        #: What runs the first tier, the latest last; and what leaves it to another process at the
-        #: exit.
+        #: The shapes that run on the first tier, the latest last, and the function that leaves them
+        #: to another process at the exit.
         self._unfinished: dict[tuple[Shape | None, ...], Mapping[int, Shape]] = {}
         self._at_exit: Callable[[], None] | None = None
         self._first_tier = first_tier

@@ -1,4 +1,4 @@
-"""Attempts at what only saves time, which is kept if it is valid for all lengths."""
+"""Optional simplifications, which are kept only if they are valid for all lengths."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
 _T = TypeVar("_T")
-#: What names an attempt.
+#: The type of the names of attempts.
 _N = TypeVar("_N")
 
 

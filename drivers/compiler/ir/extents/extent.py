@@ -318,8 +318,8 @@ def highest(number: _N) -> _N:
 def surely_lowest(number: _N) -> _N:
     """Returns a number that an extent is never less than, whatever is assumed. Guards nothing.
 
-    What keeps code from accessing elements that do not exist, such as bounds of indices, is decided
-    by this number: lengths that change while the model runs may be shorter than
+    Bounds of indices, and all else that keeps code from accessing elements that do not exist, must
+    be decided by this number: lengths that change while the model runs may be shorter than
     `ExtentScope.assuming` says.
     """
     if not isinstance(number, Extent):

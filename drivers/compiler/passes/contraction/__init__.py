@@ -1,1 +1,1 @@
-"""Passes about contractions: convolutions, matrix products, and what surrounds them."""
+"""Passes about contractions (convolutions and matrix products) and the nodes around them."""

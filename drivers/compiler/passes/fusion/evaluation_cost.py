@@ -1,4 +1,4 @@
-"""Estimates what it costs to evaluate a kernel, to decide between recomputing and storing.
+"""Estimates the cost of evaluating a kernel, to decide between recomputing and storing.
 
 Costs are instructions per element, where an instruction handles a whole vector:
 

@@ -1,4 +1,4 @@
-"""Computes what is known of a graph before it runs: shapes, and values that follow from them.
+"""Computes shapes, and values that follow from them, before a graph runs.
 
 Models compute lengths from the shapes of their inputs, and give other operands shapes by them. Once
 the shapes of the inputs are known, these operations are computed here, one after another.

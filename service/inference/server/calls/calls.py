@@ -1,4 +1,4 @@
-"""The calls of the V2 protocol, whatever transport they came over."""
+"""The calls of the V2 protocol, independent of the transport."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Keeps what arrives of one request over HTTP: the parts of its body, and that the client left."""
+"""Keeps the events of one request over HTTP: the parts of its body, and the end of the connection."""
 
 import asyncio
 from collections.abc import Callable

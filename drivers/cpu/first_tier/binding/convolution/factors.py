@@ -1,4 +1,4 @@
-"""Factors of products: constant weights, and what kernels compute of inputs."""
+"""Factors of products: constant weights, and factors that kernels compute from inputs."""
 
 import math
 from typing import Final

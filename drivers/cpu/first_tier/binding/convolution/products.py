@@ -1,4 +1,4 @@
-"""Binds sums of products: what all convolutions, layers and products of matrices have in common."""
+"""Binds sums of products, which convolutions, layers and products of matrices consist of."""
 
 import math
 from typing import Final

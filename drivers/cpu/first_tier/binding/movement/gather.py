@@ -1,4 +1,4 @@
-"""Binds what takes rows whose numbers are in memory."""
+"""Binds operations that take rows by numbers in memory."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Binds what puts rows where numbers in memory say, and marks such places."""
+"""Binds operations that write rows or marks at places that numbers in memory give."""
 
 import math
 from collections.abc import Mapping

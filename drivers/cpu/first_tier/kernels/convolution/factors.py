@@ -1,4 +1,4 @@
-"""Writes what prepares the factors of products: integers without zero points, and packed matrices."""
+"""Writes kernels that prepare the factors of products: integers without zero points, packed matrices."""
 
 from neurald.drivers.cpu.emit.math.rounding import round_away
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector

@@ -1,4 +1,4 @@
-"""Writes what puts rows where numbers in memory say, and marks such places."""
+"""Writes kernels that write rows or marks at places that numbers in memory give."""
 
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store

@@ -1,4 +1,4 @@
-"""Writes reductions, and what depends on all elements of a row."""
+"""Writes reductions, and functions that depend on all elements of a row."""
 
 import math
 from collections.abc import Callable
