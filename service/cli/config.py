@@ -22,7 +22,7 @@ def config(
     import msgspec
 
     from neurald.service.console.output import write_json, write_table
-    from neurald.service.manager.configuration import Flags, load_configuration
+    from neurald.service.manager.settings.configuration import Flags, load_configuration
 
     found = load_configuration(file, Flags(system=system))
     if json:

@@ -39,7 +39,7 @@ def install_service(
     """
     from neurald.service.console.output import write_line
     from neurald.service.installation.installer import install, unit_files
-    from neurald.service.manager.configuration import Flags, load_configuration
+    from neurald.service.manager.settings.configuration import Flags, load_configuration
 
     files = unit_files(load_configuration(config, Flags(system=system)), is_system=system, file=config)
     if print_only:

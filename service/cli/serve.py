@@ -232,9 +232,13 @@ def serve(
     from neurald.hal.process.files.runtime_directory import serve_machine
     from neurald.hal.process.parent import stop_with
     from neurald.service.logs.setup import notice, start_log
-    from neurald.service.manager.configuration import Flags, load_for_this_machine
     from neurald.service.manager.manager import Manager
-    from neurald.service.manager.service_configuration import ServiceTable, parsed_limits, parsed_trace
+    from neurald.service.manager.settings.configuration import Flags, load_for_this_machine
+    from neurald.service.manager.settings.service_configuration import (
+        ServiceTable,
+        parsed_limits,
+        parsed_trace,
+    )
 
     limits = list(service_limit or ())
     if http_max_input_size is not None:

@@ -8,7 +8,7 @@ from typing import Final
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.files.configuration_file import configuration_path
 from neurald.service.diagnosis.finding import Finding, Severity
-from neurald.service.manager.configuration import load_configuration
+from neurald.service.manager.settings.configuration import load_configuration
 
 #: The environment variables that neurald, its benchmarks and its tests read.
 VARIABLES: Final = (

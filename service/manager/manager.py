@@ -43,7 +43,6 @@ from neurald.service.daemon.socket_files import (
 )
 from neurald.service.logs.choices import NOTICE
 from neurald.service.logs.formatters import DRIVER
-from neurald.service.manager.configuration import Configuration, driver_sharing
 from neurald.service.manager.control import (
     MAX_REQUEST_BYTES,
     Done,
@@ -54,11 +53,12 @@ from neurald.service.manager.control import (
     may_control,
 )
 from neurald.service.manager.conversations import ConversationLimit
-from neurald.service.manager.driver_launcher import MANAGER_VARIABLE
 from neurald.service.manager.received_sockets import received_sockets
-from neurald.service.manager.standby_socket import bind_private, serve_unix
+from neurald.service.manager.settings.configuration import Configuration, driver_sharing
 from neurald.service.manager.state import ManagerStatus, ServiceStatus
-from neurald.service.manager.supervised_driver import SupervisedDriver
+from neurald.service.manager.supervision.driver_launcher import MANAGER_VARIABLE
+from neurald.service.manager.supervision.standby_socket import bind_private, serve_unix
+from neurald.service.manager.supervision.supervised_driver import SupervisedDriver
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from support.sweeps import sweep
 from typer.main import get_command
 
 from neurald.service.cli import app
-from neurald.service.manager.configuration import DriverSettings
+from neurald.service.manager.settings.configuration import DriverSettings
 
 TEXT = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| ([RS]\d+) \| (.+) \| (.+) \|$", re.MULTILINE)

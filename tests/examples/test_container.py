@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from neurald.service.cli import app
-from neurald.service.manager.configuration import Flags, load_configuration
+from neurald.service.manager.settings.configuration import Flags, load_configuration
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "container"

@@ -1,6 +1,6 @@
 """Finds and reads the configuration file of the service manager.
 
-The manager checks it strictly (`neurald.service.manager.configuration`). Applications read from it
+The manager checks it strictly (`neurald.service.manager.settings.configuration`). Applications read from it
 whether they may start a manager, and which drivers that would supervise.
 """
 

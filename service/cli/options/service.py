@@ -7,7 +7,7 @@ from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from neurald.service.inference.server.settings import ServiceSettings
-    from neurald.service.manager.configuration import Configuration
+    from neurald.service.manager.settings.configuration import Configuration
 
 #: What these options mean without an address. Clients of Triton look at the first two.
 _DEFAULTS: Final = {"--grpc": "127.0.0.1:8001", "--http": "127.0.0.1:8000", "--web": "127.0.0.1:8080"}

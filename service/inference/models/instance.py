@@ -20,7 +20,7 @@ from neurald.service.inference.models.statistics import Durations, Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status, status_of
 from neurald.service.inference.worker.orders import LoadOrder, ModelDescription
-from neurald.service.manager.restart_policy import RestartPolicy
+from neurald.service.manager.supervision.restart_policy import RestartPolicy
 
 logger = logging.getLogger(__name__)
 

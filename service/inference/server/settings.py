@@ -3,7 +3,7 @@
 import msgspec
 
 from neurald.service.inference.models.worker_options import WorkerOptions
-from neurald.service.manager.service_configuration import ServiceLimits, TraceConfiguration
+from neurald.service.manager.settings.service_configuration import ServiceLimits, TraceConfiguration
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):

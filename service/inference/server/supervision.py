@@ -20,8 +20,8 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.wording import counted
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import notice
-from neurald.service.manager.restart_policy import RestartPolicy
 from neurald.service.manager.state import ServiceStatus
+from neurald.service.manager.supervision.restart_policy import RestartPolicy
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ There are no pauses and no quarantine, however often a driver is killed. Otherwi
 """
 
 from neurald.service.cli import main
-from neurald.service.manager import restart_policy
+from neurald.service.manager.supervision import restart_policy
 
 if __name__ == "__main__":
     restart_policy._HEALTHY_S = 1e-6  # type: ignore[misc]

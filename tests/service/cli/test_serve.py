@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from neurald.hal.errors import BadState
 from neurald.service.cli import app
-from neurald.service.manager import configuration
+from neurald.service.manager.settings import configuration
 
 
 def test_the_limit_that_triton_has_by_another_name(monkeypatch: pytest.MonkeyPatch) -> None:

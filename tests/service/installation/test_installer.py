@@ -12,7 +12,7 @@ from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE
 from neurald.service.cli.install_service import install_service, uninstall_service
 from neurald.service.installation import installer
 from neurald.service.installation.installer import install, uninstall, unit_files, unit_paths
-from neurald.service.manager.configuration import Flags, load_configuration
+from neurald.service.manager.settings.configuration import Flags, load_configuration
 
 
 @pytest.fixture(autouse=True)

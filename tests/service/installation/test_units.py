@@ -15,7 +15,7 @@ from support.sweeps import sweep
 from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE
 from neurald.service.installation.installer import unit_files
 from neurald.service.installation.units import Units, quoted
-from neurald.service.manager.configuration import Flags, load_configuration
+from neurald.service.manager.settings.configuration import Flags, load_configuration
 from neurald.service.sandbox.vendor_caches import driver_cache
 
 needs_systemd = pytest.mark.skipif(

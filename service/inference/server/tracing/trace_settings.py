@@ -9,7 +9,7 @@ from typing import Final
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import quoted
-from neurald.service.manager.service_configuration import TraceConfiguration
+from neurald.service.manager.settings.service_configuration import TraceConfiguration
 
 OFF: Final = "OFF"
 TIMESTAMPS: Final = "TIMESTAMPS"

@@ -21,7 +21,7 @@ from neurald.service.inference.models.job import JobOutput, RunRecord
 from neurald.service.inference.protocol.element_types import datatype_of, kind_of_datatype
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.tracing.trace_settings import TENSORS, TIMESTAMPS, TraceSettings
-from neurald.service.manager.service_configuration import TraceConfiguration
+from neurald.service.manager.settings.service_configuration import TraceConfiguration
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import pytest
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.server.tracing.trace_settings import TraceSettings
-from neurald.service.manager.service_configuration import TraceConfiguration
+from neurald.service.manager.settings.service_configuration import TraceConfiguration
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from support.waiting import wait_until
 from neurald.service.inference.protocol.tensors import Bytes, InferenceRequest, InputTensor
 from neurald.service.inference.server.tracing import traces
 from neurald.service.inference.server.tracing.traces import RequestTraces
-from neurald.service.manager.service_configuration import TraceConfiguration
+from neurald.service.manager.settings.service_configuration import TraceConfiguration
 
 pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 import tritonclient.grpc as triton_grpc

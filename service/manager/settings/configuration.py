@@ -34,13 +34,18 @@ from neurald.runtime.devices.remotes import (
 )
 from neurald.service.daemon.admitted_users import group_number, sharing_of
 from neurald.service.logs.choices import LogFormat, LogLevel
-from neurald.service.manager.configuration_errors import mistake
-from neurald.service.manager.service_configuration import (
+from neurald.service.manager.settings.configuration_errors import mistake
+from neurald.service.manager.settings.service_configuration import (
     ServiceConfiguration,
     ServiceTable,
     chosen_service,
 )
-from neurald.service.manager.setting_choice import DEFAULT, SettingChoice, member_of, number_of_seconds
+from neurald.service.manager.settings.setting_choice import (
+    DEFAULT,
+    SettingChoice,
+    member_of,
+    number_of_seconds,
+)
 from neurald.service.sandbox.mode import SandboxMode
 
 #: Environment variables: the idle time and the drain time in seconds, and the level and the format

@@ -12,8 +12,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE
 from neurald.service.cli.config import config
 from neurald.service.cli.options.service import service_settings
-from neurald.service.manager.configuration import Flags, load_configuration
-from neurald.service.manager.service_configuration import (
+from neurald.service.manager.settings.configuration import Flags, load_configuration
+from neurald.service.manager.settings.service_configuration import (
     OPTIONS,
     ServiceConfiguration,
     ServiceLimits,
@@ -22,7 +22,7 @@ from neurald.service.manager.service_configuration import (
     parsed_limits,
     parsed_trace,
 )
-from neurald.service.manager.setting_choice import DEFAULT
+from neurald.service.manager.settings.setting_choice import DEFAULT
 
 _FILE = """
 drain_s = 7
@@ -169,7 +169,7 @@ def test_the_settings_are_shown_with_their_sources(file: Path, capsys: pytest.Ca
 def test_the_example_has_every_setting_and_its_default() -> None:
     import tomllib
 
-    example = Path(__file__).parents[3] / "examples" / "neurald.toml"
+    example = Path(__file__).parents[4] / "examples" / "neurald.toml"
     table = tomllib.loads(example.read_text())["service"]
     assert table.keys() == set(ServiceTable.__struct_fields__)
     assert table["limits"].keys() == set(ServiceLimits.__struct_fields__)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from neurald.hal.process.activation import GREETING, READY, STANDBY, START, STATE, is_served
-from neurald.service.manager.standby_socket import StandbySocket, bind_private
+from neurald.service.manager.supervision.standby_socket import StandbySocket, bind_private
 
 
 @pytest.fixture

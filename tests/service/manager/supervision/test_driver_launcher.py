@@ -16,10 +16,10 @@ from neurald.hal.admission.sharing import NOBODY_ELSE
 from neurald.hal.crashes.breadcrumbs import create_memory
 from neurald.hal.errors import Error
 from neurald.hal.rpc.client.device import connect
-from neurald.service.manager.configuration import DriverSettings
-from neurald.service.manager.driver_launcher import DriverLauncher
-from neurald.service.manager.fork_server import ForkServer
+from neurald.service.manager.settings.configuration import DriverSettings
 from neurald.service.manager.state import DriverState
+from neurald.service.manager.supervision.driver_launcher import DriverLauncher
+from neurald.service.manager.supervision.fork_server import ForkServer
 from neurald.service.sandbox.mode import SandboxMode
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from neurald.service.manager.driver_process import DriverProcess
+from neurald.service.manager.supervision.driver_process import DriverProcess
 
 #: How long a process that is not needed may take to end.
 _STOP_S: Final = 5.0

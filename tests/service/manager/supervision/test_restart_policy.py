@@ -1,6 +1,6 @@
 """Pauses between the deaths of a driver and its next start, and quarantine."""
 
-from neurald.service.manager.restart_policy import RestartPolicy
+from neurald.service.manager.supervision.restart_policy import RestartPolicy
 
 
 def test_pauses_grow_and_end_in_quarantine() -> None:

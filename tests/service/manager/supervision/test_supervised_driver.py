@@ -15,9 +15,9 @@ from neurald.hal.process.activation import READY, REFUSED
 from neurald.service.crashes.autopsy import DriverEnd
 from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon import notifications
-from neurald.service.manager.configuration import DriverSettings
+from neurald.service.manager.settings.configuration import DriverSettings
 from neurald.service.manager.state import DriverState
-from neurald.service.manager.supervised_driver import SupervisedDriver
+from neurald.service.manager.supervision.supervised_driver import SupervisedDriver
 
 _WAIT_S = 60.0
 
@@ -102,7 +102,7 @@ def test_one_that_ends_is_not_ready_any_more_and_clients_wait_for_its_end(folder
 
 
 def test_clients_of_one_that_does_not_end_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neurald.service.manager.supervised_driver._MAX_WAIT_S", 0.01)
+    monkeypatch.setattr("neurald.service.manager.supervision.supervised_driver._MAX_WAIT_S", 0.01)
 
     async def test(driver: SupervisedDriver, process: Any) -> None:
         driver._ends(process)

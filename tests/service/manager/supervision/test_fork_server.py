@@ -12,8 +12,8 @@ from support.daemon.processes import bare_environment, is_alive
 from support.waiting import wait_until
 
 from neurald.hal.crashes.breadcrumbs import create_memory
-from neurald.service.manager import fork_server
-from neurald.service.manager.fork_server import ForkServer
+from neurald.service.manager.supervision import fork_server
+from neurald.service.manager.supervision.fork_server import ForkServer
 
 _WAIT_S = 60.0
 

@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from neurald.service.manager.timers import NamedTimers
+from neurald.service.manager.supervision.timers import NamedTimers
 
 
 def test_a_timer_acts_once_and_is_gone() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from neurald.hal.errors import BadData
-from neurald.service.manager.setting_choice import SettingChoice
+from neurald.service.manager.settings.setting_choice import SettingChoice
 
 #: The settings in the order in which they are shown, and the option of the command line of each.
 OPTIONS: Final = {

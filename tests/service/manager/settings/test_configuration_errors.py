@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from neurald.service.manager.configuration import _File
-from neurald.service.manager.configuration_errors import mistake
+from neurald.service.manager.settings.configuration import _File
+from neurald.service.manager.settings.configuration_errors import mistake
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from neurald.service.manager.spare_process import SpareProcess
+from neurald.service.manager.supervision.spare_process import SpareProcess
 
 
 class _Process:

@@ -17,8 +17,8 @@ from neurald.hal.process.own_program import own_program
 from neurald.service.daemon.notifications import SOCKET_VARIABLE
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.logs.formatters import DRIVER
-from neurald.service.manager.configuration import DriverSettings, limit_arguments, tls_arguments
-from neurald.service.manager.fork_server import ForkServer
+from neurald.service.manager.settings.configuration import DriverSettings, limit_arguments, tls_arguments
+from neurald.service.manager.supervision.fork_server import ForkServer
 
 _LOG: Final = logging.getLogger(__name__)
 

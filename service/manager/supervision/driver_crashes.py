@@ -2,9 +2,9 @@
 
 from neurald.hal.crashes.trail import read_helper_deaths
 from neurald.service.crashes.investigator import CrashedDriver, CrashInvestigator
-from neurald.service.manager.configuration import DriverSettings
-from neurald.service.manager.driver_process import DriverProcess
+from neurald.service.manager.settings.configuration import DriverSettings
 from neurald.service.manager.state import PatternStatus
+from neurald.service.manager.supervision.driver_process import DriverProcess
 
 
 class DriverCrashes:

@@ -11,7 +11,7 @@ from support.daemon.processes import is_alive
 from support.processes import has_pidfds_of_threads
 
 from neurald.service.daemon.notifications import THREADS
-from neurald.service.manager.driver_process import DriverProcess
+from neurald.service.manager.supervision.driver_process import DriverProcess
 
 _WAIT_S = 60.0
 

@@ -16,19 +16,19 @@ from neurald.hal.process.peer import Peer
 from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.logs.formatters import DRIVER
-from neurald.service.manager.awaited_restart import AwaitedRestart
-from neurald.service.manager.configuration import DriverSettings
 from neurald.service.manager.control import Done
-from neurald.service.manager.driver_crashes import DriverCrashes
-from neurald.service.manager.driver_launcher import DriverLauncher
-from neurald.service.manager.driver_process import DriverProcess
-from neurald.service.manager.process_report import reported_metrics, reported_number
-from neurald.service.manager.restart_policy import RestartPolicy
-from neurald.service.manager.spare_process import SpareProcess
-from neurald.service.manager.standby_socket import StandbySocket
+from neurald.service.manager.settings.configuration import DriverSettings
 from neurald.service.manager.state import DriverMetrics, DriverState, DriverStatus
-from neurald.service.manager.timers import NamedTimers
-from neurald.service.manager.waiting_clients import WaitingClients, refusal
+from neurald.service.manager.supervision.awaited_restart import AwaitedRestart
+from neurald.service.manager.supervision.driver_crashes import DriverCrashes
+from neurald.service.manager.supervision.driver_launcher import DriverLauncher
+from neurald.service.manager.supervision.driver_process import DriverProcess
+from neurald.service.manager.supervision.process_report import reported_metrics, reported_number
+from neurald.service.manager.supervision.restart_policy import RestartPolicy
+from neurald.service.manager.supervision.spare_process import SpareProcess
+from neurald.service.manager.supervision.standby_socket import StandbySocket
+from neurald.service.manager.supervision.timers import NamedTimers
+from neurald.service.manager.supervision.waiting_clients import WaitingClients, refusal
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE, DRIVER
 from neurald.hal.registry import default_drivers
 from neurald.service.cli.config import config
 from neurald.service.logs.choices import LogFormat, LogLevel
-from neurald.service.manager.configuration import (
+from neurald.service.manager.settings.configuration import (
     DRAIN_VARIABLE,
     IDLE_VARIABLE,
     LOG_FORMAT_VARIABLE,
@@ -28,7 +28,7 @@ from neurald.service.manager.configuration import (
     load_for_this_machine,
     tls_arguments,
 )
-from neurald.service.manager.setting_choice import DEFAULT
+from neurald.service.manager.settings.setting_choice import DEFAULT
 from neurald.service.sandbox.mode import SandboxMode
 
 _FILE = """
@@ -234,7 +234,7 @@ def test_the_configuration_is_shown_with_its_sources(file: Path, capsys: pytest.
 
 
 def test_the_example_has_every_setting_and_its_default(file: Path) -> None:
-    example = Path(__file__).parents[3] / "examples" / "neurald.toml"
+    example = Path(__file__).parents[4] / "examples" / "neurald.toml"
     document = tomllib.loads(example.read_text())
     assert document.keys() == set(_File.__struct_fields__)
     (complete,) = (table for table in document["drivers"].values() if table)
