@@ -143,28 +143,7 @@ def save_plan(
             _GRAPHS: memoryview(stored.graphs),
             _ADDED: memoryview(stored.added),
         }
-        steps: list[_StoredStep] = []
-        saved: list[SavedStep] = []
-        for step, report in zip(compilation.plan.steps, compilation.report.steps, strict=True):
-            found = (
-                cache.load(bytes.fromhex(report.key), step.device.cache_files_needed) if report.key else None
-            )
-            if not isinstance(found, Loaded):
-                reason = report.reason if found is None or report.is_later else found.reason
-                saved.append(_saved(step, 0, reason or "the device needs no artifacts"))
-                continue
-            artifact = found.artifact
-            memories = _memories(artifact)
-            parts |= {f"step {len(steps)} {name}": memory.view() for name, memory in memories.items()}
-            steps.append(
-                _StoredStep(
-                    parts=found.manifest.parts,
-                    compile_ms=found.manifest.origin.compile_ms,
-                    model=len(artifact.model),
-                    data=len(artifact.data),
-                )
-            )
-            saved.append(_saved(step, sum(memory.size for memory in memories.values()), ""))
+        saved, steps = _store_steps(compilation, cache, parts)
         used = {step.device.name: step.device for step in compilation.plan.steps}
         content = _Content(
             neurald=__version__,
@@ -185,6 +164,42 @@ def save_plan(
         except OSError as error:
             raise BadState(f"{target} cannot be written: {error.strerror or error}") from None
     return tuple(saved)
+
+
+def _store_steps(
+    compilation: Compilation, cache: Cache, parts: dict[str, memoryview]
+) -> tuple[list[SavedStep], list[_StoredStep]]:
+    """Adds the artifacts of all steps to the parts of a plan file.
+
+    Args:
+        compilation: of the model.
+        cache: has its artifacts.
+        parts: of the file, to which their memories are added.
+
+    Returns:
+        A description of each step, and the steps that have artifacts.
+    """
+    saved: list[SavedStep] = []
+    stored: list[_StoredStep] = []
+    for step, report in zip(compilation.plan.steps, compilation.report.steps, strict=True):
+        found = cache.load(bytes.fromhex(report.key), step.device.cache_files_needed) if report.key else None
+        if not isinstance(found, Loaded):
+            reason = report.reason if found is None or report.is_later else found.reason
+            saved.append(_saved(step, 0, reason or "the device needs no artifacts"))
+            continue
+        artifact = found.artifact
+        memories = _memories(artifact)
+        parts |= {f"step {len(stored)} {name}": memory.view() for name, memory in memories.items()}
+        stored.append(
+            _StoredStep(
+                parts=found.manifest.parts,
+                compile_ms=found.manifest.origin.compile_ms,
+                model=len(artifact.model),
+                data=len(artifact.data),
+            )
+        )
+        saved.append(_saved(step, sum(memory.size for memory in memories.values()), ""))
+    return saved, stored
 
 
 def _name(model: str | os.PathLike[str] | bytes | bytearray | memoryview) -> str:

@@ -113,13 +113,8 @@ class Connection:
         limit_s = time.monotonic() + CONNECT_TIMEOUT_S
         limit_s = limit_s if deadline_s is None else min(limit_s, deadline_s)
         activate(address, limit_s)
-        # The machine's service keeps its tokens to itself.
-        is_of_machine = address.path is not None and in_machine_directory(address.path)
-        has_token = tls is None and not (is_of_machine and token_file is None)
-        token = client_token(address, token_file) if has_token else None
+        token = _token(address, token_file, tls)
         self._access = token_metadata(token)
-        # A daemon may admit its users without a token; it recognizes them by the side channel.
-        may_be_admitted = address.path is not None and token is None
         self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
         self._traffic = traffic
@@ -135,35 +130,7 @@ class Connection:
         with contextlib.ExitStack() as cleanup:
             channel = _channel(address, tls)
             cleanup.callback(channel.close)
-            self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
-            # A stream of one message is a message, which needs no thread here.
-            self._execute_at_once: Any = channel.unary_unary(_EXECUTE_WITH_DATA)
-            self._execute_in_parts: Any = channel.stream_stream(_EXECUTE_WITH_DATA)
-            execute_each: Any = channel.stream_stream(_EXECUTE_EACH)
-            # gRPC finds out whether the daemon answers, before the side channel waits for its
-            # greeting. A refusal is an answer as well.
-            description: device_pb2.DescribeReply | None = None
-            try:
-                description = self._first_call(limit_s)
-            except UnavailableDevice:
-                if not may_be_admitted:
-                    raise
-            if address.path is None:
-                session = self._open_session(cleanup, limit_s)
-            else:
-                left_s = max(0.001, limit_s - time.monotonic())
-                self._side_channel = ChannelClient.connect(address.memory_path, left_s)
-                cleanup.callback(self._side_channel.close)
-                life.call_at_end(self._side_channel.shut_down)
-                session = self._side_channel.session
-            self._metadata = (*self._access, (SESSION_KEY, session.hex()))
-            self._kept = KeptStream(partial(execute_each, metadata=self._metadata))
-            cleanup.callback(self._kept.close)
-            self.description = self._first_call(limit_s) if description is None else description
-            self.rings.takes_ongoing_requests = self.description.takes_ongoing_requests
-            watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
-            cleanup.callback(watch.cancel)
-            life.watch(watch)
+            self._open(channel, cleanup, limit_s, has_token=token is not None)
             # gRPC ends waiting calls by itself, except those of a daemon that ended the session.
             life.call_at_end(partial(self._background_calls.put, None))
             thread = threading.Thread(
@@ -187,6 +154,48 @@ class Connection:
         keep_in_children(self)  # for the objects of gRPC; in a child the connection is over
         if self._side_channel is not None and thread.native_id is not None:
             self._side_channel.end_with(thread.native_id, limit_s)
+
+    def _open(
+        self, channel: grpc.Channel, cleanup: contextlib.ExitStack, limit_s: float, *, has_token: bool
+    ) -> None:
+        """Opens the session, and watches it.
+
+        Args:
+            channel: to the daemon.
+            cleanup: ends the session.
+            limit_s: by which it must be open, on the clock of `time.monotonic()`.
+            has_token: whether calls have a token. Without one a daemon may still admit its users,
+                whom it recognizes by the side channel.
+        """
+        self._stub: Any = DeviceStub(channel)  # type: ignore[no-untyped-call]
+        # A stream of one message is a message, which needs no thread here.
+        self._execute_at_once: Any = channel.unary_unary(_EXECUTE_WITH_DATA)
+        self._execute_in_parts: Any = channel.stream_stream(_EXECUTE_WITH_DATA)
+        execute_each: Any = channel.stream_stream(_EXECUTE_EACH)
+        # gRPC finds out whether the daemon answers, before the side channel waits for its
+        # greeting. A refusal is an answer as well.
+        description: device_pb2.DescribeReply | None = None
+        try:
+            description = self._first_call(limit_s)
+        except UnavailableDevice:
+            if has_token or self._address.path is None:
+                raise
+        if self._address.path is None:
+            session = self._open_session(cleanup, limit_s)
+        else:
+            left_s = max(0.001, limit_s - time.monotonic())
+            self._side_channel = ChannelClient.connect(self._address.memory_path, left_s)
+            cleanup.callback(self._side_channel.close)
+            self.life.call_at_end(self._side_channel.shut_down)
+            session = self._side_channel.session
+        self._metadata = (*self._access, (SESSION_KEY, session.hex()))
+        self._kept = KeptStream(partial(execute_each, metadata=self._metadata))
+        cleanup.callback(self._kept.close)
+        self.description = self._first_call(limit_s) if description is None else description
+        self.rings.takes_ongoing_requests = self.description.takes_ongoing_requests
+        watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
+        cleanup.callback(watch.cancel)
+        self.life.watch(watch)
 
     def _first_call(self, limit_s: float) -> device_pb2.DescribeReply:
         with self._failures("Describe"):
@@ -601,6 +610,15 @@ class Connection:
             # The error refers to this frame, so the frame must not refer to it: callers' frames
             # hold memory.
             del error
+
+
+def _token(address: Address, token_file: Path | None, tls: TlsContent | None) -> bytes | None:
+    """Returns the token for calls to a daemon; None if they need none."""
+    # The machine's service keeps its tokens to itself.
+    is_of_machine = address.path is not None and in_machine_directory(address.path)
+    if tls is not None or (is_of_machine and token_file is None):
+        return None
+    return client_token(address, token_file)
 
 
 def _channel(address: Address, tls: TlsContent | None) -> grpc.Channel:
