@@ -1,10 +1,10 @@
 """Binds numbers of buckets."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, FLOAT, BindingScope
+from neurald.drivers.cpu.first_tier.binding.scope import ELEMENTS_PER_NS, FLOAT, Bind, BindingScope
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, NotBound
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.hal.model.operation_type import OperationType
@@ -36,6 +36,6 @@ def bind_buckets(scope: BindingScope, call: Call) -> list[BoundCall]:
     ]
 
 
-BINDINGS: Final[Mapping[OperationType, Callable[[BindingScope, Call], list[BoundCall]]]] = {
+BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.TFLITE_BUCKETIZE: bind_buckets,
 }
