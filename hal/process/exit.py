@@ -3,14 +3,19 @@
 Daemon threads may still execute models then. The interpreter frees the memory and code of models
 under native code that does not need the interpreter to continue, and a thread that returns from
 native code into the finished interpreter ends in the middle of it, which aborts the process if that
-code is C++.
+code is C++. Calls of these threads raise `Cancelled`, of which the threads then end without a word, as
+other daemon threads do.
 """
 
 import atexit
 import threading
 import time
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
+
+from neurald.hal.errors import Cancelled
 
 #: Time that an exiting process waits for executions of daemon threads, and for other native code
 #: that they run.
@@ -52,7 +57,15 @@ def stop_at_exit(model: Stoppable) -> None:
 
 
 def _stop_all() -> None:
+    if not _is_exiting.is_set():
+        threading.excepthook = partial(_report, threading.excepthook)
     _is_exiting.set()
     deadline_s = time.monotonic() + MAX_EXIT_S
     for model in list(_models):
         model.stop(deadline_s)
+
+
+def _report(report: Callable[[threading.ExceptHookArgs], object], ended: threading.ExceptHookArgs) -> None:
+    """Reports what has ended a thread, unless it is the exit."""
+    if not isinstance(ended.exc_value, Cancelled):
+        report(ended)
