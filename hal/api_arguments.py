@@ -119,7 +119,7 @@ def instance(value: object, expected: type[_T], what: str) -> _T:
     """Returns an object after checking that it is an instance of a class.
 
     Raises:
-        WrongType: it is not.
+        WrongType: it is of another class.
     """
     if not isinstance(value, expected):
         raise WrongType(f"{what} is {shown(value)}; a {expected.__name__} is expected")
@@ -154,7 +154,7 @@ def mapping(value: Mapping[_KeyT, _T], what: str, expected: str) -> Mapping[_Key
     """Returns a mapping after checking that it is one.
 
     Raises:
-        WrongType: it is not.
+        WrongType: it is not a mapping.
     """
     if not isinstance(value, Mapping):
         raise WrongType(f"{what} is {shown(value)}; {expected} is expected")

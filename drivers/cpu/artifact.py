@@ -137,7 +137,7 @@ def check_executable(executable: Executable, constants_bytes: int, *, sets_lengt
             its instructions copy are then estimates, which nothing uses but costs.
 
     Raises:
-        BadData: they are not.
+        BadData: a location is outside its buffer, or an argument has no valid number.
     """
     # By `Base`.
     sizes = (executable.arena_bytes, executable.constants_bytes, WORD_BYTES * len(executable.extents), 0, 0)

@@ -76,7 +76,7 @@ class CrashEntry(msgspec.Struct, frozen=True, kw_only=True):
         """Raises an error unless the entry is valid.
 
         Raises:
-            BadData: it is not.
+            BadData: the entry is not valid.
         """
         self.pattern.check()
         texts = (self.driver, self.version, self.phase, self.cause, self.narrowing)

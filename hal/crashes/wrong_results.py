@@ -60,7 +60,7 @@ class WrongResult(msgspec.Struct, frozen=True, kw_only=True):
         """Raises an error unless the entry is valid.
 
         Raises:
-            BadData: it is not.
+            BadData: the entry is not valid.
         """
         self.pattern.check()
         texts = (self.device, self.version, self.difference, self.narrowing)

@@ -39,7 +39,7 @@ def read_run(path: Path) -> dict[str, Any]:
     """Reads the JSON document of an earlier run.
 
     Raises:
-        BadData: it is none.
+        BadData: the file is not such a document.
     """
     with open_regular(path) as file:
         content = file.read(_MAX_BYTES + 1)

@@ -203,7 +203,7 @@ class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
             scratch_bytes: the scratch memory of a thread.
 
         Raises:
-            BadData: they are not.
+            BadData: a range is outside.
         """
         end, streams = self.first + self.calls, len(self.streams)
         if not 0 <= self.first < end <= len(work_items) or self.calls < 2 or streams > MAX_STREAMS:

@@ -51,7 +51,7 @@ def expect_linking(call: Call, weights: Sequence[str]) -> None:
     """Checks that auxiliary weights are given for both cells or none, with an auxiliary input.
 
     Raises:
-        BadData: they are not.
+        BadData: only some of the weights are given, or no auxiliary input.
         UnknownValue: see `is_given`.
     """
     if all_or_none(call, weights, "cross-linking") and not is_given(call, "aux_input"):

@@ -218,7 +218,7 @@ class ServedLane:
         """Returns the memory of an answer's outputs, after checking that they are inside.
 
         Raises:
-            Error, OSError: they are not.
+            Error, OSError: they are not inside the memory.
         """
         attached = 0 if isinstance(answer, RunFailure) else answer.attached_bytes
         if descriptor is not None and not 0 < attached <= _MAX_ATTACHED_BYTES:

@@ -33,7 +33,7 @@ def checked_inputs(
         max_batch_size: zero if the first dimension is not that of a batch.
 
     Raises:
-        ServiceError: they are not.
+        ServiceError: they are not the model's inputs.
     """
     positions = {each.name: n for n, each in enumerate(inputs)}
     found: list[JobInput | None] = [None] * len(inputs)
