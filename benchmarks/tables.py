@@ -44,6 +44,7 @@ _ORDER = (
     "opencl_batches",
     "split",
     "planning",
+    "planning_exact",
     "calibrations",
     "claims",
     "ipc_calls",

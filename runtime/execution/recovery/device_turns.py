@@ -5,6 +5,7 @@ call devices as they like. Without a queue, all executions of more work than a d
 begin, and end too late. Those without a time limit do not wait, as nothing is won by that.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -14,6 +15,12 @@ from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.device import Device, ExecuteOptions
 from neurald.hal.model.types import Priority
 from neurald.hal.process.fork import at_fork, forkable_lock
+
+#: To wait for a turn takes longer than executions that are shorter than this, most of which do not if
+#: they have so many times longer until their deadlines. One of so many does, to be timed.
+_SHORT_S: Final = 2e-4
+_AMPLE: Final = 100.0
+_TIMED: Final = 16
 
 
 class _Queues:
@@ -53,6 +60,15 @@ class DeviceTurns:
         self._device = device
         self._priority = priority
         self._pace = ExecutionPace()
+        self._asked = 0
+
+    def is_needed(self, deadline_s: float) -> bool:
+        """Returns whether an execution with this deadline is to wait for its turn."""
+        self._asked += 1
+        usual_s = self._pace.mean_s
+        if not 0 < usual_s < _SHORT_S or self._asked % _TIMED == 0:
+            return True
+        return deadline_s - time.monotonic() < _AMPLE * usual_s
 
     @contextmanager
     def turn(self, options: ExecuteOptions) -> Iterator[None]:

@@ -207,7 +207,7 @@ class RecoveringStep:
             from neurald.runtime.execution.recovery.device_turns import DeviceTurns  # rarely needed
 
             turns = self._turns.setdefault(device.name, DeviceTurns(device, self._preparer.priority))
-        return turns.turn(options)
+        return turns.turn(options) if turns.is_needed(options.deadline_s) else _NOTHING
 
     def _execute_or_fall_back(
         self,

@@ -2,6 +2,7 @@ import os
 import threading
 import time
 from collections import Counter
+from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
@@ -58,6 +59,33 @@ def test_executions_without_a_time_limit_do_not_wait() -> None:
         with pytest.raises(MissedDeadlineTransient, match="waiting for other executions"):
             execution(subject, 0.02).compute()
     assert device.executions == 1
+
+
+def test_most_short_executions_with_ample_time_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To wait would take longer than they do."""
+    device = SimulatedDevice("turns of short ones")
+    turns, now_s = DeviceTurns(device, Priority.MEDIUM), time.monotonic()
+    assert turns.is_needed(now_s + 60.0), "nothing is known yet"
+    turns._pace.add(1e-4)
+    needed = [turns.is_needed(now_s + 60.0) for _ in range(160)]
+    assert sum(needed) == 10
+    assert turns.is_needed(now_s)
+    turns._pace.add(10.0)
+    assert all(turns.is_needed(now_s + 60.0) for _ in range(20))
+    # The step asks.
+    subject = compilation(device)
+    waited: list[bool] = []
+    turn = DeviceTurns.turn
+
+    def noting(turns: DeviceTurns, options: ExecuteOptions) -> AbstractContextManager[None]:
+        waited.append(True)
+        return turn(turns, options)
+
+    monkeypatch.setattr(DeviceTurns, "turn", noting)
+    for is_needed in (False, True):
+        monkeypatch.setattr(DeviceTurns, "is_needed", lambda *_, needed=is_needed: needed)
+        execution(subject, 60.0).compute()
+        assert waited == [True] * is_needed
 
 
 def test_a_child_process_waits_for_no_thread_of_its_parent() -> None:
