@@ -73,6 +73,7 @@ print(*sorted(sys.modules))
 #: What it needs none of if Android's operations accept the operands, and nothing is quantised.
 _UNUSED_BY_COLD = (
     "asyncio",
+    "pkgutil",
     "socket",
     "subprocess",
     "neurald.drivers.compiler.frontend",
