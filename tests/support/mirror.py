@@ -92,7 +92,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/ir/extents/text.py": "tests/drivers/compiler/ir/extents/test_extent.py",
     "drivers/cpu/native/growing_instance.py": "tests/drivers/cpu/test_growing_model.py",
     "drivers/cpu/program/sizing.py": "tests/drivers/cpu/test_growing_model.py",
-    "drivers/cpu/codegen/run_time_extents.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/cpu/codegen/vector_lanes.py": "tests/drivers/cpu/codegen/test_statements.py",
     "drivers/cpu/emit/math/float_tables.py": "tests/drivers/cpu/emit/math/test_piecewise_polynomial.py",
     "drivers/cpu/native/argument_binding.py": "tests/drivers/cpu/native/test_native_model.py",

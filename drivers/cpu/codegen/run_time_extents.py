@@ -18,6 +18,8 @@ _NAME: Final = re.compile(NAME_PATTERN)
 _HEAD: Final = re.compile(
     r"^(define void @KERNEL_NAME\(.*?)((?:ptr %strings, )?ptr %scratch, .*\{)$", re.MULTILINE
 )
+#: The function that has the extents; others that it calls do not.
+_FUNCTION: Final = re.compile(r"^define void @KERNEL_NAME\(.*?^\}$", re.MULTILINE | re.DOTALL)
 
 
 def reads_extents(routine: Routine, scope: ExtentScope) -> Routine:
@@ -30,6 +32,8 @@ def reads_extents(routine: Routine, scope: ExtentScope) -> Routine:
     if any(_NAME.search(each.text) for each in routine.subroutines):
         raise NotImplementedError("a subroutine depends on an open dimension")
     text = routine.text
+    if _NAME.search(_FUNCTION.sub("", text)):
+        raise NotImplementedError("an inner function depends on an open dimension")
     if extents:
         numbers = {name: number for number, name in enumerate(extents)}
         text = _NAME.sub(lambda found: f"%e{numbers[found.group()]}", text)
