@@ -16,7 +16,7 @@ _SERIAL: Final = 0.8
 
 
 class Overlap:
-    """How much executions of a device delay each other. Its user has a lock.
+    """Measures how much executions of a device delay each other. Its user has a lock.
 
     A driver says how many executions it takes at once, and not how many of them its device runs. How
     long one takes that is alone must be known; without a pause between them, none would be. So if

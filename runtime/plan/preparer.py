@@ -114,7 +114,7 @@ class Preparer:
 
     @property
     def priority(self) -> Priority:
-        """Of the executions of what is prepared."""
+        """The priority of executions of the prepared models."""
         return self._options.priority
 
     def without_deadline(self) -> "Preparer":

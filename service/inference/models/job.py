@@ -31,7 +31,7 @@ class JobOutput(Struct, frozen=True, kw_only=True):
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
-    """How a request was run.
+    """Record of a request that was run.
 
     Attributes:
         receipt: of the worker.

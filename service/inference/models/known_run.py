@@ -61,7 +61,7 @@ class BegunRun(Struct, kw_only=True, eq=False):
 
 
 class KnownRun(Struct, kw_only=True, eq=False):
-    """How a request was run.
+    """Plan by which a request is run again.
 
     Attributes:
         loaded: stands for the model as it was loaded.

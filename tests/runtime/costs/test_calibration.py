@@ -167,7 +167,7 @@ def _as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_neighbour_that_disturbs_for_ten_seconds_is_not_measured(
     monkeypatch: pytest.MonkeyPatch, begin_s: float
 ) -> None:
-    """As on a core that two virtual machines share: this one does not see why it is slower."""
+    """Another virtual machine on the same core slows this one, which does not see why."""
     _as_it_is(monkeypatch)
     clock = _Clock()
     monkeypatch.setattr(calibration, "time", clock)

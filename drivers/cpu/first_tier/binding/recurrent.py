@@ -56,7 +56,7 @@ _ACTIVATIONS: Final[Mapping[CellActivation, tuple[str, float, float]]] = {
 
 
 class _Sequence(Struct, frozen=True, kw_only=True):
-    """What a cell runs over, and where its outputs are.
+    """The sequence that a cell runs over, and the places of its outputs.
 
     Attributes:
         prefix: of the names of its parameters and states.

@@ -77,7 +77,7 @@ class RequestBody:
 
     @property
     def remaining_s(self) -> float | None:
-        """How long the client still waits for the answer; None if it does not say."""
+        """The time for which the client still waits for the answer; None if it does not say."""
         return None if self._end_s is None else max(0.0, self._end_s - asyncio.get_running_loop().time())
 
     async def discard(self) -> None:

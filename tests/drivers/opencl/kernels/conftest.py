@@ -1,4 +1,4 @@
-"""What tests of kernels share."""
+"""Fixtures of tests of kernels."""
 
 import pytest
 from support.opencl.sources import Bench, opencl_facts
