@@ -1,27 +1,17 @@
 """The OpenCL benchmark of batches continues a result file."""
 
-import importlib
-import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.opencl.sources import opencl_facts
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    monkeypatch.syspath_prepend(str(BENCHMARKS / "opencl"))
-    yield importlib.import_module("batches")
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+def batches(import_benchmark: Callable[..., Any]) -> Any:
+    return import_benchmark("batches", "opencl")
 
 
 def test_a_run_keeps_the_lines_of_other_cases(

@@ -1,31 +1,22 @@
 """The benchmark of disturbance compares calls beside a compiling process with calls without one."""
 
-import importlib
 import os
 import signal
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from support.models.small import add_model
 from support.tflite.builder import TfliteModel
 from support.waiting import wait_until
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def disturbance(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def disturbance(import_benchmark: Callable[..., Any]) -> Any:
     """Imports the benchmark."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    monkeypatch.syspath_prepend(str(BENCHMARKS / "startup"))
-    yield importlib.import_module("disturbance")
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+    return import_benchmark("disturbance", "startup")
 
 
 def test_calls_are_measured_while_another_model_is_compiled(disturbance: ModuleType, tmp_path: Path) -> None:

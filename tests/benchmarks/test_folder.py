@@ -1,9 +1,9 @@
 """The CPU benchmark of a folder: which models it finds, their inputs, what counts as right, rows."""
 
-import importlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,19 +11,11 @@ import numpy as np
 import pytest
 from support.tflite.builder import TfliteModel
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def modules(import_benchmark: Callable[..., Any]) -> Callable[[str], Any]:
     """Imports a module of `benchmarks/cpu` by name."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    monkeypatch.syspath_prepend(str(BENCHMARKS / "cpu"))
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+    return partial(import_benchmark, folder="cpu")
 
 
 def write_dense(

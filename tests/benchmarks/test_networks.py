@@ -1,9 +1,6 @@
 """Networks of sequences: their `.tflite` files compute what the building blocks say."""
 
-import importlib
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,18 +9,11 @@ import pytest
 import neurald as nd
 from neurald.drivers.reference.device import ReferenceDevice
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def networks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def networks(import_benchmark: Callable[..., Any]) -> Any:
     """The package `benchmarks/networks`."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield importlib.import_module("networks")
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+    return import_benchmark("networks")
 
 
 def run(networks: Any, network: Any, *inputs: Any) -> Any:

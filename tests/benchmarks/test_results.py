@@ -1,9 +1,9 @@
 """The pages of benchmark results are generated from result files, which the benchmarks write."""
 
-import importlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,9 @@ RESULTS = BENCHMARKS / "results"
 
 
 @pytest.fixture
-def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def modules(import_benchmark: Callable[..., Any]) -> Callable[[str], Any]:
     """Imports a module of `benchmarks` or `benchmarks/cpu` by name."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCHMARKS / "cpu"))
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+    return partial(import_benchmark, folder="cpu")
 
 
 def test_generated_pages_are_current(modules: Any) -> None:

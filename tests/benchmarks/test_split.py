@@ -1,8 +1,6 @@
 """The benchmark of splits compares plans for two devices with each of both alone."""
 
-import importlib
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +10,11 @@ from support.models.chains import chain
 
 import neurald as nd
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def split(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def split(import_benchmark: Callable[..., Any]) -> Any:
     """The module `benchmarks/scheduler/split.py`."""
-    before = set(sys.modules)
-    monkeypatch.setattr(sys, "path", [str(BENCHMARKS / "scheduler"), *sys.path])
-    yield importlib.import_module("split")
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+    return import_benchmark("split", "scheduler")
 
 
 @pytest.mark.sampled(2)

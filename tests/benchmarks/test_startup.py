@@ -1,32 +1,24 @@
 """The benchmark of starts measures new processes and makes tables of their figures."""
 
-import importlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from support.tflite.builder import TfliteModel
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def run(monkeypatch: pytest.MonkeyPatch, import_benchmark: Callable[..., Any]) -> Any:
     """Imports the benchmark."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    monkeypatch.syspath_prepend(str(BENCHMARKS / "startup"))
     monkeypatch.delitem(sys.modules, "run", raising=False)
-    yield importlib.import_module("run")
-    for name in set(sys.modules) - before:
-        if str(BENCHMARKS) in (getattr(sys.modules[name], "__file__", None) or ""):
-            del sys.modules[name]
+    return import_benchmark("run", "startup")
 
 
 def figures(ready_ms: float, peak_mib: float) -> dict[str, float]:

@@ -1,21 +1,16 @@
 """Benchmarks that would wait for ever."""
 
-import importlib
 import os
 import signal
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 
 @pytest.fixture
-def time_limit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    yield importlib.import_module("time_limit").time_limit
-    sys.modules.pop("time_limit")
+def time_limit(import_benchmark: Callable[..., Any]) -> Any:
+    return import_benchmark("time_limit").time_limit
 
 
 def test_a_wait_that_takes_too_long_is_an_error(time_limit: Any) -> None:
