@@ -65,11 +65,14 @@ def flag(value: Any, call: str) -> bool:
         call: LiteRT's name of the call, for the message.
 
     Raises:
-        TypeError: it has none, as texts and lists.
+        TypeError: it has none, as texts, lists, and arrays of several elements.
     """
-    if value is not None and not hasattr(type(value), "__bool__"):
-        raise TypeError(f"{call}(): incompatible function arguments. {value!r} is given; a bool is expected.")
-    return bool(value)
+    try:
+        if value is None or hasattr(type(value), "__bool__"):
+            return bool(value)
+    except ValueError:
+        pass  # An array of several elements has none.
+    raise TypeError(f"{call}(): incompatible function arguments. {value!r} is given; a bool is expected.")
 
 
 def lengths(value: Iterable[Any], call: str) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from neurald.hal.device import Device
+from neurald.hal.device import MAX_THREADS, Device
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.types import DeviceType
 from neurald.runtime.devices.discovery import devices
@@ -16,7 +16,8 @@ from neurald.runtime.litert.arguments import integer, lengths, text
 from neurald.runtime.litert.element_types import element_type
 from neurald.runtime.litert.environment import Environment
 from neurald.runtime.litert.model_source import Content, ModelSource, required_content
-from neurald.runtime.litert.options import CpuKernelMode, CpuOptions, HardwareAccelerator, Options
+from neurald.runtime.litert.option_numbers import UNSET
+from neurald.runtime.litert.options import CpuKernelMode, HardwareAccelerator, Options
 from neurald.runtime.litert.runner_table import RunnerTable
 from neurald.runtime.litert.subgraph_runner import SubgraphRunner
 from neurald.runtime.litert.tensor_buffer import TensorBuffer, shown_type, zeros
@@ -34,6 +35,7 @@ _NO_SIGNATURE: Final = "Signature index is out of range of signature keys"
 #: LiteRT's messages for invalid models, by the source that a model is loaded from.
 _BROKEN: Final = {"file": "Failed to build flatbuffer model", "buffer": "Invalid flatbuffer"}
 
+_ALL_KINDS: Final = HardwareAccelerator.CPU | HardwareAccelerator.GPU | HardwareAccelerator.NPU
 _TYPES: Final = {
     HardwareAccelerator.GPU: DeviceType.GPU,
     HardwareAccelerator.NPU: DeviceType.ACCELERATOR,
@@ -51,14 +53,16 @@ class CompiledModel:
 
     def __init__(self, source: ModelSource, options: Options, environment: Environment) -> None:
         self._environment = environment
-        self._options = options
         self._source = source
-        cpu, wanted = options.cpu_options, options.hardware_accelerators
+        values = options._as_flat_kwargs()
+        self._wanted = wanted = _accelerators(values["hardware_accel"])
+        self._mode = mode = _kernel_mode(values["cpu_kernel_mode"])
+        is_reference = mode is CpuKernelMode.REFERENCE
         self._runners: RunnerTable | None = RunnerTable(
             source,
-            lambda: _devices(wanted, cpu),
-            cpu.num_threads or 1,
-            starts_at_once=wanted == HardwareAccelerator.CPU and not self._is_reference,
+            lambda: _devices(wanted, is_reference=is_reference),
+            min(max(values["cpu_num_threads"], 1), MAX_THREADS),
+            starts_at_once=wanted == HardwareAccelerator.CPU and not is_reference,
         )
         self._signatures = dict(source.signatures) or {_PLACEHOLDER: _whole(source)}
 
@@ -103,7 +107,7 @@ class CompiledModel:
         if options is not None and hardware_accel is not None:
             raise ValueError("Pass either options or hardware_accel, not both.")
         if options is None:
-            options = Options(hardware_accelerators=hardware_accel or HardwareAccelerator.CPU)
+            options = Options(HardwareAccelerator.CPU if hardware_accel is None else hardware_accel)
         try:
             source = ModelSource(content)
         except ValueError as error:
@@ -253,7 +257,7 @@ class CompiledModel:
         if self.get_signature_index(signature_key) < 0 or signature_key not in known:
             raise ValueError(f"Unknown signature: {signature_key}")
         signature = self._signature(signature_key, "ResizeInputTensor")
-        if input_name not in signature.inputs:
+        if input_name not in list(signature.inputs):
             raise ValueError(f"Unknown input '{input_name}' for signature '{signature_key}'")
         shape = lengths(dims, "ResizeInputTensor")
         self._resize(signature, input_name, shape, is_strict=bool(strict))
@@ -312,15 +316,18 @@ class CompiledModel:
                 execution failed.
         """
         inputs, outputs = (
-            {text(name, "RunByName"): buffer.capsule for name, buffer in each.items()}
-            for each in (input_map, output_map)
+            {name: buffer.capsule for name, buffer in each.items()} for each in (input_map, output_map)
         )
         name = self._known(text(signature_key, "RunByName"))
         if name is None:
             raise RuntimeError(
                 _error(6, f"Failed to get signature_index: there is none of {signature_key!r}")
             )
-        self._run(self._signatures[name], inputs, outputs)
+        named = [
+            {_name(key, kind): buffer for key, buffer in each.items()}
+            for each, kind in ((inputs, "input"), (outputs, "output"))
+        ]
+        self._run(self._signatures[name], *named)
 
     def run_by_index(
         self,
@@ -425,9 +432,8 @@ class CompiledModel:
         were, the kernels of the mode DELEGATE, which are compiled for the model, have to run all
         operations.
         """
-        wanted = self._options.hardware_accelerators
-        others = {kind for flag, kind in _TYPES.items() if wanted & flag}
-        if not others and self._options.cpu_options.kernel_mode not in (None, CpuKernelMode.DELEGATE):
+        others = {kind for flag, kind in _TYPES.items() if self._wanted & flag}
+        if not others and self._mode is not CpuKernelMode.DELEGATE:
             return False
         for signature in self._open_signatures.values():
             compilation = self._table.runner(signature.subgraph).compilation
@@ -440,16 +446,12 @@ class CompiledModel:
                     return False
         return True
 
-    @property
-    def _is_reference(self) -> bool:
-        return self._options.cpu_options.kernel_mode is CpuKernelMode.REFERENCE
-
     # Look-ups.
 
     @property
     def _table(self) -> RunnerTable:
         if self._runners is None:
-            raise RuntimeError(_error(3, "the compiled model has been closed"))
+            raise AttributeError("the compiled model has been closed")  # as in LiteRT, whose is None
         return self._runners
 
     @property
@@ -544,6 +546,18 @@ def _error(code: int, message: str) -> str:
     return f"CompiledModel error: code={code}, message={message}"
 
 
+def _name(key: Any, kind: str) -> str:
+    """Returns a name in the map of buffers.
+
+    Raises:
+        RuntimeError: it is none.
+    """
+    try:
+        return text(key, "RunByName")
+    except TypeError as error:
+        raise RuntimeError(f"{kind}_map key not a string.\n└ {key!r} is given; a name is expected") from error
+
+
 def _whole(source: ModelSource) -> TfliteSignature:
     """Returns a signature of the first subgraph, named like its tensors."""
     first = source.subgraphs[0]
@@ -567,7 +581,37 @@ def _ordered(signature: TfliteSignature, kind: str, runner: SubgraphRunner) -> l
     )
 
 
-def _devices(wanted: HardwareAccelerator, cpu: CpuOptions) -> list[Device]:
+def _accelerators(number: int) -> HardwareAccelerator:
+    """Returns the kinds of devices that a number stands for.
+
+    Raises:
+        RuntimeError: it stands for none, or for others than these.
+    """
+    found = HardwareAccelerator(number)
+    if number < 1 or found not in _ALL_KINDS:
+        raise RuntimeError(
+            f"No acceleration provided.\n└ hardware_accel is {number}; a combination of "
+            "HardwareAccelerator.CPU, GPU and NPU is expected"
+        )
+    return found
+
+
+def _kernel_mode(number: int) -> CpuKernelMode:
+    """Returns the kernel mode that a number stands for.
+
+    Raises:
+        RuntimeError: it stands for none.
+    """
+    try:
+        return CpuKernelMode.DELEGATE if number == UNSET else CpuKernelMode(number)
+    except ValueError as error:
+        modes = ", ".join(f"{mode.value} ({mode.name})" for mode in CpuKernelMode)
+        raise RuntimeError(
+            _error(1, f"CpuOptions.kernel_mode is {number}; one of {modes} is expected")
+        ) from error
+
+
+def _devices(wanted: HardwareAccelerator, *, is_reference: bool) -> list[Device]:
     """Returns the devices of the kinds that were asked for.
 
     Raises:
@@ -581,7 +625,7 @@ def _devices(wanted: HardwareAccelerator, cpu: CpuOptions) -> list[Device]:
         if device.type is kind
     ]
     if wanted & HardwareAccelerator.CPU:
-        found.append(open_device("reference" if cpu.kernel_mode is CpuKernelMode.REFERENCE else "cpu"))
+        found.append(open_device("reference" if is_reference else "cpu"))
     if not found:
         names = " | ".join(flag.name or "" for flag in wanted)
         raise RuntimeError(

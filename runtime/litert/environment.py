@@ -52,9 +52,7 @@ class Environment:
         found = EnvironmentOptions(
             dispatch_library_path=text(options.dispatch_library_path or "", "CreateEnvironment"),
             compiler_plugin_path=text(options.compiler_plugin_path or "", "CreateEnvironment"),
-            runtime_path=None
-            if options.runtime_path is None
-            else text(options.runtime_path, "CreateEnvironment"),
+            runtime_path=text(options.runtime_path, "CreateEnvironment") if options.runtime_path else None,
         )
         return cls(found)
 

@@ -2,7 +2,9 @@
 
 import enum
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from neurald.runtime.litert.option_numbers import optional_flag, optional_number
 
 
 class IntelOpenVinoGraphBackend(enum.IntEnum):
@@ -32,3 +34,11 @@ class IntelOpenVinoOptions:
     performance_mode: IntelOpenVinoPerformanceMode | None = None
     configs_map: dict[str, str] = field(default_factory=dict)
     enable_weight_sharing: bool | None = None
+
+    def _as_flat_kwargs(self) -> dict[str, Any]:
+        return {
+            "intel_openvino_graph_backend": optional_number(self.graph_backend),
+            "intel_openvino_performance_mode": optional_number(self.performance_mode),
+            "intel_openvino_configs_map": dict(self.configs_map),
+            "intel_openvino_enable_weight_sharing": optional_flag(self.enable_weight_sharing),
+        }

@@ -2,8 +2,11 @@
 
 import enum
 from dataclasses import dataclass
+from typing import Any, Final
 
+from neurald.runtime.litert.arguments import flag, integer, text
 from neurald.runtime.litert.intel_openvino_options import IntelOpenVinoOptions
+from neurald.runtime.litert.option_numbers import UNSET, optional_number
 from neurald.runtime.litert.qualcomm_options import QualcommOptions
 
 
@@ -19,10 +22,9 @@ class CpuKernelMode(enum.IntEnum):
     """Which implementations run on the CPU: compiled kernels, or references (REFERENCE)."""
 
     DELEGATE = 0
+    XNNPACK = 0
     REFERENCE = 1
     BUILTIN = 2
-
-    XNNPACK = 0
 
 
 @dataclass
@@ -42,6 +44,15 @@ class CpuOptions:
     enable_ynnpack: bool = False
     xnnpack_flags: int | None = None
     xnnpack_weight_cache_path: str = ""
+
+    def _as_flat_kwargs(self) -> dict[str, Any]:
+        return {
+            "cpu_num_threads": self.num_threads,
+            "cpu_kernel_mode": optional_number(self.kernel_mode),
+            "cpu_enable_ynnpack": self.enable_ynnpack,
+            "xnnpack_flags": UNSET if self.xnnpack_flags is None else self.xnnpack_flags,
+            "xnnpack_weight_cache_path": self.xnnpack_weight_cache_path,
+        }
 
 
 @dataclass
@@ -64,6 +75,17 @@ class GpuOptions:
     allow_src_quantized_fc_conv_ops: bool = False
     hint_waiting_for_completion: bool = False
 
+    def _as_flat_kwargs(self) -> dict[str, Any]:
+        return {
+            "gpu_enforce_f32": self.enforce_f32,
+            "gpu_share_constant_tensors": self.constant_tensor_sharing,
+            "enable_constant_tensor_sharing": self.constant_tensor_sharing,
+            "enable_infinite_float_capping": self.infinite_float_capping,
+            "enable_benchmark_mode": self.benchmark_mode,
+            "enable_allow_src_quantized_fc_conv_ops": self.allow_src_quantized_fc_conv_ops,
+            "enable_hint_waiting_for_completion": self.hint_waiting_for_completion,
+        }
+
 
 @dataclass(init=False)
 class Options:
@@ -77,11 +99,11 @@ class Options:
         intel_openvino_options: have no effect.
     """
 
-    hardware_accelerators: HardwareAccelerator
-    _cpu_options: CpuOptions | None
-    _gpu_options: GpuOptions | None
-    _qualcomm_options: QualcommOptions | None
-    _intel_openvino_options: IntelOpenVinoOptions | None
+    hardware_accelerators: HardwareAccelerator = HardwareAccelerator.CPU
+    _cpu_options: CpuOptions | None = None
+    _gpu_options: GpuOptions | None = None
+    _qualcomm_options: QualcommOptions | None = None
+    _intel_openvino_options: IntelOpenVinoOptions | None = None
 
     def __init__(
         self,
@@ -129,3 +151,40 @@ class Options:
         if self._intel_openvino_options is None:
             self._intel_openvino_options = IntelOpenVinoOptions()
         return self._intel_openvino_options
+
+    def _as_flat_kwargs(self) -> dict[str, Any]:
+        """Returns all options by the names of LiteRT's native call, converted as it does.
+
+        Raises:
+            AttributeError: a group of options is something else.
+            TypeError: an option has a wrong type.
+        """
+        values = {"hardware_accel": int(self.hardware_accelerators)}
+        for given, defaults in (
+            (self._cpu_options, CpuOptions()),
+            (self._gpu_options, GpuOptions()),
+            (self._qualcomm_options, QualcommOptions()),
+            (self._intel_openvino_options, IntelOpenVinoOptions()),
+        ):
+            values |= (defaults if given is None else given)._as_flat_kwargs()
+        return {name: _converted(name, value) for name, value in values.items()}
+
+
+#: The options of the native call that are no integers, by the beginnings and ends of their names.
+_FLAGS: Final = ("gpu_", "enable_", "cpu_enable_", "qualcomm_has_")
+_TEXTS: Final = ("_path", "_dir")
+_LISTS: Final = "qualcomm_dump_tensor_ids"
+_MAPS: Final = "intel_openvino_configs_map"
+
+
+def _converted(name: str, value: Any) -> Any:
+    call = f"CreateCompiledModel: option {name}"
+    if name.startswith(_FLAGS):
+        return flag(value, call)
+    if name.endswith(_TEXTS):
+        return text(value, call)
+    if name == _LISTS:
+        return [integer(each, call) for each in value]
+    if name == _MAPS:
+        return {text(key, call): text(each, call) for key, each in value.items()}
+    return integer(value, call)

@@ -3,7 +3,9 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from neurald.runtime.litert.option_numbers import UNSET, optional_flag, optional_number
 
 
 class QualcommLogLevel(enum.IntEnum):
@@ -122,3 +124,26 @@ class QualcommOptions:
     backend: QualcommBackend | None = None
     saver_output_dir: str = ""
     graph_io_tensor_mem_type: QualcommGraphIOTensorMemType | None = None
+
+    def _as_flat_kwargs(self) -> dict[str, Any]:
+        return {
+            "qualcomm_log_level": optional_number(self.log_level),
+            "qualcomm_htp_performance_mode": optional_number(self.htp_performance_mode),
+            "qualcomm_dsp_performance_mode": optional_number(self.dsp_performance_mode),
+            "qualcomm_use_int64_bias_as_int32": optional_flag(self.use_int64_bias_as_int32),
+            "qualcomm_enable_weight_sharing": optional_flag(self.enable_weight_sharing),
+            "qualcomm_use_conv_hmx": optional_flag(self.use_conv_hmx),
+            "qualcomm_use_fold_relu": optional_flag(self.use_fold_relu),
+            "qualcomm_profiling": optional_number(self.profiling),
+            "qualcomm_has_dump_tensor_ids": self.dump_tensor_ids is not None,
+            "qualcomm_dump_tensor_ids": list(self.dump_tensor_ids or []),
+            "qualcomm_ir_json_dir": self.ir_json_dir,
+            "qualcomm_dlc_dir": self.dlc_dir,
+            "qualcomm_vtcm_size": UNSET if self.vtcm_size is None else self.vtcm_size,
+            "qualcomm_num_hvx_threads": UNSET if self.num_hvx_threads is None else self.num_hvx_threads,
+            "qualcomm_optimization_level": optional_number(self.optimization_level),
+            "qualcomm_graph_priority": optional_number(self.graph_priority),
+            "qualcomm_backend": optional_number(self.backend),
+            "qualcomm_saver_output_dir": self.saver_output_dir,
+            "qualcomm_graph_io_tensor_mem_type": optional_number(self.graph_io_tensor_mem_type),
+        }

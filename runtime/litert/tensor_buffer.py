@@ -31,7 +31,7 @@ class TensorBuffer:
 
     @classmethod
     def create_from_host_memory(cls, data_array: np.ndarray[Any, Any]) -> "TensorBuffer":
-        """Creates a buffer that is the memory of an array.
+        """Creates a buffer of one dimension that is the memory of an array.
 
         Raises:
             ValueError: it is not a contiguous array of a supported type.
@@ -39,7 +39,7 @@ class TensorBuffer:
         _check(data_array)
         if not data_array.flags.c_contiguous:
             raise ValueError("data_array must be C-contiguous for zero-copy host-memory binding")
-        return cls(data_array)
+        return cls(data_array.reshape(-1))
 
     @property
     def array(self) -> np.ndarray[Any, Any]:

@@ -48,7 +48,7 @@ def test_buffers_by_name(tmp_path: Path) -> None:
         given.write(np.array([21], np.float32))
         model.run_by_name("double", {"b": given}, {"w": found})
         assert found.read(1, np.float32) == [42]
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(AttributeError, match="closed"):
         model.get_signature_list()
 
 

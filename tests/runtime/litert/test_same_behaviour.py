@@ -1,5 +1,6 @@
 """Every call of LiteRT's Interpreter beside ai-edge-litert's: results, exceptions and messages."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -17,7 +18,7 @@ theirs = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-liter
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 #: What LiteRT's messages have that no other package can say, or nobody should.
-INNER = (".cc", "incompatible function arguments", "ERROR: [")
+INNER = (".cc", "incompatible function arguments", "ERROR: [", "'NoneType' object has no attribute")
 MIN_WORDS = 12  # Characters of LiteRT's words that a message has to begin with.
 
 
@@ -328,6 +329,17 @@ def test_calls_behave_the_same(name: str, steps: Callable[[Session], None]) -> N
         assert_same_outcome(ours, expected)
 
 
+def opened(module: ModuleType, group: str | None, **named: Any) -> int:
+    """Opens a model with options of a group, or with those of all; returns its number of signatures."""
+    if group is not None:
+        named = {
+            {"CpuOptions": "cpu_options", "GpuOptions": "gpu_options"}[group]: getattr(module, group)(**named)
+        }
+    model = module.CompiledModel.from_buffer(sums().build(), options=module.Options(**named))
+    number: int = model.get_num_signatures()
+    return number
+
+
 def compiled_model(module: ModuleType) -> list[Any]:
     """Calls everything of CompiledModel; returns results and exceptions."""
     model = module.CompiledModel.from_buffer(two_signatures().build())
@@ -414,6 +426,11 @@ def compiled_model(module: ModuleType) -> list[Any]:
         do(result.read, 5, np.float32)
         do(model.get_input_tensor_details, "double")
         do(model.get_output_tensor_details, "double")
+    do(buffer(np.zeros((2, 3), np.float32)).get_tensor_details)
+    do(model.run_by_name, "double", {0: inputs[0]}, {})
+    do(model.run_by_name, "double", {"b": inputs[0]}, {None: inputs[0]})
+    for input_name in ([0], np.array(0), 3, None):
+        do(model.resize_input_tensor_by_name, "add", input_name, [4])
     do(inputs[0].destroy)
     do(lambda: inputs[0].capsule)
     do(inputs[0].get_tensor_details)
@@ -429,6 +446,37 @@ def compiled_model(module: ModuleType) -> list[Any]:
     do(module.CompiledModel.from_file, "")
     do(module.CompiledModel.from_file, 3)
     do(module.Environment.create, options=module.EnvironmentOptions(), compiler_plugin_path="b")
+    do(lambda: module.Environment.create(runtime_path=0).options is None)
+    for setting in (0, -1, 1.0, 7, 2**31, "2", None, [0], np.array([0, 1]), np.float32(1), True, "1"):
+        for group, name in (
+            ("CpuOptions", "num_threads"),
+            ("CpuOptions", "kernel_mode"),
+            ("CpuOptions", "xnnpack_flags"),
+            ("CpuOptions", "xnnpack_weight_cache_path"),
+            ("GpuOptions", "benchmark_mode"),
+        ):
+            do(opened, module, group, **{name: setting})
+        if not isinstance(setting, int) or setting != 7:  # There is no GPU.
+            do(opened, module, None, hardware_accelerators=setting)
+        do(opened, module, None, cpu_options=setting)
+    options = module.Options()
+    do(lambda: dict(options._as_flat_kwargs()))
+    for name in ("cpu_options", "gpu_options", "qualcomm_options", "intel_openvino_options"):
+        do(lambda name: getattr(options, name)._as_flat_kwargs(), name)
+    do(lambda: [each.default for each in dataclasses.fields(module.Options)][1:])
+    do(lambda: list(module.CpuKernelMode.__members__))
+    model.close()
+    do(model.close)
+    for name, arguments in (
+        ("get_signature_list", ()),
+        ("get_num_signatures", ()),
+        ("get_signature_by_index", (0,)),
+        ("is_fully_accelerated", ()),
+        ("create_input_buffers", (0,)),
+        ("resize_input_tensor", (0, [4])),
+        ("run_by_index", (0, [], [])),
+    ):
+        do(getattr(model, name), *arguments)
     return outcomes
 
 

@@ -9,7 +9,7 @@ def test_elements_are_written_and_read() -> None:
     buffer.write(np.array([1, 2], np.float32))
     assert buffer.read(3, np.float32).tolist() == [1, 2, 0]
     assert buffer.read(1, np.int32).tolist() == [np.float32(1).view(np.int32)]
-    assert buffer.get_tensor_details() == {"dtype": "float32", "shape": [2, 3]}
+    assert buffer.get_tensor_details() == {"dtype": "float32", "shape": [6]}
 
 
 def test_host_memory_is_not_copied() -> None:
