@@ -67,32 +67,60 @@ def _split_index(outer: Axis, inner: Axis, both: Axis) -> Mapping[Expression, Ex
 
 def _split_axes(kernel: Kernel) -> Kernel:
     """Splits axes as long as that reduces the number of divisions."""
-    divisions = list(_divisions(kernel))
+    divisions = list(_divisions(kernel.roots))
     while divisions:
-        tried = (split_axis(kernel, *where) for where in _splits(kernel, divisions))
-        better = next((each for each in tried if len(list(_divisions(each))) < len(divisions)), None)
+        tried = (split_axis(kernel, *where) for where in _splits(kernel.axes, divisions))
+        better = next((each for each in tried if len(list(_divisions(each.roots))) < len(divisions)), None)
         if better is None:
             break
-        kernel, divisions = better, list(_divisions(better))
+        kernel, divisions = better, list(_divisions(better.roots))
     return kernel
 
 
-def _divisions(kernel: Kernel) -> Iterator[Expression]:
+def split_reduced_axes(kernel: Kernel) -> Kernel:
+    """Splits axes of reductions as long as that reduces the number of divisions."""
+    if not kernel.has_reduction:
+        return kernel
+
+    def found(expression: Expression) -> Expression | None:
+        return _split_axes_of_reduction(expression) if isinstance(expression, Reduce) else None
+
+    return rewrite_kernel(kernel, found, kernel.axes)
+
+
+def _split_axes_of_reduction(expression: Reduce) -> Expression:
+    axes, body = expression.axes, expression.body
+    divisions = list(_divisions((body,)))
+    while divisions:
+        for position, length in _splits(axes, divisions):
+            outer, inner = _parts(axes[position], length)
+            where: dict[Expression, Expression] = {axes[position]: outer * length + inner}
+            split = rewrite(body, where.get, {})
+            left = list(_divisions((split,)))
+            if len(left) < len(divisions):
+                axes, body, divisions = (*axes[:position], outer, inner, *axes[position + 1 :]), split, left
+                break
+        else:
+            break
+    return expression if body is expression.body else reduce(expression.reduction, axes, body)
+
+
+def _divisions(roots: Iterable[Expression]) -> Iterator[Expression]:
     """Yields quotients and remainders of indices by constants."""
-    for each in _computed(kernel.roots):
+    for each in _computed(roots):
         is_division = isinstance(each, Apply) and each.op in (Op.FLOOR_DIVIDE, Op.MODULO)
         if is_division and each.type is Scalar.INDEX and isinstance(each.operands[1], Constant):
             yield each
 
 
-def _splits(kernel: Kernel, divisions: Sequence[Expression]) -> list[tuple[int, int]]:
+def _splits(axes: Sequence[Axis], divisions: Sequence[Expression]) -> list[tuple[int, int]]:
     """Returns axis positions and inner lengths of splits that may avoid a division."""
     found = set()
     for division in divisions:
         whole, divisor = division.operands
         terms = whole.terms if isinstance(whole, Linear) else ((whole, 1),)
         factors = dict(terms)
-        for position, each in enumerate(kernel.axes):
+        for position, each in enumerate(axes):
             factor = factors.get(each, 0)
             if factor > 0 and divisor.low % factor == 0:
                 length = divisor.low // factor
@@ -104,10 +132,15 @@ def _splits(kernel: Kernel, divisions: Sequence[Expression]) -> list[tuple[int, 
 def split_axis(kernel: Kernel, position: int, length: int) -> Kernel:
     """Splits the axis at `position`, with an inner axis of this length."""
     whole = kernel.axes[position]
-    outer, inner = axis(whole.extent // length, f"{whole.name}o"), axis(length, f"{whole.name}i")
+    outer, inner = _parts(whole, length)
     axes = (*kernel.axes[:position], outer, inner, *kernel.axes[position + 1 :])
     where: dict[Expression, Expression] = {whole: outer * length + inner}
     return rewrite_kernel(kernel, where.get, axes)
+
+
+def _parts(whole: Axis, length: int) -> tuple[Axis, Axis]:
+    """Returns the axes in the place of one, the inner one of this length."""
+    return axis(whole.extent // length, f"{whole.name}o"), axis(length, f"{whole.name}i")
 
 
 def _join_reduced_axes(kernel: Kernel) -> Kernel:

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.drivers.compiler.passes.axis_rewriting import join_axes, split_axis
+from neurald.drivers.compiler.passes.axis_rewriting import join_axes, split_axis, split_reduced_axes
 from neurald.drivers.cpu.emit.byte_tables import is_permuted
 from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient_of
 from neurald.drivers.cpu.emit.op_table import stored
@@ -117,6 +117,7 @@ def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -
         is_single: True to compute single elements. Otherwise, the last axis may be shorter than a
             vector if its length is open.
     """
+    kernel = split_reduced_axes(kernel)
     is_single = is_single or not _is_stored_side_by_side(kernel)
     chosen = (
         _Choice(kernel, 1, None, _element_ns(kernel, 1, target)) if is_single else _choice(kernel, target)

@@ -77,6 +77,8 @@ class QuantizedSums:
         zeros: zero points of both; None for random ones.
         extreme: use only the smallest and largest values of the types.
         bits: of weights; None for all of their type.
+        has_phases: True if quarters of the channels have no weights in the first column, the first
+            row, or both, as in transposed convolutions.
     """
 
     def __init__(
@@ -88,9 +90,11 @@ class QuantizedSums:
         zeros: tuple[int, int] | None = None,
         extreme: bool = False,
         bits: int | None = None,
+        has_phases: bool = False,
     ) -> None:
         self.random = np.random.default_rng(seed)
         self._source, self._weights, self._extreme, self._bits = source, weights, extreme, bits
+        self._has_phases = has_phases
         self._graph = Graph(inputs=[], outputs=[])
         self._zeros = zeros or (self._zero(source), self._zero(weights))
 
@@ -246,12 +250,13 @@ class QuantizedSums:
     def _begin(self, source: Shape, weights: Shape) -> tuple[Graph, Builder, Value, Value]:
         graph = self._graph = Graph(inputs=[Value(source, self._source)], outputs=[])
         builder = Builder(graph, lambda index: graph.inputs[index])
-        return (
-            graph,
-            builder,
-            graph.inputs[0],
-            builder.constant(self._array(weights, self._weights, self._bits)),
-        )
+        array = self._array(weights, self._weights, self._bits)
+        if self._has_phases:
+            quarter = weights[0] // 4
+            array[quarter : 2 * quarter, :, 0] = self._zeros[1]
+            array[2 * quarter :, 0] = self._zeros[1]
+            array[3 * quarter :, :, 0] = self._zeros[1]
+        return graph, builder, graph.inputs[0], builder.constant(array)
 
     def _case(self, graph: Graph, output: Value) -> Case:
         graph.outputs = [output]

@@ -81,6 +81,8 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
             positions; the width, unless the scheme has tiles.
         has_nibbles: True if weights of 4 bits are packed in pairs: bytes have those of a step in
             their low bits, and those of the next one in their high bits.
+        skips_taps: True if panels tell which taps of their windows are the first with weights, as
+            those of transposed convolutions do, whose strides do not divide their windows.
     """
 
     product: WindowedProduct
@@ -98,6 +100,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     pitch: int
     most_pixels: int
     has_nibbles: bool = False
+    skips_taps: bool = False
 
     @property
     def groups(self) -> int:
@@ -240,6 +243,12 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
             and self.product.terms <= _MAX_NIBBLE_TERMS
             and self.product.terms * self.product.channels * self.groups > _MAX_NEAR_WEIGHTS_BYTES
         )
+
+    @property
+    def may_skip_taps(self) -> bool:
+        """True if the first taps of windows can be skipped in panels where their weights are 0."""
+        product = self.product
+        return not self.scheme.has_tiles and product.rows.taps * product.columns.taps > 1
 
     @property
     def is_signed(self) -> bool:

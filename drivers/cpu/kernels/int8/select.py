@@ -34,6 +34,7 @@ from neurald.drivers.cpu.kernels.int8.packing.panels import (
     packed_heads,
     panel_bytes,
     reach_of,
+    skips_many,
     unsigned_shift,
     weights_of,
 )
@@ -135,6 +136,8 @@ def _product(
     plan = _plan(product, scheme, zeros[0], has_sums=bool(weights.sums), may_be_signed=True)
     if plan.may_have_nibbles and are_nibbles(weights):
         plan = replace(plan, has_nibbles=True)
+    if plan.may_skip_taps and skips_many(plan, weights):
+        plan = replace(plan, skips_taps=True)
     starts = weights.starts
     if plan.is_signed:
         # They are for bytes that were made unsigned.

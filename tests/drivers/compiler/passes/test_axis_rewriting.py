@@ -4,7 +4,7 @@ from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
+from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes, split_reduced_axes
 
 _SHAPE = (2, 5, 7, 8)
 
@@ -60,6 +60,25 @@ def test_axes_are_split_if_offsets_use_quotients_and_remainders() -> None:
     assert kernel.shape == (3, 2, 2, 20)
     assert isinstance(kernel.body, Load)
     assert [stride_along(offset_of(kernel.body), each) for each in kernel.axes] == [80, 20, 40, 1]
+
+
+def test_axes_of_reductions_are_split_if_offsets_use_quotients_and_remainders() -> None:
+    """The heads of an attention, beside each other again, in rows that are reduced."""
+    at, along = (axis(6),), axis(40)
+    body = reduce(
+        ReductionOp.MAXIMUM,
+        (along,),
+        load(Value((5, 6, 8), Scalar.FLOAT32), (along // 8, at[0], along % 8)),
+    )
+    kernel = Kernel(output=Value((6,), Scalar.FLOAT32), axes=at, body=body)
+    found = split_reduced_axes(kernel).body
+    assert isinstance(found, Reduce)
+    assert [each.extent for each in found.axes] == [5, 8]
+    assert isinstance(found.body, Load)
+    assert [stride_along(offset_of(found.body), each) for each in (*at, *found.axes)] == [8, 48, 1]
+    uneven = reduce(ReductionOp.MAXIMUM, (along,), load(Value((9,), Scalar.FLOAT32), (along // 7 + at[0],)))
+    kernel = Kernel(output=Value((6,), Scalar.FLOAT32), axes=at, body=uneven)
+    assert split_reduced_axes(kernel).body is uneven
 
 
 def test_axes_that_are_no_multiples_are_not_split() -> None:

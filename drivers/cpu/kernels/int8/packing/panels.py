@@ -1,8 +1,9 @@
 """Packing of weights and per-channel constants to panels: one constant for a kernel.
 
 It begins with a head: a vector of padding elements, the factor for sums of inputs, and the words of
-a residual. For each panel follow initial sums, rows of epilogue constants, and weights: word by
-word of the window, all vectors of the panel.
+a residual. For each panel follow initial sums, rows of epilogue constants, perhaps a row that begins
+with the numbers of the first window row and column to multiply, and weights: word by word of the
+window, all vectors of the panel.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ FACTOR_OFFSET = 64
 RESIDUAL_OFFSET = 80
 _WRAP = 1 << 32
 _NIBBLE_BITS, _NIBBLE = 4, 15
+#: Share of taps that are multiplied at most where others are skipped.
+_MAX_TAPS_LEFT = 0.9
 #: Number of channels that alternate between the vectors of a pair: words in 128 bits.
 PIECE = 4
 
@@ -87,9 +90,32 @@ def are_nibbles(weights: QuantizedWeights) -> bool:
     return bool(weights.factors.size) and weights.factors.min() >= -8 and weights.factors.max() <= 7
 
 
+def weights_row(plan: ProductPlan, rows: int) -> int:
+    """Returns the number of rows before the weights, given that of epilogue constants."""
+    return 1 + rows + plan.skips_taps
+
+
+def first_taps(plan: ProductPlan, weights: QuantizedWeights) -> Array:
+    """Returns the first window row and column of each panel that have weights, (groups, panels, 2)."""
+    groups, channels, _ = weights.factors.shape
+    window = plan.product.rows.taps, plan.product.columns.taps
+    taps = weights.factors.reshape(groups, channels, *window, plan.product.depth)
+    is_used: Array = np.any(taps, axis=-1)
+    lanes = np.minimum(_channels_of_lanes(plan, in_pairs=False), channels - 1)
+    of_panels: Array = np.any(is_used[:, lanes.reshape(plan.panels, -1)], axis=2)
+    return np.stack([np.any(of_panels, axis=other).argmax(axis=-1) for other in (3, 2)], axis=-1)
+
+
+def skips_many(plan: ProductPlan, weights: QuantizedWeights) -> bool:
+    """Returns True if enough taps are skipped to be worth the instructions for it."""
+    window = np.array((plan.product.rows.taps, plan.product.columns.taps))
+    left = (window - first_taps(plan, weights)).prod(axis=-1)
+    return bool(left.mean() <= _MAX_TAPS_LEFT * window.prod())
+
+
 def panel_bytes(plan: ProductPlan, rows: int) -> int:
     """Returns the size of a panel with this many rows of epilogue constants."""
-    words = 1 + rows + plan.steps // plan.weights_per_byte
+    words = weights_row(plan, rows) + plan.steps // plan.weights_per_byte
     return words * plan.vectors * plan.scheme.lanes * WORD_BYTES
 
 
@@ -130,7 +156,11 @@ def packed(
     steps = steps.transpose(0, 1, 4, 2, 3, 5)
     if plan.has_nibbles:
         steps = (steps[:, :, ::2] & _NIBBLE) | (steps[:, :, 1::2] << _NIBBLE_BITS)
-    parts = (rows_of_words, np.ascontiguousarray(steps, scheme.dtype))
+    parts = [rows_of_words, np.ascontiguousarray(steps, scheme.dtype)]
+    if plan.skips_taps:
+        firsts = np.zeros((groups, plan.panels, plan.vectors * scheme.lanes), np.uint32)
+        firsts[..., :2] = first_taps(plan, weights)
+        parts.insert(1, firsts)
     bodies = np.concatenate([part.reshape(groups * plan.panels, -1).view(np.uint8) for part in parts], axis=1)
     array = np.concatenate((head_of(weights.padding, weights.sums, residual), bodies.reshape(-1)))
     return Value(array.shape, Scalar.UINT8, array, name)

@@ -7,7 +7,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import spill
 from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch
-from neurald.drivers.cpu.kernels.int8.packing.panels import panel_bytes
+from neurald.drivers.cpu.kernels.int8.packing.panels import panel_bytes, weights_row
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.target.routine import NAME
@@ -140,8 +140,9 @@ class QuantizedMicroKernel:
             at = address(code, window_sums, str(each * WORD_BYTES))
             word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 4"))
             totals += [code.fresh(f"add {v.type('i32')} {start}, {word}") for start in starts]
-        weights = address(code, panel, str((1 + self._rows) * self._plan.vectors * self._register))
-        words = source, weights, prefetched_at, row or str(self._row_bytes)
+        before = weights_row(self._plan, self._rows) * self._plan.vectors * self._register
+        weights = address(code, panel, str(before))
+        words = source, weights, prefetched_at, row or str(self._row_bytes), self._first_taps(code, panel)
         if not self._plan.has_nibbles:
             return self._add_windows(code, totals, *words)
         # Products are 16 times as large, see `_add_pair`.
@@ -151,6 +152,18 @@ class QuantizedMicroKernel:
             v.binary("add", "i32", v.binary("ashr", "i32", each, bits), begin)
             for each, begin in zip(sums, totals, strict=True)
         ]
+
+    def _first_taps(self, code: Instructions, panel: str) -> tuple[str, str]:
+        """Returns the first row and column of a panel's windows that are multiplied."""
+        if not self._plan.skips_taps:
+            return "0", "0"
+        row = (1 + self._rows) * self._plan.vectors * self._register
+        found = []
+        for number in range(2):
+            at = address(code, panel, str(row + number * WORD_BYTES))
+            word = code.fresh(f"load i32, ptr {at}, align {WORD_BYTES}")
+            found.append(code.fresh(f"zext i32 {word} to i64"))
+        return found[0], found[1]
 
     def load_row(self, code: Instructions, panel: str, row: int) -> list[str]:
         """Loads the vectors of a row of words of a panel."""
@@ -171,16 +184,23 @@ class QuantizedMicroKernel:
         return self._product.rows.dilation * self._plan.layout.row_bytes
 
     def _add_windows(
-        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str, row: str
+        self,
+        code: Instructions,
+        totals: list[str],
+        source: str,
+        weights: str,
+        prefetched_at: str,
+        row: str,
+        first: tuple[str, str],
     ) -> list[str]:
-        """Adds all products."""
+        """Adds all products from the first window row and column on."""
         plan, side = self._plan, self._product.rows
         if side.taps == 1:
-            return self._add_row(code, totals, source, weights, prefetched_at)
-        with code.loop("0", str(side.taps), self._carried(totals)) as loop:
+            return self._add_row(code, totals, source, weights, prefetched_at, first[1])
+        with code.loop(first[0], str(side.taps), self._carried(totals)) as loop:
             line = address(code, source, code.value(f"mul i64 {loop.index}, {row}"))
             words = self._advance(code, (weights, prefetched_at), loop.index, plan.runs * plan.run_steps)
-            loop.results = self._add_row(code, list(loop.carried), line, *words)
+            loop.results = self._add_row(code, list(loop.carried), line, *words, first[1])
         return loop.results
 
     def _advance(
@@ -195,12 +215,18 @@ class QuantizedMicroKernel:
         )
 
     def _add_row(
-        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str
+        self,
+        code: Instructions,
+        totals: list[str],
+        source: str,
+        weights: str,
+        prefetched_at: str,
+        first: str,
     ) -> list[str]:
         plan = self._plan
         if plan.runs == 1:
-            return self._add_run(code, totals, source, weights, prefetched_at)
-        with code.loop("0", str(plan.runs), self._carried(totals)) as loop:
+            return self._add_run(code, totals, source, weights, prefetched_at, first)
+        with code.loop(first, str(plan.runs), self._carried(totals)) as loop:
             step = self._product.columns.dilation * plan.layout.pixel_bytes
             run = address(code, source, multiple(code, loop.index, step))
             words = self._advance(code, (weights, prefetched_at), loop.index, plan.run_steps)
@@ -208,12 +234,23 @@ class QuantizedMicroKernel:
         return loop.results
 
     def _add_run(
-        self, code: Instructions, totals: list[str], source: str, weights: str, prefetched_at: str
+        self,
+        code: Instructions,
+        totals: list[str],
+        source: str,
+        weights: str,
+        prefetched_at: str,
+        first: str = "0",
     ) -> list[str]:
+        """Adds the products of a run, whose windows begin at column `first`."""
         steps, period = self._plan.run_steps, self._period
         if not self._prefetched_bytes:
-            return self._add_steps(code, totals, source, weights, steps)
-        with code.loop("0", str(steps // period), self._carried(totals)) as loop:
+            begin = self._first_part(code, first, self._plan.unrolled)
+            begin = multiple(code, begin, self._plan.unrolled)
+            return self._add_steps(code, totals, source, weights, steps, begin)
+        with code.loop(
+            self._first_part(code, first, period), str(steps // period), self._carried(totals)
+        ) as loop:
             words = address(code, source, multiple(code, loop.index, period * WORD_BYTES))
             panel, lines = self._advance(code, (weights, prefetched_at), loop.index, period)
             for line in range(0, self._prefetched_bytes, LINE_BYTES):
@@ -221,16 +258,30 @@ class QuantizedMicroKernel:
             loop.results = self._add_steps(code, list(loop.carried), words, panel, period)
         return loop.results
 
+    def _first_part(self, code: Instructions, column: str, steps: int) -> str:
+        """Returns the first part of a run, in which the windows' columns are merged, of so many steps.
+
+        If the columns do not consist of such parts, none is skipped.
+        """
+        words, rest = divmod(self._product.depth, self._scheme.group)
+        return "0" if rest or words % steps else multiple(code, column, words // steps)
+
     def _add_steps(
-        self, code: Instructions, totals: list[str], source: str, weights: str, count: int
+        self,
+        code: Instructions,
+        totals: list[str],
+        source: str,
+        weights: str,
+        count: int,
+        first: str = "0",
     ) -> list[str]:
-        """Computes the sums after consecutive words."""
+        """Computes the sums after consecutive words, of which the first ones may be left out."""
         plan, at_once = self._plan, self._plan.weights_per_byte
         unrolled = max(1, plan.unrolled // at_once) * at_once
         add = self._add_pair if plan.has_nibbles else self._add_step
         done = count - count % unrolled
         if done > unrolled:
-            with code.loop("0", str(done), self._carried(totals), step=unrolled) as loop:
+            with code.loop(first, str(done), self._carried(totals), step=unrolled) as loop:
                 words = address(code, source, multiple(code, loop.index, WORD_BYTES))
                 step_bytes = plan.vectors * self._register // at_once
                 panel = address(code, weights, multiple(code, loop.index, step_bytes))

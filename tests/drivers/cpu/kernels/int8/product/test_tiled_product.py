@@ -67,6 +67,39 @@ def test_windows(seed: int, target: Target) -> None:
     check(case, target, seed)
 
 
+@types_and_targets
+@pytest.mark.parametrize(
+    ("depth", "channels", "columns", "dilation"),
+    [(64, 128, 2, 1), (32, 256, 3, 1), (7, 64, 2, 1), (16, 128, 2, 2), (5, 24, 1, 1), (192, 512, 2, 1)],
+)
+def test_first_taps_without_weights(
+    seed: int, target: Target, depth: int, channels: int, columns: int, dilation: int
+) -> None:
+    """Whole columns are skipped, also if their words are no multiple of those of a loop's turn."""
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights, has_phases=True)
+    case = sums.convolution(
+        (1, 6, 9, depth),
+        (channels, 2, columns, depth),
+        (1, 5, 9, channels),
+        sums.rescaled(type=result),
+        dilation=(1, dilation),
+        padding=((0, 0), ((columns - 1) * dilation, 0)),
+    )
+    check(case, target, seed)
+
+
+@two_targets
+@pytest.mark.parametrize(("has_phases", "is_skipping"), [(True, True), (False, False)])
+def test_taps_are_skipped_where_there_are_none(has_phases: bool, is_skipping: bool, target: Target) -> None:
+    """Loops over taps begin with a number that the panel has, unless all taps have weights."""
+    sums = QuantizedSums(1, zeros=(3, 0), has_phases=has_phases)
+    case = sums.convolution((1, 6, 9, 64), (256, 2, 2, 64), (1, 5, 8, 256))
+    routine = routine_for(case.kernel, target)
+    assert routine is not None
+    assert ("zext i32" in routine.text) == is_skipping
+
+
 @two_targets
 def test_groups(target: Target) -> None:
     sums = QuantizedSums(3, source=Scalar.UINT8, weights=Scalar.UINT8)
