@@ -4,19 +4,31 @@ Which kind a detector is follows from the shapes of its outputs and the size of 
 numbers of anchors of the usual kinds differ.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
-from msgspec import Struct
 
 from neurald.hal.model.model import Model
 from neurald.service.tensors.anchors import grid, mediapipe_anchors, ssd_anchors
 from neurald.service.tensors.arrays import Array
+from neurald.service.tensors.boxes import (
+    MAX_EXPONENT,
+    Boxes,
+    Detection,
+    agreement,
+    are_probabilities,
+    best_boxes,
+    corners_of,
+    probabilities,
+    sigmoid,
+)
 from neurald.service.tensors.classification import real_values
+from neurald.service.tensors.head_codes import boxes_of_levels, boxes_of_pair
+from neurald.service.tensors.levels import find_levels
 
-#: The strides of YOLO's three heads, and the anchors that those with anchors have in a cell.
-_YOLO_STRIDES: Final = (8, 16, 32)
+#: The strides of YOLO's grids, and the anchors that those with anchors have in a cell.
+_YOLO_STRIDES: Final = ((8, 16, 32), (8, 16, 32, 64), (16, 32))
 _YOLO_ANCHORS: Final = 3
 #: YOLO's rows begin with centre, width and height.
 _BOX: Final = 4
@@ -28,12 +40,11 @@ _SELECTED_COLUMNS: Final = 6
 _CENTER_SCALE: Final = 10.0
 _SIZE_SCALE: Final = 5.0
 #: Shares of two boxes' union that their intersection may have.
-_OVERLAP: Final = 0.5
 _MEDIAPIPE_OVERLAP: Final = 0.3
-#: Boxes that are compared with each other.
-_MAX_CANDIDATES: Final = 1000
-#: Exponents beyond this are of no use, and overflow.
-_MAX_EXPONENT: Final = 30.0
+#: How closely the middles of boxes have to follow those of their cells.
+_MIN_CORRELATION: Final = 0.5
+#: The share of the best agreement from which on the more usual kind is taken.
+_SAME: Final = 0.99
 #: Boxes may lie beyond the image, but none is that many times as large as it.
 _MAX_SHARE: Final = 4.0
 #: The outputs of models that are no detectors have fewer rows.
@@ -41,41 +52,12 @@ _MIN_ROWS: Final = 64
 
 #: For people: what is known here.
 KNOWN_KINDS: Final = (
-    "MediaPipe's detectors of faces, palms and persons, SSD with six layers, and YOLO 5 to 11, 26 and X"
+    "MediaPipe's detectors of faces, palms and persons, SSD with six layers or a pyramid of features, "
+    "EfficientDet, RetinaNet, detectors without anchors such as FCOS, and YOLO 3 to 11, 26 and X"
 )
 
 
 _Test: TypeAlias = Callable[[int], bool]
-
-
-class Detection(Struct, frozen=True):
-    """A box that was found.
-
-    Attributes:
-        score: from 0 to 1.
-        kind: the number of the class.
-        box: top, left, bottom and right as shares of the image.
-    """
-
-    score: float
-    kind: int
-    box: tuple[float, ...]
-
-
-class _Boxes(Struct, frozen=True):
-    """All boxes of a detector before overlapping ones are suppressed.
-
-    Attributes:
-        name: the kind of detector, for people.
-        corners: top, left, bottom and right as shares of the image, of shape (boxes, 4).
-        scores: of shape (boxes, classes).
-        overlap: see `_OVERLAP`.
-    """
-
-    name: str
-    corners: Array
-    scores: Array
-    overlap: float = _OVERLAP
 
 
 def find_raw_detections(
@@ -98,8 +80,82 @@ def find_raw_detections(
     for decode in (_mediapipe, _ssd, _selected, _yolo):
         found = decode(values, size)
         if found is not None:
-            return found.name, _best(found, count)
-    return None
+            return found.name, best_boxes(found, count)
+    candidates = [*_of_levels(values, size), *_of_pair(values, size)]
+    return None if not candidates else _most_agreeing(candidates, count)
+
+
+def _most_agreeing(candidates: Sequence[Boxes], count: int) -> tuple[str, list[Detection]]:
+    """Returns the kind and the best boxes of the candidate whose best boxes agree most."""
+    agreements = [agreement(each) for each in candidates]
+    most = max(agreements)
+    place = next(place for place, each in enumerate(agreements) if each >= _SAME * most)
+    name = candidates[place].name
+    if most == 0:
+        others = ", ".join(dict.fromkeys(each.name for each in candidates if each.name != name))
+        name = f"{name}, which is a guess, since no boxes for the same thing agree"
+        name += f"; others with such shapes are {others}" if others else ""
+    return name, best_boxes(candidates[place], count)
+
+
+def _of_levels(values: Sequence[Array], size: tuple[int, int]) -> Iterator[Boxes]:
+    """Yields what outputs may mean that are heads of grids."""
+    levels = find_levels(values, size)
+    return boxes_of_levels(levels, size) if levels else iter(())
+
+
+def _of_pair(values: Sequence[Array], size: tuple[int, int]) -> Iterator[Boxes]:
+    """Yields what an output for boxes and one for scores may mean."""
+    pair = _pair(values, lambda columns: columns == _BOX, lambda columns: columns >= 1)
+    if pair is None:
+        return
+    boxes, scores = pair
+    yield from boxes_of_pair(boxes, scores, size)
+    middles = _middles(size, len(boxes))
+    if middles:
+        name, corners = _most_plausible(boxes, _unit(boxes, size), middles)
+        yield Boxes(f"YOLO with boxes as {name}, and scores", corners, probabilities(scores))
+
+
+def _middles(size: tuple[int, int], count: int) -> list[Array]:
+    """Returns the middles of as many cells of YOLO's grids, in the usual orders."""
+    for strides in _YOLO_STRIDES:
+        cells = [grid(size, stride) for stride in strides]
+        number = sum(map(len, cells))
+        if count == number:
+            return [np.concatenate(cells)]
+        if count == _YOLO_ANCHORS * number:
+            each_in_a_row = [np.repeat(each, _YOLO_ANCHORS, axis=0) for each in cells]
+            grid_by_grid = [np.tile(each, (_YOLO_ANCHORS, 1)) for each in cells]
+            return [np.concatenate(each_in_a_row), np.concatenate(grid_by_grid)]
+    return []
+
+
+def _most_plausible(boxes: Array, unit: Array, middles: Sequence[Array]) -> tuple[str, Array]:
+    """Returns what four numbers are of a box, and the corners.
+
+    Boxes have positive sizes, are mostly small, and are near the cells that have them.
+
+    Args:
+        boxes: four numbers for each.
+        unit: see `_unit`.
+        middles: those of cells, in all orders that there may be.
+    """
+    turned = boxes[:, [1, 0, 3, 2]] / unit
+    candidates = {
+        "centre and size": corners_of(turned[:, :2], turned[:, 2:]),
+        "left, top, right and bottom": turned,
+        "top, left, bottom and right": boxes / unit,
+    }
+
+    def error(corners: Array) -> float:
+        extents = corners[:, 2:] - corners[:, :2]
+        centers = (corners[:, 2:] + corners[:, :2]) / 2
+        distance = min(float(np.abs(centers - each).mean()) for each in middles)
+        return distance + float(np.abs(extents).mean()) + float((extents < 0).mean())
+
+    name = min(candidates, key=lambda each: error(candidates[each]))
+    return name, candidates[name]
 
 
 def is_like_a_detector(outputs: Sequence[Array]) -> bool:
@@ -109,7 +165,7 @@ def is_like_a_detector(outputs: Sequence[Array]) -> bool:
     return any(each >= _MIN_ROWS for each in rows) or len(set(heads)) > 1
 
 
-def _mediapipe(values: Sequence[Array], size: tuple[int, int]) -> _Boxes | None:
+def _mediapipe(values: Sequence[Array], size: tuple[int, int]) -> Boxes | None:
     """Boxes and points relative to anchors, in pixels, and one score."""
     pair = _pair(values, lambda columns: columns > _BOX and columns % 2 == 0, lambda columns: columns == 1)
     if pair is None:
@@ -121,12 +177,12 @@ def _mediapipe(values: Sequence[Array], size: tuple[int, int]) -> _Boxes | None:
     centers, strides = anchors
     height, width = size
     middle = centers + codes[:, 1::-1] / (height, width)
-    corners = _corners(middle, codes[:, 3:1:-1] / (height, width))
+    corners = corners_of(middle, codes[:, 3:1:-1] / (height, width))
     name = f"MediaPipe with layers of strides {strides}"
-    return _Boxes(name, corners, _sigmoid(scores), _MEDIAPIPE_OVERLAP)
+    return Boxes(name, corners, sigmoid(scores), _MEDIAPIPE_OVERLAP)
 
 
-def _ssd(values: Sequence[Array], size: tuple[int, int]) -> _Boxes | None:
+def _ssd(values: Sequence[Array], size: tuple[int, int]) -> Boxes | None:
     """Codes of boxes relative to anchors, and scores of classes, of which the first is no class."""
     pair = _pair(values, lambda columns: columns == _BOX, lambda columns: columns > 1)
     if pair is None:
@@ -135,12 +191,12 @@ def _ssd(values: Sequence[Array], size: tuple[int, int]) -> _Boxes | None:
     anchors = ssd_anchors(size, len(codes))
     if anchors is None:
         return None
-    sizes = anchors[:, 2:] * np.exp(np.minimum(codes[:, 2:] / _SIZE_SCALE, _MAX_EXPONENT))
+    sizes = anchors[:, 2:] * np.exp(np.minimum(codes[:, 2:] / _SIZE_SCALE, MAX_EXPONENT))
     middle = anchors[:, :2] + codes[:, :2] / _CENTER_SCALE * anchors[:, 2:]
-    return _Boxes("SSD with six layers", _corners(middle, sizes), _probabilities(scores)[:, 1:])
+    return Boxes("SSD with six layers", corners_of(middle, sizes), probabilities(scores)[:, 1:])
 
 
-def _selected(values: Sequence[Array], size: tuple[int, int]) -> _Boxes | None:
+def _selected(values: Sequence[Array], size: tuple[int, int]) -> Boxes | None:
     """Rows of corners, score and class, of a YOLO that suppresses overlapping boxes itself."""
     if len(values) != 1 or values[0].ndim != 3 or values[0].shape[0] != 1:
         return None
@@ -148,23 +204,29 @@ def _selected(values: Sequence[Array], size: tuple[int, int]) -> _Boxes | None:
     if rows.shape[1] != _SELECTED_COLUMNS or not len(rows):
         return None
     kinds = rows[:, 5].astype(np.int64)
-    if (kinds != rows[:, 5]).any() or kinds.min() < 0 or not _is_probability(rows[:, 4]):
+    if (kinds != rows[:, 5]).any() or kinds.min() < 0 or not are_probabilities(rows[:, 4]):
         return None
     corners = rows[:, [1, 0, 3, 2]] / _unit(rows[:, :_BOX], size)
     scores = np.zeros((len(rows), int(kinds.max()) + 1), np.float32)
     scores[np.arange(len(rows)), kinds] = rows[:, 4]
-    return _Boxes("YOLO that has selected its boxes", corners, scores, overlap=1.0)
+    return Boxes("YOLO that has selected its boxes", corners, scores, overlap=1.0)
 
 
-def _yolo(values: Sequence[Array], size: tuple[int, int]) -> _Boxes | None:
-    """Rows or columns of a box and scores for each cell of three grids."""
+def _yolo(values: Sequence[Array], size: tuple[int, int]) -> Boxes | None:
+    """Rows or columns of a box and scores for each cell of some grids."""
     if len(values) != 1 or values[0].ndim != 3 or values[0].shape[0] != 1:
         return None
-    if any(length % max(_YOLO_STRIDES) for length in size):
-        return None
-    cells = [grid(size, stride) for stride in _YOLO_STRIDES]
+    for strides in _YOLO_STRIDES:
+        if not any(length % max(strides) for length in size):
+            found = _of_rows(values[0][0], size, strides)
+            if found is not None:
+                return found
+    return None
+
+
+def _of_rows(rows: Array, size: tuple[int, int], strides_of_grids: Sequence[int]) -> Boxes | None:
+    cells = [grid(size, stride) for stride in strides_of_grids]
     centers = np.concatenate(cells)
-    rows = values[0][0]
     is_turned = rows.shape[1] == len(centers) != rows.shape[0]
     rows = rows.T if is_turned else rows
     if rows.shape[1] <= _BOX:
@@ -174,7 +236,7 @@ def _yolo(values: Sequence[Array], size: tuple[int, int]) -> _Boxes | None:
     elif len(rows) != len(centers):
         return None
     elif is_turned:
-        name, scores = "YOLO without anchors", _probabilities(rows[:, _BOX:])
+        name, scores = "YOLO without anchors", probabilities(rows[:, _BOX:])
         if rows.shape[1] == _POSE_COLUMNS:
             scores = scores[:, :1]
     else:
@@ -183,17 +245,17 @@ def _yolo(values: Sequence[Array], size: tuple[int, int]) -> _Boxes | None:
     if len(rows) == len(centers) and not _follows(boxes, centers):
         # The centres are counted from those of the cells, and the sizes are logarithms.
         name = f"{name}, whose boxes are relative to cells"
-        strides = np.repeat(_YOLO_STRIDES, list(map(len, cells)))[:, None].astype(np.float32)
+        strides = np.repeat(strides_of_grids, list(map(len, cells)))[:, None].astype(np.float32)
         places = centers[:, ::-1] * (size[1], size[0]) - strides / 2
-        exponents = np.minimum(boxes[:, 2:], _MAX_EXPONENT)
+        exponents = np.minimum(boxes[:, 2:], MAX_EXPONENT)
         boxes = np.concatenate([boxes[:, :2] * strides + places, np.exp(exponents) * strides], axis=1)
     unit = _unit(boxes, size)
-    return _Boxes(name, _corners(boxes[:, 1::-1] / unit[:2], boxes[:, 3:1:-1] / unit[:2]), scores)
+    return Boxes(name, corners_of(boxes[:, 1::-1] / unit[:2], boxes[:, 3:1:-1] / unit[:2]), scores)
 
 
 def _with_objectness(rows: Array) -> Array:
     """Returns the scores of classes, of rows that have first that of anything being there."""
-    scores = _probabilities(rows[:, _BOX:])
+    scores = probabilities(rows[:, _BOX:])
     # A model of one class has no further score.
     return scores[:, :1] * scores[:, 1:] if scores.shape[1] > 1 else scores
 
@@ -201,7 +263,7 @@ def _with_objectness(rows: Array) -> Array:
 def _follows(boxes: Array, centers: Array) -> bool:
     """Returns whether the middle of boxes is that of their cells, more or less."""
     x = boxes[:, 0]
-    return bool(np.ptp(x) > 0 and np.corrcoef(x, centers[:, 1])[0, 1] > _OVERLAP)
+    return bool(np.ptp(x) > 0 and np.corrcoef(x, centers[:, 1])[0, 1] > _MIN_CORRELATION)
 
 
 def _unit(boxes: Array, size: tuple[int, int]) -> Array:
@@ -223,47 +285,4 @@ def _pair(values: Sequence[Array], has_boxes: _Test, has_scores: _Test) -> tuple
         for boxes, scores in (values, values[::-1])
         if has_boxes(boxes.shape[2]) and has_scores(scores.shape[2]) and len(boxes[0]) == len(scores[0])
     ]
-    return max(found, key=lambda each: _is_probability(each[1]), default=None)
-
-
-def _corners(centers: Array, sizes: Array) -> Array:
-    return np.concatenate([centers - sizes / 2, centers + sizes / 2], axis=1)
-
-
-def _sigmoid(values: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-np.clip(values, -_MAX_EXPONENT, _MAX_EXPONENT))), np.float32)
-
-
-def _is_probability(values: Array) -> bool:
-    return bool(values.size == 0 or (values.min() >= 0 and values.max() <= 1))
-
-
-def _probabilities(values: Array) -> Array:
-    return values if _is_probability(values) else _sigmoid(values)
-
-
-def _best(found: _Boxes, count: int) -> list[Detection]:
-    """Returns the best boxes, without those that overlap with better ones of their class."""
-    scores = np.nan_to_num(found.scores).reshape(-1)
-    order = np.argsort(-scores, kind="stable")[:_MAX_CANDIDATES]
-    classes = found.scores.shape[1]
-    kept: list[tuple[int, int]] = []
-    for place in order.tolist():
-        box, kind = divmod(place, classes)
-        rivals = [other for other, of in kept if of == kind]
-        if not rivals or _overlaps(found.corners[box], found.corners[rivals]).max() <= found.overlap:
-            kept.append((box, kind))
-        if len(kept) == count:
-            break
-    return [
-        Detection(float(scores[box * classes + kind]), kind, tuple(map(float, found.corners[box])))
-        for box, kind in kept
-    ]
-
-
-def _overlaps(box: Array, others: Array) -> Array:
-    """Returns the intersection over the union of a box with each of others."""
-    top, bottom = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    shared = np.prod(np.maximum(bottom - top, 0), axis=1)
-    areas = [np.prod(np.maximum(each[..., 2:] - each[..., :2], 0), axis=-1) for each in (box, others)]
-    return np.asarray(shared / np.maximum(areas[0] + areas[1] - shared, np.finfo(np.float32).tiny))
+    return max(found, key=lambda each: are_probabilities(each[1]), default=None)

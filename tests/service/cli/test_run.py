@@ -177,6 +177,48 @@ class TestClassification:
             assert words in " ".join(document["remarks"])
             assert ("detections" in document) == (cells == 21)
 
+    def test_detectors_that_end_with_their_heads(
+        self, use_model: Callable[[nd.Model], None], digit: Path, labels: Path
+    ) -> None:
+        """Four cells of YOLO's finest grid say that a four is at left 8, top 16, right 40, bottom 56."""
+        builder = nd.ModelBuilder()
+        image = builder.add_operand(Kind.TENSOR_FLOAT32, (1, 64, 64, 3))
+        starts, sizes, zero = (
+            builder.add_operand(*each)
+            for each in ((Kind.TENSOR_INT32, (4,)), (Kind.TENSOR_INT32, (4,)), (Kind.TENSOR_FLOAT32, (1,)))
+        )
+        builder.set_operand_value(starts, np.zeros(4, np.int32))
+        builder.set_operand_value(sizes, np.ones(4, np.int32))
+        builder.set_operand_value(zero, np.zeros(1, np.float32))
+        pixel, nothing = (builder.add_operand(Kind.TENSOR_FLOAT32, (1, 1, 1, 1)) for _ in range(2))
+        builder.add_operation(nd.OperationType.SLICE, [image, starts, sizes], [pixel])
+        none = builder.add_operand(Kind.INT32)
+        builder.set_operand_value(none, 0)
+        builder.add_operation(nd.OperationType.MUL, [pixel, zero, none], [nothing])
+        heads = []
+        for cells in (8, 4, 2):
+            head = np.full((1, cells, cells, 64 + 10), -8, np.float32)
+            if cells == 8:
+                for row, column in ((3, 2), (3, 3), (4, 2), (4, 3)):
+                    y, x = row + 0.5, column + 0.5
+                    for side, distance in enumerate((x - 1, y - 2, 5 - x, 7 - y)):
+                        # Distances end with a half, which is the mean of two bins.
+                        head[0, row, column, 16 * side + int(distance)] = 20
+                        head[0, row, column, 16 * side + int(distance) + 1] = 20
+                    head[0, row, column, 64 + 4] = 2
+            constant = builder.add_operand(Kind.TENSOR_FLOAT32, head.shape)
+            builder.set_operand_value(constant, head)
+            heads.append(builder.add_operand(Kind.TENSOR_FLOAT32, head.shape))
+            builder.add_operation(nd.OperationType.ADD, [constant, nothing, none], [heads[-1]])
+        builder.identify_inputs_and_outputs([image], heads)
+        use_model(builder.finish())
+        document = invoke_json("run", "any.tflite", "--image", digit, "--labels", labels)
+        assert "the boxes are decoded as those of YOLO 8 to 11 with heads" in document["remarks"]
+        first = document["detections"][0]
+        assert (first["label"], round(first["score"], 3)) == ("digit 4", 0.881)
+        box = [first[side] for side in ("top", "left", "bottom", "right")]
+        np.testing.assert_allclose(box, np.array([16, 8, 56, 40]) / 64, atol=1e-5)
+
 
 def test_numbers_of_what_was_found_are_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     box = {"class": 1, "label": None, "top": 0.1, "left": -0.1, "bottom": 0.5, "right": 1.0}

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
+from support.models.outputs import model_of
 from support.models.small import add_model
 
-from neurald.hal.model.graph import Operand, Subgraph
-from neurald.hal.model.model import Model
-from neurald.hal.model.types import Lifetime, OperandType
 from neurald.service.tensors.anchors import grid, mediapipe_anchors, ssd_anchors
 from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.raw_detections import find_raw_detections, is_like_a_detector
@@ -21,16 +19,6 @@ PLANTED = (
     (2, 0.5, (0.375, 0.125, 0.625, 0.25)),
 )
 CLASSES = 3
-
-
-def model_of(*outputs: Array) -> Model:
-    """Returns a model whose outputs are these."""
-    operands = tuple(
-        Operand(type=OperandType.TENSOR_FLOAT32, dimensions=each.shape, lifetime=Lifetime.SUBGRAPH_OUTPUT)
-        for each in outputs
-    )
-    indexes = tuple(range(len(outputs)))
-    return Model(main=Subgraph(operands=operands, operations=(), inputs=(), outputs=indexes))
 
 
 def assert_found(size: tuple[int, int], name: str, *outputs: Array) -> None:
@@ -154,7 +142,7 @@ def test_other_models_are_no_detectors_or_of_an_unknown_kind() -> None:
         ([(1, 1000, 4), (1, 1000, 5)], True),
         ([(1, 7000, 85)], True),
         ([(1, 84, 7000)], True),
-        ([(1, 13, 13, 255), (1, 26, 26, 255)], True),
+        ([(1, 13, 13, 7), (1, 26, 26, 3)], True),
         ([(1, 64, 64, 1)], False),
         ([(1, 5, 4)] * 3, False),
     ):
