@@ -19,8 +19,9 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.types import Dimensions
 from neurald.hal.records import replace
 from neurald.hal.unpicklable import Unpicklable
-from neurald.hal.wording import counted
+from neurald.hal.wording import counted, listed
 from neurald.runtime.devices.extensions import with_attribute
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.array_runs import ArrayRuns
 from neurald.runtime.execution.background.optimization import Optimization
 from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE
@@ -28,7 +29,6 @@ from neurald.runtime.execution.program.executor import SimpleExecutor, plan_exec
 from neurald.runtime.execution.quick_runs import QuickRuns
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
-from neurald.runtime.plan.plan import ExecutionPlan, SimpleBody
 from neurald.runtime.plan.planning_result import PlanningResult
 from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.report import CompilationReport, Move
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from neurald.runtime.execution.burst import Burst
     from neurald.runtime.execution.measurement.profile import StepProfile
     from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
-    from neurald.runtime.execution.trials.cpu_trial import CpuTrial, TrialOutcome
+    from neurald.runtime.execution.trials.plan_guard import PlanGuard
+    from neurald.runtime.execution.trials.plan_trial import PlanTrial, TrialOutcome
     from neurald.runtime.execution.verification.step_verification import VerificationStatus
     from neurald.runtime.explain.explanation import Explanation
     from neurald.runtime.explain.partitioned_model import PartitionedModel
@@ -130,7 +131,7 @@ class Compilation(Unpicklable):
         #: The shapes of the outputs of the last run whose shapes were not known in advance.
         self._latest_shapes: Sequence[tuple[int, ...] | None] = (None,) * len(self.model.outputs)
         self._quick_runs = QuickRuns()
-        self._trial: CpuTrial | None = None
+        self._trial: PlanTrial | None = None
         self._verdict = ""
         self._notes: list[str] = []
         self._moves: tuple[Move, ...] = ()
@@ -152,24 +153,18 @@ class Compilation(Unpicklable):
         )
         return replace(self._report, steps=steps, failures=self.recovery.failures)
 
-    def compare_with_cpu(self, preparer: Preparer, key: str) -> None:
-        """Lets the plan and the CPU device, which runs the whole model, take turns at first.
+    def compare_with_rivals(self, preparer: Preparer, guard: "PlanGuard") -> None:
+        """Lets the plan and devices that can run the whole model take turns at first.
 
         Args:
-            preparer: prepares the model for the CPU device.
-            key: to keep the decision under; empty if it is not kept.
+            preparer: prepares the model for these devices.
+            guard: the devices, and what to keep the decision under.
         """
-        from neurald.runtime.execution.trials.cpu_trial import CpuTrial  # imports much
+        from neurald.runtime.execution.trials.plan_trial import PlanTrial  # imports much
 
         decide = weakref.WeakMethod(self._change_over)
-        self._trial = CpuTrial(
-            self.model,
-            self.executor,
-            self.recovery,
-            preparer,
-            key,
-            self.partitioned.predicted_cpu_s,
-            decide,
+        self._trial = PlanTrial(
+            self.model, self.executor, self.recovery, preparer, guard.key, guard.rivals, decide
         )
         self.executor = self._trial
 
@@ -183,27 +178,38 @@ class Compilation(Unpicklable):
         return self._split()
 
     def keep_plan(self, reason: str) -> None:
-        """Ends the comparison with the CPU device, so that the plan stays."""
+        """Ends the comparison with other devices, so that the plan stays."""
         trial = self._trial
         if trial is not None:
             trial.stop(reason)
 
     def _change_over(self, outcome: "TrialOutcome") -> None:
-        """Takes over what the comparison with the CPU device has decided."""
-        self._verdict = f"the plan or the CPU device: {outcome.reason}"
-        step, report = outcome.step, outcome.report
-        if step is None or report is None:
-            self.executor = plan_executor(self.plan)
-        else:
-            self.plan = ExecutionPlan(self.model, SimpleBody(step=step))
-            self._report = CompilationReport(steps=(report,), fallback=outcome.reason)
-            self._moves = (Move(step=None, device="", reason="it is faster there", since_s=time.time()),)
-            text = "the CPU runs the model from now on: %s"
-            note_event(CountedEvent.PLAN_CHANGE, "", _LOGGER.info, text, outcome.reason)
+        """Takes over what the comparison with other devices has decided."""
+        if self._trial is not None:
+            self._verdict = f"{listed(self._trial.contestants, 'or')}: {outcome.reason}"
+        winner, planned = outcome.winner, outcome.planned
+        if winner is not None and planned is not None:
+            (step,) = planned.plan.steps
+            is_cpu = step.device is cpu_device()
+            moved = Move(
+                step=None,
+                device="",
+                reason="it is faster there",
+                since_s=time.time(),
+                to="" if is_cpu else step.device.name,
+            )
+            self._moves = (*self.recovery.moves, moved)
+            self._report = replace(planned.report, fallback=outcome.reason if is_cpu else "")
+            result = self.partitioned.on_device(self.model, winner.index, outcome.reason)
+            self.partitioned = replace(self.partitioned, result=result)
+            self.recovery.replace_plan(step)
+            self.plan = planned.plan
+            text = "%s runs the model from now on: %s"
+            note_event(CountedEvent.PLAN_CHANGE, "", _LOGGER.info, text, winner.name, outcome.reason)
             self._optimization = Optimization(
                 self._optimization.startup, (step,), self.recovery, self._optimization.preparer
             )
-            self.executor = plan_executor(self.plan)
+        self.executor = plan_executor(self.plan)
         self._trial = None
         self._forget_runs()
 
@@ -306,11 +312,12 @@ class Compilation(Unpicklable):
             return self.partitioned.what_if(self.model, self._report.fallback, rules)
         notes = [str(step) for step in self.status.steps if step.tier is StepTier.FIRST]
         if self._trial is not None:
-            notes.append("the plan and the CPU device run in turns, until the faster one is known")
+            contestants = listed(self._trial.contestants, "and")
+            notes.append(f"{contestants} run in turns, until the fastest is known")
         if self._verdict:
             notes.append(self._verdict)
         notes += [*map(str, self.verifications), *self._notes]
-        moves = (*self.recovery.moves, *self._moves)
+        moves = (*self._moves, *self.recovery.moves)
         found = replace(self.partitioned.explain(self.model, self._report.fallback, notes), moves=moves)
         return found.with_kernels(self.profile()) if measures else found
 
@@ -429,7 +436,7 @@ class Compilation(Unpicklable):
             return self._run_arrays(arrays)
 
     @property
-    def _trial_of_calls(self) -> "CpuTrial | None":
+    def _trial_of_calls(self) -> "PlanTrial | None":
         """The trial that compares whole calls, which are those of plans of several steps."""
         if self._trial is None or len(self.plan.steps) == 1 or self._earlier_shapes is not None:
             return None

@@ -39,7 +39,7 @@ from neurald.runtime.plan.startup import Startup, default_startup
 
 if TYPE_CHECKING:
     # Imported on demand: a model that runs in one call of its device needs none of these.
-    from neurald.runtime.execution.trials.cpu_guard import CpuGuard
+    from neurald.runtime.execution.trials.plan_guard import PlanGuard
     from neurald.runtime.explain.partitioned_model import PartitionedModel
     from neurald.runtime.plan.provided_plan import ProvidedPlan
 
@@ -368,9 +368,9 @@ class CompilationBuilder(Unpicklable):
             planned = make_plan(self._model, groups, chosen, preparer, may_fall_back=self._may_fall_back)
             return self._compilation(planned, lambda: split()[0], preparer, startup)
         partitioned, unfit = split(query_deadline_s, self._plan)
-        guard = None if self._plan is not None else self._cpu_guard(partitioned, chosen)
-        if guard is not None and guard.is_cpu:
-            result = partitioned.on_cpu(self._model, guard.reason)
+        guard = None if self._plan is not None else self._guard(partitioned, chosen)
+        if guard is not None and guard.winner is not None:
+            result = partitioned.on_device(self._model, guard.winner.index, guard.reason)
             partitioned = replace(partitioned, result=result)
         groups = partitioned.result.groups
         planned = make_plan(self._model, groups, chosen, preparer, may_fall_back=self._may_fall_back)
@@ -378,7 +378,7 @@ class CompilationBuilder(Unpicklable):
         if self._plan is not None:
             compilation.add_note(f"planned again: {unfit}" if unfit else self._plan_note)
         if guard is not None and guard.is_open and not planned.report.fallback:
-            compilation.compare_with_cpu(preparer.without_deadline(), guard.key)
+            compilation.compare_with_rivals(preparer.without_deadline(), guard)
         return compilation
 
     def _preparer(self, startup: Startup) -> Preparer:
@@ -462,28 +462,26 @@ class CompilationBuilder(Unpicklable):
             and not wanted.require_full_delegation
         )
 
-    def _cpu_guard(self, partitioned: "PartitionedModel", chosen: Sequence[Device]) -> "CpuGuard | None":
-        """Returns what is known about the plan and the CPU device; None if the plan stays anyway.
+    def _guard(self, partitioned: "PartitionedModel", chosen: Sequence[Device]) -> "PlanGuard | None":
+        """Returns what is known about the plan and its rivals; None if the plan stays anyway.
 
-        It stays if the application has said what it wants, or if the CPU device cannot run
-        everything.
+        It stays if the application has said what it wants, or if no other device can run everything.
         """
         wanted = self._partitioning
         if wanted.policy != MIN_COST or len(chosen) < 2 or self._preference is Preference.LOW_POWER:
             return None
         if wanted.overrides or wanted.require_full_delegation or self._strict or self._attributes:
             return None
-        if all(
-            isinstance(g, StepGroup) and partitioned.candidates[g.device].is_cpu
-            for g in partitioned.result.groups
-        ):
-            return None
-        cpu = partitioned.cpu
-        if cpu is None or chosen[cpu] is not cpu_device():
-            return None
-        from neurald.runtime.execution.trials.cpu_guard import find_guard  # imports much
+        from neurald.runtime.execution.trials.plan_guard import find_guard  # imports much
 
-        return find_guard(self._model, partitioned.result.groups, chosen, self._threads, keeps=self._keeps)
+        return find_guard(
+            self._model,
+            partitioned.result,
+            partitioned.candidates,
+            chosen,
+            self._threads,
+            keeps=self._keeps,
+        )
 
     @property
     def _keeps(self) -> bool:

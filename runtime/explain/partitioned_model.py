@@ -34,25 +34,6 @@ class PartitionedModel(Struct, frozen=True, kw_only=True):
     preference: Preference = Preference.FAST_SINGLE_ANSWER
     partitioning: Partitioning = Partitioning(policy=MIN_COST)
 
-    @property
-    def cpu(self) -> int | None:
-        """The candidate that is the CPU device and can run the whole model; None if there is none."""
-        operations = range(len(self.result.placements[MAIN]))
-        return next(
-            (
-                n
-                for n, candidate in enumerate(self.candidates)
-                if candidate.is_cpu and not any(candidate.unsupported_reason((MAIN, p)) for p in operations)
-            ),
-            None,
-        )
-
-    @property
-    def predicted_cpu_s(self) -> float | None:
-        """The time that is predicted for the whole model on the CPU device, if it is known."""
-        cpu = self.cpu
-        return None if cpu is None else self.result.predicted_s.get(f"all on {self.candidates[cpu].name}")
-
     def explain(self, model: Model, fallback: str, notes: Iterable[str]) -> "Explanation":
         """Explains the device choice for every operation.
 
@@ -61,7 +42,8 @@ class PartitionedModel(Struct, frozen=True, kw_only=True):
             fallback: why the whole model went to the CPU device; empty if it did not.
             notes: one line for each event since compilation.
         """
-        result = self.on_cpu(model, fallback) if fallback else self.result
+        cpu = next((n for n, candidate in enumerate(self.candidates) if candidate.is_cpu), None)
+        result = self.on_device(model, cpu, fallback) if fallback and cpu is not None else self.result
         from neurald.runtime.explain.explanation import explain
 
         return explain(model, self.candidates, result, notes)
@@ -84,16 +66,16 @@ class PartitionedModel(Struct, frozen=True, kw_only=True):
         before = self.explain(model, fallback, ())
         return compare(before, explain(model, self.candidates, result), ", ".join(map(str, rules)))
 
-    def on_cpu(self, model: Model, reason: str) -> PartitionResult:
-        """Returns the result in which the CPU device runs the whole model, for a reason."""
-        names = [candidate.name for candidate in self.candidates]
-        cpu = next(n for n, candidate in enumerate(self.candidates) if candidate.is_cpu)
-        rejected = {n: reason for n in range(len(names)) if n != cpu}
+    def on_device(self, model: Model, index: int, reason: str) -> PartitionResult:
+        """Returns the result in which a candidate runs the whole model, for a reason."""
+        candidate = self.candidates[index]
+        rejected = {n: reason for n in range(len(self.candidates)) if n != index}
         count = len(model.main.operations)
+        name = "the CPU device" if candidate.is_cpu else candidate.name
         placement = Placement(
-            device=cpu, reason=f"the CPU device runs the whole model: {reason}", rejected=rejected
+            device=index, reason=f"{name} runs the whole model: {reason}", rejected=rejected
         )
-        everything = StepGroup(graph=MAIN, device=cpu, operations=tuple(range(count)))
+        everything = StepGroup(graph=MAIN, device=index, operations=tuple(range(count)))
         return PartitionResult(
             groups=(everything,),
             placements={MAIN: (placement,) * count},

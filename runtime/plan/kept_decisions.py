@@ -1,7 +1,7 @@
-"""Remembers whether plans have turned out faster than the CPU device, for all processes of the user.
+"""Remembers whether plans have turned out faster than single devices, for all processes of the user.
 
-A decision belongs to a model's operations and shapes, to the devices and drivers of the plan, to
-the number of threads, to the machine, and to how many of its cores the process may use: if any of
+A decision belongs to a model's operations and shapes, to the devices and drivers of the plan and of
+its rivals, to the number of threads, to the machine, and to how many of its cores the process may use: if any of
 them changes, there is none. They are in one small file, from which the oldest ones are dropped.
 Losing them costs another test and nothing else.
 """
@@ -30,9 +30,9 @@ _MAX_TEXT: Final = 512
 
 
 class Decision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether the CPU device runs a whole model faster than a plan, and the reason."""
+    """The name of the device that runs a whole model faster than a plan, empty for none, and the reason."""
 
-    is_cpu: bool
+    winner: str
     reason: str
 
 
@@ -41,24 +41,24 @@ class _Content(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     decisions: dict[str, Decision]
 
 
-_FORMAT: Final = "decisions 1"
+_FORMAT: Final = "decisions 2"
 _lock = forkable_lock()
 
 
 def decision_key(
-    model: Model, steps: Sequence[tuple[Device, Sequence[int]]], cpu: Device, threads: int | None
+    model: Model, steps: Sequence[tuple[Device, Sequence[int]]], rivals: Sequence[Device], threads: int | None
 ) -> str:
     """Returns what a decision belongs to; empty if a driver fails.
 
     Args:
         model: the whole model.
         steps: of the plan: devices and operations.
-        cpu: the CPU device.
+        rivals: devices that can run the whole model.
         threads: of an execution.
     """
     try:
         cores = len(os.sched_getaffinity(0))
-        parts = [graphs_digest(model), identity(cpu), f"{threads} threads on {cores} cores"]
+        parts = [graphs_digest(model), f"{threads} threads on {cores} cores", *map(identity, rivals)]
         parts += [f"{identity(device)} {list(operations)}" for device, operations in steps]
     except Error:
         return ""
@@ -75,7 +75,9 @@ def keep_decision(key: str, decision: Decision) -> None:
     with _lock:
         known = _load()
         known.pop(key, None)
-        known[key] = Decision(is_cpu=decision.is_cpu, reason=decision.reason[:_MAX_TEXT])
+        # Reasons quote errors of drivers.
+        reason = "".join(each if each.isprintable() else " " for each in decision.reason[:_MAX_TEXT])
+        known[key] = Decision(winner=decision.winner, reason=reason)
         while len(known) > _MAX_DECISIONS:
             del known[next(iter(known))]
         kept_file.write(_FILE, msgspec.json.encode(_Content(format=_FORMAT, decisions=known)))

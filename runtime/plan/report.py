@@ -24,14 +24,15 @@ class StepFailure(Struct, frozen=True, kw_only=True):
 
 
 class Move(Struct, frozen=True, kw_only=True):
-    """A time in which the CPU device ran, or may run, what was planned for another device.
+    """A time in which one device ran, or may run, what was planned for another one.
 
     Attributes:
         step: position of the step in the plan; None for the whole plan.
         device: name of the device that the step was planned for; empty for the whole plan.
-        reason: why it moved to the CPU device.
+        reason: why it moved.
         since_s: when it moved, in seconds since 1970.
         until_s: when it moved back; None if it has not.
+        to: name of the device that it moved to; empty for the CPU device.
     """
 
     step: int | None
@@ -39,12 +40,14 @@ class Move(Struct, frozen=True, kw_only=True):
     reason: str
     since_s: float
     until_s: float | None = None
+    to: str = ""
 
     def __str__(self) -> str:
         what = "the whole plan" if self.step is None else f"step {self.step} of {self.device}"
+        where = self.to or "the CPU device"
         if self.until_s is None:
-            return f"{what} runs on the CPU device since {_shown(self.since_s)}: {self.reason}"
-        return f"{what} ran on the CPU device from {_shown(self.since_s)} to {_shown(self.until_s)}: {self.reason}"
+            return f"{what} runs on {where} since {_shown(self.since_s)}: {self.reason}"
+        return f"{what} ran on {where} from {_shown(self.since_s)} to {_shown(self.until_s)}: {self.reason}"
 
 
 def _shown(seconds: float) -> str:

@@ -109,7 +109,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_BUILDER, "CompilationBuilder", "_is_supported", recorded("compile", "ask devices")),
         (_BUILDER, "CompilationBuilder", "_compilation", recorded("compile", "make ready to run")),
         (_PREPARER, "Preparer", "load", recorded("compile", "load from the cache")),
-        (_BUILDER, "CompilationBuilder", "_cpu_guard", recorded("compile", "compare with the CPU")),
+        (_BUILDER, "CompilationBuilder", "_guard", recorded("compile", "compare with one device")),
         ("neurald.runtime.plan.planner", "", "make_plan", recorded("compile", "plan")),
         (
             "neurald.runtime.execution.recovery.recovery",

@@ -1,7 +1,12 @@
 """Tests of words of messages."""
 
-from neurald.hal.wording import counted
+from neurald.hal.wording import counted, listed
 
 
 def test_numbers_agree_with_their_nouns() -> None:
     assert [counted(count, "input") for count in (0, 1, 2)] == ["0 inputs", "1 input", "2 inputs"]
+
+
+def test_lists_have_another_word_before_the_last_one() -> None:
+    assert [listed(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+    assert listed(["a", "b"], "or") == "a or b"

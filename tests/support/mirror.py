@@ -457,7 +457,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/tflite/legalization/text.py": "tests/runtime/tflite/legalization/test_strings.py",
     "runtime/costs/slowness.py": "tests/runtime/execution/recovery/test_drift.py",
     "runtime/execution/background/lanes.py": "tests/runtime/execution/background/test_optimization.py",
-    "runtime/execution/trials/cpu_guard.py": "tests/runtime/execution/trials/test_cpu_trial.py",
+    "runtime/execution/trials/plan_guard.py": "tests/runtime/execution/trials/test_plan_trial.py",
     "runtime/explain/partitioned_model.py": "tests/runtime/explain/test_explanation.py",
     "runtime/tflite/graph/operand_table.py": "tests/runtime/tflite/graph/test_operands.py",
     "runtime/tflite/graph/operation_list.py": "tests/runtime/tflite/legalization/test_legalization.py",

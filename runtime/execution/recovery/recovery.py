@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from neurald.hal.accounting.events import CountedEvent, note_event
@@ -50,17 +51,16 @@ class Recovery:
         watches_drift: bool = False,
         verified_share: float = 0.0,
     ) -> None:
-        self._preparer = preparer
-        self._steps = {
-            id(step): RecoveringStep(
-                step,
-                preparer,
-                may_fall_back=may_fall_back,
-                watches_drift=watches_drift,
-                verified_share=verified_share,
-            )
-            for step in steps
-        }
+        self._recovering = partial(
+            RecoveringStep,
+            preparer=preparer,
+            may_fall_back=may_fall_back,
+            watches_drift=watches_drift,
+            verified_share=verified_share,
+        )
+        self._states = {id(step): self._recovering(step) for step in steps}
+        #: Those of the plan, by the numbers of its steps.
+        self._steps = tuple(self._states.values())
         has_other_device = any(step.device is not cpu_device() for step in steps)
         #: Used if an execution fails although its steps could fall back. None if that is not
         #: allowed or cannot help.
@@ -75,20 +75,24 @@ class Recovery:
 
     def step(self, step: ExecutionStep) -> RecoveringStep:
         """Returns the recovery state of one of the plan's steps."""
-        return self._steps[id(step)]
+        return self._states[id(step)]
 
     def add(self, step: ExecutionStep) -> None:
         """Adds a step that may replace the whole plan."""
-        self._steps[id(step)] = RecoveringStep(step, self._preparer, may_fall_back=False)
+        self._states[id(step)] = self._recovering(step)
+
+    def replace_plan(self, step: ExecutionStep) -> None:
+        """Makes a step that was added the only one of the plan; others may still be running."""
+        self._steps = (self._states[id(step)],)
 
     @property
     def is_disturbed(self) -> bool:
         """True if a step does not run on its device now."""
-        return any(state.is_disturbed for state in tuple(self._steps.values()))
+        return any(state.is_disturbed for state in self._steps)
 
     def run(self, step: ExecutionStep, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Runs a step; see `RecoveringStep.execute`."""
-        return self._steps[id(step)].execute(request, options)
+        return self._states[id(step)].execute(request, options)
 
     def run_whole_model(self, request: Request, options: ExecuteOptions, cause: Error) -> ExecutionResult:
         """Runs the whole model on the CPU after a step failed on every device that may run it.
@@ -110,37 +114,37 @@ class Recovery:
         else:
             with noted_call(None, cpu_device(), reason=str(cause)):
                 result = self._whole_model.execute(request, options)
-        for state in self._steps.values():
+        for state in self._steps:
             state.count_substitution(str(cause))
         return result
 
     @property
     def substitutions(self) -> tuple[Substitution, ...]:
         """The executions so far that did not run on the planned devices, by step."""
-        states = (state.substitution(number) for number, state in enumerate(self._steps.values()))
+        states = (state.substitution(number) for number, state in enumerate(self._steps))
         return tuple(state for state in states if state is not None)
 
     @property
     def failures(self) -> tuple[StepFailure, ...]:
         """The steps whose devices have failed since they were prepared."""
-        states = (state.failure(number) for number, state in enumerate(self._steps.values()))
+        states = (state.failure(number) for number, state in enumerate(self._steps))
         return tuple(state for state in states if state is not None)
 
     @property
     def moves(self) -> tuple[Move, ...]:
         """When steps moved to the CPU device and back, in this order."""
-        moves = [move for number, state in enumerate(self._steps.values()) for move in state.moves(number)]
+        moves = [move for number, state in enumerate(self._steps) for move in state.moves(number)]
         return tuple(sorted(moves, key=lambda move: move.since_s))
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:
         """The steps that do not currently run on their devices."""
-        states = (state.fallback(number) for number, state in enumerate(self._steps.values()))
+        states = (state.fallback(number) for number, state in enumerate(self._steps))
         return tuple(state for state in states if state is not None)
 
     def get_ready_to_verify(self) -> None:
         """Waits until the CPU has prepared what it verifies."""
-        for state in self._steps.values():
+        for state in self._steps:
             state.get_ready_to_verify()
 
     def wait_until_investigated(self, timeout_s: float | None) -> bool:
@@ -148,11 +152,11 @@ class Recovery:
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         return all(
             state.wait_until_investigated(None if end_s is None else max(0.0, end_s - time.monotonic()))
-            for state in tuple(self._steps.values())
+            for state in self._steps
         )
 
     @property
     def verifications(self) -> "tuple[VerificationStatus, ...]":
         """The state of the verification of each step that is verified."""
-        states = (state.verification(number) for number, state in enumerate(self._steps.values()))
+        states = (state.verification(number) for number, state in enumerate(self._steps))
         return tuple(state for state in states if state is not None)

@@ -1,1 +1,1 @@
-"""Trials of plans against the CPU device."""
+"""Trials of plans against single devices that run the whole model."""

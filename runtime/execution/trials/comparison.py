@@ -1,30 +1,36 @@
-"""Decides by measured times whether a plan or the CPU device runs a model faster: a sequential test.
+"""Decides by measured times whether a plan or one of its rivals runs a model fastest: a sequential test.
 
-Both run in turns of four runs. The first of a turn is not counted: the runs of the other side have
-let its threads fall asleep and its data leave the caches, which does not happen once it runs alone.
-The very first run of each side is cold, and only tells orders of magnitude; the plan's would be as
-cold without a trial, so that this costs nothing. The logarithms of the ratios of the medians of
-adjacent turns are tested: as soon as their mean differs from zero with a confidence of 99 %
-(Student's t), the faster side stays. The better mean decides once it is as
-certain that the difference is below 5 %, after 25 pairs of turns, or as soon as the runs of the
-slower side have cost as much as 19 runs of the faster one. So deciding costs at most 2 % of
-1,000 runs, unless a single run is that much slower. Only times that vary much need many pairs;
-after fewer of them, a side that is a fifth slower would win too often.
+Rivals are devices that run the whole model, of which the CPU device is one. All run in turns of
+four runs. The first of a turn is not counted: the runs of the others have let its threads fall
+asleep and its data leave the caches, which does not happen once it runs alone. The very first run
+of each is cold, and only tells orders of magnitude; the plan's would be as cold without a trial, so
+that this costs nothing. The logarithms of the ratios of the medians of adjacent turns of two are
+tested: as soon as their mean differs from zero with a confidence of 99 % (Student's t), the slower
+one is out. The better mean decides once it is as certain that the difference is below 5 %, after 25
+pairs of turns, or as soon as the runs of one have cost its share of 19 runs of the fastest. So
+deciding costs at most 2 % of 1,000 runs, unless a single run is that much slower. Only times that
+vary much need many pairs; after fewer of them, one that is a fifth slower would win too often.
 """
 
 import math
-from enum import Enum
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Final
 
+from msgspec import Struct
+
+from neurald.hal.wording import counted, listed
 from neurald.runtime.execution.medians import median
 
-#: How many runs of the faster side the runs of the slower side may cost.
+#: The number of the plan; rivals have those after it.
+PLAN: Final = 0
+#: How many runs of the fastest one the runs of all others may cost. Rivals have equal shares.
 MAX_LOSS: Final = 19.0
-#: Runs of a side in sequence.
+#: Runs in sequence.
 TURN: Final = 4
 MIN_PAIRS: Final = 3
 MAX_PAIRS: Final = 25
-#: Without a clear difference the plan stays.
+#: Without a clear difference the plan stays, or the rival that is named first.
 _CLEAR: Final = math.log(1.02)
 #: A smaller difference is not worth more runs.
 _LITTLE: Final = math.log(1.05)
@@ -44,118 +50,162 @@ _QUANTILES: Final = {
 }
 
 
-class Side(Enum):
-    """The two sides that are compared: the plan, and the CPU device."""
+class Expectation(Struct, frozen=True, kw_only=True):
+    """What is known about a rival before it runs.
 
-    PLAN = "the plan"
-    CPU = "the CPU device"
+    Attributes:
+        name: of the device, for reasons.
+        seconds: that it is expected to take; None if that is not known.
+    """
 
-    @property
-    def other(self) -> "Side":
-        """The other one."""
-        return Side.CPU if self is Side.PLAN else Side.PLAN
+    name: str
+    seconds: float | None = None
 
 
 class Comparison:
     """One test. Not thread-safe.
 
     Args:
-        predicted_cpu_s: what the CPU device is predicted to take; None if that is not known. It is
-            not even tried if that would cost too much.
+        rivals: of the plan. One that is expected to cost too much is not even tried.
 
     Attributes:
-        winner: None until it is decided.
+        winner: the number of the fastest; None until it is decided.
         reason: of the decision.
     """
 
-    def __init__(self, predicted_cpu_s: float | None = None) -> None:
-        self.winner: Side | None = None
+    def __init__(self, rivals: Sequence[Expectation]) -> None:
+        self.winner: int | None = None
         self.reason = ""
-        self._predicted_cpu_s = predicted_cpu_s
-        #: The times of the first runs of each side, until its first turn is complete.
-        self._first: dict[Side, float] = {}
-        self._side = Side.PLAN
+        self._expected_s = {number: each.seconds for number, each in enumerate(rivals, start=1)}
+        self._places = ["by the plan", *[f"on {each.name}" for each in rivals]]
+        #: Those that are not slower than another one, as far as it is known.
+        self._left = list(range(len(self._places)))
+        #: Why those are out that have not run.
+        self._untried: list[str] = []
+        #: The times of first runs, until the first turn is complete.
+        self._first: dict[int, float] = {}
+        self._latest = PLAN
         self._turn: list[float] = []
-        self._medians: dict[Side, list[float]] = {Side.PLAN: [], Side.CPU: []}
-        # The first run of each side, and all since both have run.
-        self._runs: dict[Side, list[float]] = {Side.PLAN: [], Side.CPU: []}
+        self._medians: list[list[float]] = [[] for _ in self._places]
+        # The first run of each, and all since a rival has run.
+        self._runs: list[list[float]] = [[] for _ in self._places]
 
     @property
-    def next_side(self) -> Side:
-        """The side that runs next."""
-        if self._first and Side.CPU not in self._first:
-            return Side.CPU
-        if 0 < len(self._turn) < TURN:
-            return self._side
-        return Side.CPU if len(self._medians[Side.CPU]) < len(self._medians[Side.PLAN]) else Side.PLAN
+    def next_one(self) -> int:
+        """The number of the one that runs next."""
+        if self._first:
+            for number in self._left:
+                if number not in self._first:
+                    return number
+        if 0 < len(self._turn) < TURN and self._latest in self._left:
+            return self._latest
+        return min(self._left, key=lambda number: len(self._medians[number]))
 
-    def add(self, side: Side, seconds: float) -> None:
-        """Adds the time of a run, which may also be of the other side than the next one."""
-        if self.winner is not None or seconds <= 0:
+    def is_left(self, number: int) -> bool:
+        """Returns whether it may still win."""
+        return number in self._left
+
+    def expect(self, number: int, seconds: float) -> None:
+        """Sets what a rival is expected to take."""
+        self._expected_s[number] = seconds
+        self._decide()
+
+    def drop(self, number: int, reason: str) -> None:
+        """Leaves out a rival, for a reason that names it."""
+        if self.winner is None and number in self._left:
+            self._untried.append(reason)
+            self._left.remove(number)
+            self._decide()
+
+    def add(self, number: int, seconds: float) -> None:
+        """Adds the time of a run, which may also be of another one than the next one."""
+        if self.winner is not None or seconds <= 0 or number not in self._left:
             return
-        if side not in self._first or side.other in self._first:
-            self._runs[side].append(seconds)
-        self._first.setdefault(side, seconds)
-        if side is not self._side or len(self._turn) == TURN:
+        if number not in self._first or any(other != PLAN for other in self._first):
+            self._runs[number].append(seconds)
+        self._first.setdefault(number, seconds)
+        if number != self._latest or len(self._turn) == TURN:
             if len(self._turn) > 1:
-                self._first[self._side] = median(self._turn[1:])
-            self._side, self._turn = side, []
+                self._first[self._latest] = median(self._turn[1:])
+            self._latest, self._turn = number, []
         self._turn.append(seconds)
         if len(self._turn) == TURN:
-            medians = self._medians[side]
-            # The plan runs several turns until the CPU device is prepared.
-            if len(medians) > len(self._medians[side.other]):
+            medians = self._medians[number]
+            # The plan runs several turns until its rivals are prepared.
+            if any(len(medians) > len(self._medians[other]) for other in self._left):
                 medians.pop()
             medians.append(median(self._turn[1:]))
         self._decide()
 
-    def typical_s(self, side: Side) -> float | None:
-        """Returns the median of the turns of a side, or what its first runs tell; None without any."""
-        if medians := self._medians[side]:
+    def typical_s(self, number: int) -> float | None:
+        """Returns the median of the turns of one, or what its first runs tell; None without any."""
+        if medians := self._medians[number]:
             return median(medians)
-        if side is self._side and len(self._turn) > 1:
+        if number == self._latest and len(self._turn) > 1:
             return median(self._turn[1:])
-        return self._first.get(side)
+        return self._first.get(number)
 
     def _decide(self) -> None:
-        plan_s, cpu_s = self.typical_s(Side.PLAN), self.typical_s(Side.CPU)
-        if plan_s is None:
+        if self.winner is not None or self.typical_s(PLAN) is None:
             return
-        if cpu_s is None:
-            predicted_s = self._predicted_cpu_s
-            if predicted_s is not None and predicted_s > (MAX_LOSS + 1) * plan_s:
-                self._end(Side.PLAN, f"{_shown(plan_s)}; {_shown(predicted_s)} predicted on the CPU device")
-            return
-        slower = Side.PLAN if plan_s > cpu_s else Side.CPU
-        faster_s, slower_s = min(plan_s, cpu_s), max(plan_s, cpu_s)
-        runs = self._runs[slower]
-        if slower is Side.PLAN:
-            # Without a trial the plan's first run would be as cold.
-            runs = [min(runs[0], slower_s), *runs[1:]]
-        loss = sum(max(0.0, run - faster_s) for run in runs) / faster_s
-        if loss + (slower_s / faster_s - 1) > MAX_LOSS:
-            self._end(slower.other, self._times())
-            return
-        pairs = list(zip(self._medians[Side.PLAN], self._medians[Side.CPU], strict=False))
-        if len(pairs) < MIN_PAIRS:
-            return
-        ratios = [math.log(plan / cpu) for plan, cpu in pairs]
-        count = len(ratios)
-        mean = sum(ratios) / count
-        deviation = math.sqrt(sum((each - mean) ** 2 for each in ratios) / (count - 1))
-        error = _QUANTILES[min(count, max(_QUANTILES))] * deviation / math.sqrt(count)
-        if abs(mean) > error or abs(mean) + error < _LITTLE or count >= MAX_PAIRS:
-            self._end(Side.CPU if mean > _CLEAR else Side.PLAN, self._times())
+        self._leave_out_hopeless()
+        self._leave_out_costly()
+        self._leave_out_slower()
+        if len(self._left) == 1:
+            (self.winner,) = self._left
+            self.reason = self._times()
+
+    @property
+    def _share(self) -> float:
+        """How many runs of the fastest one those of another one may cost."""
+        return MAX_LOSS / max(1, sum(n in self._first or n in self._left for n in self._expected_s))
+
+    def _leave_out_hopeless(self) -> None:
+        """Leaves out rivals that are expected to cost too much."""
+        best_s = min(seconds for n in self._left if (seconds := self.typical_s(n)) is not None)
+        for number in self._left[:]:
+            expected_s = self._expected_s.get(number)
+            if number in self._first or expected_s is None or expected_s <= (self._share + 1) * best_s:
+                continue
+            self._left.remove(number)
+            self._untried.append(f"{_shown(expected_s)} predicted {self._places[number]}")
+
+    def _leave_out_costly(self) -> None:
+        """Leaves out those whose runs have cost their share."""
+        while True:
+            times = {n: seconds for n in self._left if (seconds := self.typical_s(n)) is not None}
+            slowest, best_s = max(times, key=times.__getitem__), min(times.values())
+            runs = self._runs[slowest]
+            if slowest == PLAN:
+                # Without a trial the plan's first run would be as cold.
+                runs = [min(runs[0], times[PLAN]), *runs[1:]]
+            loss = sum(max(0.0, run - best_s) for run in runs) / best_s
+            if len(times) == 1 or loss + (times[slowest] / best_s - 1) <= self._share:
+                return
+            self._left.remove(slowest)
+
+    def _leave_out_slower(self) -> None:
+        """Leaves out those that are certainly slower than another one, or not certainly faster."""
+        for one, other in combinations(self._left[:], 2):
+            pairs = list(zip(self._medians[one], self._medians[other], strict=False))
+            if len(pairs) < MIN_PAIRS or one not in self._left or other not in self._left:
+                continue
+            ratios = [math.log(first_s / second_s) for first_s, second_s in pairs]
+            count = len(ratios)
+            mean = sum(ratios) / count
+            deviation = math.sqrt(sum((each - mean) ** 2 for each in ratios) / (count - 1))
+            error = _QUANTILES[min(count, max(_QUANTILES))] * deviation / math.sqrt(count)
+            if abs(mean) > error or abs(mean) + error < _LITTLE or count >= MAX_PAIRS:
+                self._left.remove(one if mean > _CLEAR else other)
 
     def _times(self) -> str:
-        plan_s, cpu_s = self.typical_s(Side.PLAN), self.typical_s(Side.CPU)
-        assert plan_s is not None  # noqa: S101 - both have run
-        assert cpu_s is not None  # noqa: S101
-        runs = sum(len(each) for each in self._runs.values())
-        return f"{_shown(plan_s)} by the plan and {_shown(cpu_s)} on the CPU device, measured in {runs} runs"
-
-    def _end(self, winner: Side, reason: str) -> None:
-        self.winner, self.reason = winner, reason
+        times = [
+            f"{_shown(seconds)} {place}"
+            for number, place in enumerate(self._places)
+            if (seconds := self.typical_s(number)) is not None
+        ]
+        runs = counted(sum(len(each) for each in self._runs), "run")
+        return "; ".join([f"{listed(times)}, measured in {runs}", *self._untried])
 
 
 def _shown(seconds: float) -> str:

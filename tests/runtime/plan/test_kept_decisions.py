@@ -19,20 +19,20 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-DECISION = Decision(is_cpu=True, reason="300 ms by the plan")
+DECISION = Decision(winner="cpu", reason="300 ms by the plan")
 
 
 def key(model: nd.Model | None = None, device: nd.Device | None = None, threads: int | None = None) -> str:
     steps = [(device or SampleDevice(), (0,))]
-    return decision_key(model or add_model(), steps, nd.devices()[0], threads)
+    return decision_key(model or add_model(), steps, [nd.devices()[0]], threads)
 
 
 def test_a_decision_is_read_again() -> None:
     assert load_decision(key()) is None
     keep_decision(key(), DECISION)
     assert load_decision(key()) == DECISION
-    keep_decision(key(), Decision(is_cpu=False, reason="other"))
-    assert load_decision(key()) == Decision(is_cpu=False, reason="other")
+    keep_decision(key(), Decision(winner="", reason="other"))
+    assert load_decision(key()) == Decision(winner="", reason="other")
 
 
 def test_what_a_decision_belongs_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,324 @@
+"""Makes sure that a plan is not slower than one device alone, by runs of both.
+
+While the plan runs, its rivals prepare the whole model in the background: the CPU device, and the
+other device that is predicted to be the best one alone, unless that is much worse. Then the runs of
+all take turns, as `neurald.runtime.execution.trials.comparison` decides, on the inputs of the
+application. The results of all runs are right, so the application only notices the time. If a rival
+wins, the compilation changes over between two calls; the decision is kept for other processes.
+
+A rival must never harm: one that fails is left out, and the plan runs in its place. The first runs
+of devices other than the CPU device may take very long, so that they are made in the background.
+"""
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
+from neurald.hal.errors import Error
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, aligned_zeros
+from neurald.hal.model.device_buffer import DeviceBuffer
+from neurald.hal.model.model import Model
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.model.types import value_size
+from neurald.hal.process.fork import forkable_lock
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.devices.local import cpu_device
+from neurald.runtime.execution.background.lanes import lane
+from neurald.runtime.execution.program.executor import PlanExecutor, SimpleExecutor
+from neurald.runtime.execution.program.step_runner import STOPPED, Runner, run_step
+from neurald.runtime.execution.recovery.recovery import Recovery
+from neurald.runtime.execution.trials.comparison import PLAN, Comparison, Expectation
+from neurald.runtime.execution.trials.plan_guard import Rival
+from neurald.runtime.model.branches import MAIN
+from neurald.runtime.partitioning.groups import StepGroup
+from neurald.runtime.plan.kept_decisions import Decision, keep_decision
+from neurald.runtime.plan.plan import ExecutionStep
+from neurald.runtime.plan.planner import make_plan
+from neurald.runtime.plan.planning_result import PlanningResult
+from neurald.runtime.plan.preparer import Preparer
+
+#: After so many runs beside others the plan stays: a trial keeps the fastest ways of calling from
+#: being used.
+_MAX_UNFAIR_RUNS: Final = 1000
+#: For how long rivals are waited for, after the first run. Those that are late are left out.
+_MAX_PREPARE_S: Final = 20.0
+#: How often a device runs the model in the background before its runs count.
+_WARM_UPS: Final = 2
+_PAGE_BYTES: Final = 4096
+
+
+class TrialOutcome(Struct, frozen=True, kw_only=True, eq=False):
+    """The decision of a trial.
+
+    Attributes:
+        reason: with the times.
+        winner: runs the whole model from now on; None if the plan stays.
+        planned: the plan of the winner.
+    """
+
+    reason: str
+    winner: Rival | None = None
+    planned: PlanningResult | None = None
+
+
+class _Call(threading.local):
+    """The call of the application that a thread is in.
+
+    Attributes:
+        is_on: whether there is one.
+        run: what has run in it, and how long it took.
+    """
+
+    is_on = False
+    run: tuple[int, float] | None = None
+
+
+class _Ready(Struct, frozen=True, kw_only=True, eq=False):
+    """A rival that has prepared the whole model."""
+
+    planned: PlanningResult
+    step: ExecutionStep
+    executor: PlanExecutor
+
+
+class PlanTrial:
+    """The trial of one compilation; an executor while it lasts. Thread-safe.
+
+    Args:
+        model: the whole model.
+        plan: runs the plan.
+        recovery: of the compilation.
+        preparer: prepares the model for the rivals.
+        key: to keep the decision under; empty if it is not kept.
+        rivals: of the plan, one at least.
+        when_decided: returns what is called once, by the run after which it is decided; None if
+            nobody waits for it any more.
+
+    Attributes:
+        contestants: names the plan and its rivals.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        plan: PlanExecutor,
+        recovery: Recovery,
+        preparer: Preparer,
+        key: str,
+        rivals: Sequence[Rival],
+        when_decided: Callable[[], Callable[[TrialOutcome], None] | None],
+    ) -> None:
+        self.contestants = ("the plan", *[rival.name for rival in rivals])
+        self._model = model
+        self._plan = plan
+        self._recovery = recovery
+        self._preparer = preparer
+        self._key = key
+        self._rivals = dict(enumerate(rivals, start=PLAN + 1))
+        self._when_decided = when_decided
+        self._comparison = Comparison(
+            [Expectation(name=rival.name, seconds=rival.predicted_s) for rival in rivals]
+        )
+        self._lock = forkable_lock()
+        self._running = 0
+        self._unfair = 0
+        #: When rivals are waited for no longer; None before they begin to prepare.
+        self._end_s: float | None = None
+        self._ready: dict[int, _Ready] = {}
+        #: How many rivals run in the background.
+        self._warming = 0
+        self._is_told = False
+        self._call = _Call()
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Surrounds a call whose whole time counts if the plan runs in it.
+
+        A plan of several steps needs Python around each of its runs. A model that one device runs
+        as a whole is then called in a shorter way, so that only its execution counts.
+        """
+        call = self._call
+        call.is_on, call.run = True, None
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            call.is_on = False
+        if call.run is not None:
+            number, seconds = call.run
+            self._add(number, time.perf_counter() - started if number == PLAN else seconds)
+
+    def execute(
+        self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
+    ) -> ExecutionResult:
+        """See `PlanExecutor.execute`. Runs the plan, or the whole model on a rival."""
+        if any(isinstance(pool, DeviceBuffer) for pool in request.pools):
+            return self._plan.execute(request, options, runner=runner)
+        with self._lock:
+            is_fair = not self._running and not self._warming and not self._recovery.is_disturbed
+            number = self._comparison.next_one if is_fair and self._has_begun() else PLAN
+            ready = self._ready.get(number)
+            self._running += 1
+        try:
+            started = time.perf_counter()
+            if ready is None:
+                result = self._plan.execute(request, options, runner=runner)
+            else:
+                try:
+                    result = ready.executor.execute(request, options, runner=runner)
+                except STOPPED:
+                    raise
+                except Error as error:
+                    self._leave_out(number, f"it failed: {error}")
+                    return self._plan.execute(request, options, runner=runner)
+            seconds = time.perf_counter() - started
+        finally:
+            with self._lock:
+                self._running -= 1
+        if ready is not None and self._recovery.step(ready.step).is_disturbed:
+            self._leave_out(number, "it failed, or has become slow")
+            return result
+        # A run beside others, or one in which a device failed or ran a first tier, tells nothing.
+        is_disturbed = self._recovery.is_disturbed
+        if is_fair and not is_disturbed and result.is_sufficient:
+            if self._call.is_on:
+                self._call.run = number, seconds
+            else:
+                self._add(number, seconds)
+        elif not is_disturbed and not self._warming:
+            self._unfair += 1
+            if self._unfair >= _MAX_UNFAIR_RUNS:
+                self.stop(f"{self._unfair} runs were beside others, so that their times tell nothing")
+        return result
+
+    def stop(self, reason: str) -> None:
+        """Ends the trial, so that the plan stays."""
+        with self._lock:
+            if self._comparison.winner is not None:
+                return
+            self._comparison.winner, self._comparison.reason = PLAN, reason
+            self._key = ""
+        self._tell()
+
+    def _has_begun(self) -> bool:
+        """Returns whether all rivals that are left are prepared, or not waited for any longer."""
+        if self._end_s is None:
+            return False
+        waiting = [n for n in self._rivals if n not in self._ready and self._comparison.is_left(n)]
+        if waiting and time.monotonic() < self._end_s:
+            return False
+        for number in waiting:
+            self._key = ""
+            reason = f"{self._rivals[number].name} was not ready after {_MAX_PREPARE_S:.3g} s"
+            self._comparison.drop(number, reason)
+        return True
+
+    def _leave_out(self, number: int, reason: str) -> None:
+        """Leaves out a rival that does not work, so that later processes try it again."""
+        with self._lock:
+            self._key = ""
+            self._comparison.drop(number, f"{self._rivals[number].name}: {reason}")
+        self._tell()
+
+    def _tell(self) -> None:
+        """Keeps the decision and tells it, once there is one."""
+        with self._lock:
+            winner, reason = self._comparison.winner, self._comparison.reason
+            if winner is None or self._is_told:
+                return
+            self._is_told = True
+        rival, ready = self._rivals.get(winner), self._ready.get(winner)
+        if self._key:
+            keep_decision(
+                self._key, Decision(winner="" if rival is None else rival.device.name, reason=reason)
+            )
+        callback = self._when_decided()
+        if callback is not None:
+            planned = None if ready is None else ready.planned
+            callback(TrialOutcome(reason=reason, winner=rival, planned=planned))
+
+    def _add(self, number: int, seconds: float) -> None:
+        with self._lock:
+            self._comparison.add(number, seconds)
+            begins = self._comparison.winner is None and self._end_s is None
+            if begins:
+                self._end_s = time.monotonic() + _MAX_PREPARE_S
+        if begins:
+            for each, rival in self._rivals.items():
+                work = partial(_prepare, weakref.ref(self), each)
+                if self._comparison.is_left(each) and not lane(f"trials on {rival.device.name}").submit(work):
+                    self.stop("the process is about to exit")
+                    return
+        self._tell()
+
+    def prepare(self, number: int, cancellation: Cancellation) -> None:
+        """Has a rival prepare the whole model."""
+        device = self._rivals[number].device
+        everything = StepGroup(
+            graph=MAIN, device=0, operations=tuple(range(len(self._model.main.operations)))
+        )
+        preparer = self._preparer.in_background(cancellation)
+        expected_s = None
+        try:
+            with convert_driver_faults(device.name):
+                planned = make_plan(self._model, (everything,), (device,), preparer, may_fall_back=False)
+                (step,) = planned.plan.steps
+                if device is not cpu_device() and self._comparison.is_left(number):
+                    expected_s = self._warm_up(step)
+        except Error as error:
+            self._leave_out(number, f"it cannot run the whole model: {error}")
+            return
+        self._recovery.add(step)
+        with self._lock:
+            self._ready[number] = _Ready(planned=planned, step=step, executor=SimpleExecutor(step))
+            if expected_s is not None:
+                self._comparison.expect(number, expected_s)
+        self._tell()
+
+    def _warm_up(self, step: ExecutionStep) -> float | None:
+        """Runs a step on zeros; returns how long it took at last, or None if the shapes are not known."""
+        request = _request_of_zeros(step.model, step.device)
+        if request is None:
+            return None
+        with self._lock:
+            self._warming += 1
+        try:
+            for _ in range(_WARM_UPS):
+                started_s = time.perf_counter()
+                run_step(step, request, ExecuteOptions())
+                seconds = time.perf_counter() - started_s
+        finally:
+            with self._lock:
+                self._warming -= 1
+        return seconds
+
+
+def _request_of_zeros(model: Model, device: Device) -> Request | None:
+    """Returns a request with memory of the sizes of all inputs and outputs, if these are known."""
+    sizes = [
+        value_size(each.type, each.dimensions) for each in (*model.input_operands, *model.output_operands)
+    ]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return None
+    pools: list[Memory] = [
+        SharedMemory.working(size) if device.is_remote else HostMemory(aligned_zeros(size, _PAGE_BYTES).data)
+        for size in known
+    ]
+    arguments = [Argument(pool=number, length=size) for number, size in enumerate(known)]
+    inputs = len(model.input_operands)
+    return Request(inputs=tuple(arguments[:inputs]), outputs=tuple(arguments[inputs:]), pools=tuple(pools))
+
+
+def _prepare(reference: "weakref.ref[PlanTrial]", number: int, cancellation: Cancellation) -> None:
+    trial = reference()
+    if trial is not None:
+        trial.prepare(number, cancellation)
