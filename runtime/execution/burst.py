@@ -54,9 +54,11 @@ class Burst(Unpicklable):
         self._bursts: dict[int, tuple[PreparedModel | None, device.Burst | None]] = {}
         self._names: dict[int, str] = {}
         for step in compilation.plan.steps:
-            # The step may have been prepared again, or its first tier replaced, since it was
-            # planned.
-            self._create(step, compilation.recovery.step(step).usable() or step.prepared_model)
+            recovering = compilation.recovery.step(step)
+            # A first tier needs no burst, and is freed when it is replaced. The step may have been
+            # prepared again since it was planned.
+            if not recovering.has_first_tier:
+                self._create(step, recovering.usable() or step.prepared_model)
 
     def __repr__(self) -> str:
         return f"<Burst of {self._compilation!r}{', closed' if self._is_closed else ''}>"

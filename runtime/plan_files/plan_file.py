@@ -141,7 +141,7 @@ def save_plan(
             _FILE: loaded.pools[0].view(),
             _OUTLINE: memoryview(stored.outline),
             _GRAPHS: memoryview(stored.graphs),
-            _ADDED: memoryview(stored.added),
+            _ADDED: stored.added.view(),
         }
         saved, steps = _store_steps(compilation, cache, parts)
         used = {step.device.name: step.device for step in compilation.plan.steps}

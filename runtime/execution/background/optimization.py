@@ -120,7 +120,7 @@ class Optimization:
                 self.resume()
             reference = weakref.ref(self)
             for step in first:
-                recovery.step(step).on_first_tier = partial(_resume, reference)
+                recovery.step(step).call_on_first_tier(partial(_resume, reference))
 
     def resume(self) -> None:
         """Begins the work, in a forked child again."""

@@ -1,7 +1,8 @@
 """The fast paths of a first tier, which close as soon as optimised code has replaced it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from neurald.hal.device import ExecutionResult, PreparedModel
 from neurald.hal.errors import OpFailed
@@ -14,30 +15,51 @@ from neurald.hal.execution.direct_calls import (
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.request import Request
+from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
+
+_Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
 class FirstTierPaths:
-    """The fast paths of a prepared model.
+    """The fast paths of a prepared model. Thread-safe.
+
+    Executions keep them for a long time, mostly without running. So closing a path also takes the
+    prepared model from it, whose constants take as much memory as those of its successor.
 
     Args:
         prepared: the first tier.
-        is_open: called by each of their runs; False closes them. The caller then takes the regular
-            path, on which it gets the fast paths of what has replaced the first tier.
+
+    Attributes:
+        on_run: called by each of their runs, if set.
     """
 
-    def __init__(self, prepared: PreparedModel, is_open: Callable[[], bool]) -> None:
-        self._prepared = prepared
-        self._is_open = is_open
+    def __init__(self, prepared: PreparedModel) -> None:
+        self.on_run: Callable[[], None] | None = None
+        self._prepared: PreparedModel | None = prepared
+        self._paths: WeakSet[_Path[Any]] = WeakSet()
+        self._lock = forkable_lock()
+
+    def close(self) -> None:
+        """Closes all of them.
+
+        Their callers then take the regular path, on which they get those of what has replaced the
+        first tier. Runs that have begun are not affected.
+        """
+        with self._lock:
+            self._prepared = None
+            for path in self._paths:
+                path.run = None
 
     def repeating(self, request: Request) -> ReusableExecution | None:
         """Returns a function that repeats a request; see `RecoveringStep.create_reusable_execution`."""
-        run, is_open = reusable_execution(self._prepared, request), self._is_open
-        if run is None:
+        path = self._path(lambda first: reusable_execution(first, request))
+        if path is None:
             return None
 
         def guarded(cancellation: Cancellation) -> ExecutionResult | None:
-            if not is_open():
+            run = path.opened()
+            if run is None:
                 raise OpFailed("the first tier was replaced")
             return run(cancellation)
 
@@ -45,18 +67,58 @@ class FirstTierPaths:
 
     def short(self, request: Request) -> ShortExecution | None:
         """Returns a function that repeats a request as a short one."""
-        run, is_open = short_execution(self._prepared, request), self._is_open
-        return None if run is None else lambda: is_open() and run()
+        path = self._path(lambda first: short_execution(first, request))
+        if path is None:
+            return None
+
+        def guarded() -> bool | ExecutionResult:
+            run = path.opened()
+            return run is not None and run()
+
+        return guarded
 
     def on_arrays(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
     ) -> ArrayFunction | None:
         """Returns a function of arrays."""
-        run, is_open = array_function(self._prepared, shapes, variables), self._is_open
-        if run is None:
+        path = self._path(lambda first: array_function(first, shapes, variables))
+        if path is None:
             return None
 
         def guarded(*arrays: Any) -> Any:
-            return run(*arrays) if is_open() else None
+            run = path.opened()
+            return None if run is None else run(*arrays)
 
         return guarded
+
+    def _path(self, create: Callable[[PreparedModel], _Run | None]) -> "_Path[_Run] | None":
+        """Returns a path that is closed with the others; None if the first tier has none."""
+        first = self._prepared
+        run = None if first is None else create(first)
+        if first is not None and run is None:
+            return None
+        path = _Path(self, run)
+        with self._lock:
+            if self._prepared is None:
+                path.run = None
+            else:
+                self._paths.add(path)
+        return path
+
+
+class _Path(Generic[_Run]):
+    """What runs a prepared model until it is closed.
+
+    Attributes:
+        run: None when it is closed.
+    """
+
+    def __init__(self, paths: FirstTierPaths, run: _Run | None) -> None:
+        self._paths = paths
+        self.run = run
+
+    def opened(self) -> _Run | None:
+        """Returns what a caller is about to run; None if it is closed."""
+        if self._paths.on_run is not None:
+            self._paths.on_run()
+        return self.run

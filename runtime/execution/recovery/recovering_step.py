@@ -102,7 +102,6 @@ class RecoveringStep:
 
     Attributes:
         stand_in: what the CPU runs in place of the device.
-        on_first_tier: called when the first tier is used, if set.
     """
 
     def __init__(
@@ -124,9 +123,11 @@ class RecoveringStep:
         #: The code that runs until the device has compiled the step. It is used like a fallback,
         #: apart from counts.
         self._first = step.prepared_model if step.is_first_tier else None
+        # Runs in place of another device's are counted, so that they take the regular path.
+        self._first_paths = None if self._first is None or is_other else FirstTierPaths(self._first)
         self._prepared: PreparedModel | None = None if step.is_first_tier else step.prepared_model
         self._report: PreparationReport | None = None
-        self.on_first_tier: Callable[[], None] | None = None
+        self._on_first_tier: Callable[[], None] | None = None
         self.stand_in = StandIn(step, preparer)
         self._preparation = RepeatedPreparation(step.device.name)
         #: Why the driver was stopped last, and until when its successor is waited for.
@@ -262,8 +263,8 @@ class RecoveringStep:
         self, first: PreparedModel, request: Request, options: ExecuteOptions
     ) -> ExecutionResult:
         """Executes the step on its first tier, which is always one of the CPU device."""
-        if self.on_first_tier is not None:
-            self.on_first_tier()
+        if self._on_first_tier is not None:
+            self._on_first_tier()
         is_other = self._step.device is not cpu_device()
         reason = f"{self._step.device.name} has not compiled it yet" if is_other else ""
         with (
@@ -277,14 +278,22 @@ class RecoveringStep:
         self.count_substitution(f"{self._step.device.name} has not compiled it yet")
         return replace(result, timing=Timing())
 
+    def call_on_first_tier(self, callback: Callable[[], None]) -> None:
+        """Sets what is called whenever the first tier is used."""
+        self._on_first_tier = callback
+        if self._first_paths is not None:
+            self._first_paths.on_run = callback
+
     def replace_first_tier(self, prepared: PreparedStep) -> None:
         """Replaces the first tier by what the device has compiled. Executions that run are not affected."""
         with self._lock:
             if self._first is not None:
                 self._prepared, self._report = prepared.prepared_model, prepared.report
                 self._health.forget()
-                self._first = None
+                paths, self._first, self._first_paths = self._first_paths, None, None
                 self._forget_first_tier(prepared)
+                if paths is not None:
+                    paths.close()
 
     def improve_first_tier(self, prepared: PreparedStep) -> None:
         """Replaces the first tier by what the CPU device has compiled, until its own device has."""
@@ -467,7 +476,7 @@ class RecoveringStep:
             The function, or None if the device has no fast path. Its errors are not recorded; the
                 caller calls `execute` after one.
         """
-        first = self._first_tier_paths()
+        first = self._first_paths
         if first is not None:
             return first.repeating(request)
         return self._fast_paths.repeating(reusable_execution(self.usable(), request))
@@ -477,7 +486,7 @@ class RecoveringStep:
 
         See `CallsDirectly.create_short_execution`.
         """
-        first = self._first_tier_paths()
+        first = self._first_paths
         if first is not None:
             return first.short(request)
         return self._fast_paths.short(short_execution(self.usable(), request))
@@ -493,7 +502,7 @@ class RecoveringStep:
 
         See `CallsDirectly.create_array_function`.
         """
-        first = self._first_tier_paths()
+        first = self._first_paths
         if first is not None:
             return first.on_arrays(shapes, variables)
         return self._fast_paths.on_arrays(array_function(self.usable(), shapes, variables))
@@ -506,22 +515,6 @@ class RecoveringStep:
         if self._first is not None:
             return None
         return self._fast_paths.on_arrays(open_function(self.usable()))
-
-    def _first_tier_paths(self) -> FirstTierPaths | None:
-        """Returns the fast paths of the first tier, while it runs in place of the CPU device's code.
-
-        Runs in place of another device's are counted, so that they take the regular path.
-        """
-        first = self._first
-        if first is None or self._step.device is not cpu_device():
-            return None
-
-        def is_open() -> bool:
-            if self.on_first_tier is not None:
-                self.on_first_tier()
-            return self._first is first
-
-        return FirstTierPaths(first, is_open)
 
     def failed(self, error: Error, prepared: PreparedModel, *, has_limit: bool) -> bool:
         """Records that an execution on a prepared model returned by `usable` failed.

@@ -110,7 +110,7 @@ class ConvertedFile:
         if isinstance(self._memory, FileMemory) and _known(self._memory.state()) != self._identity:
             return
         origin = Origin(model=describe(model), compile_ms=0.0, created_s=time.time())
-        graphs = Artifact(model=(HostMemory(encoded.graphs),), data=(HostMemory(encoded.added),))
+        graphs = Artifact(model=(HostMemory(encoded.graphs),), data=(encoded.added,))
         outline = Artifact(model=(HostMemory(encoded.outline),), data=())
         try:
             cache.store(self._parts.for_variant(_GRAPHS), graphs, origin)
@@ -130,7 +130,7 @@ def _graphs(
     converted = convert()
     if converted is None:
         raise BadState("the cache has lost the graphs of a model, and its file cannot be converted again")
-    return converted.graphs, HostMemory(converted.added)
+    return converted.graphs, converted.added
 
 
 def _known(state: FileState | None) -> tuple[object, ...] | None:

@@ -7,6 +7,7 @@ Only who has the file and trusts the bytes may restore a model: they are not val
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -23,7 +24,7 @@ from neurald.hal.cache.key import (
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import np
-from neurald.hal.memory.pool import Memory
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, align
 from neurald.hal.model.graph import Location, Operand, Subgraph
 from neurald.hal.model.model import Model, ModelContent, Outline, SignatureNames, StateVariable
 from neurald.hal.model.types import FeatureLevel
@@ -33,9 +34,6 @@ from neurald.runtime.model.feature_level_slice import levels_of, remember_levels
 
 #: Returns `StoredModel.graphs`, and the joined memories in memory. It may be called several times.
 ReadGraphs: TypeAlias = Callable[[], tuple[bytes | memoryview, Memory]]
-
-#: Added memories start at multiples of this number of bytes, like those of the file.
-_ALIGNMENT = 64
 
 
 class _Variable(Struct, frozen=True, array_like=True):
@@ -78,12 +76,13 @@ class StoredModel(Struct, frozen=True, kw_only=True):
     Attributes:
         outline: see the module.
         graphs: all graphs.
-        added: the memories that the model has besides the file, joined.
+        added: the memories that the model has besides the file, joined. Its pages are not in the
+            memory of this process.
     """
 
     outline: bytes
     graphs: bytes
-    added: bytes
+    added: Memory
 
 
 def stored_model(model: Model) -> StoredModel | None:
@@ -91,6 +90,9 @@ def stored_model(model: Model) -> StoredModel | None:
 
     Args:
         model: its first pool is the file.
+
+    Raises:
+        OutOfMemory: there is no memory for what the model has besides the file.
     """
     if any(variable.initial.dtype.hasobject for variable in model.state):
         return None
@@ -181,15 +183,12 @@ class _Rest:
         return found
 
 
-def _joined(pools: Sequence[Memory]) -> tuple[dict[int, int], bytes]:
+def _joined(pools: Sequence[Memory]) -> tuple[dict[int, int], Memory]:
     """Joins the memories after the file; returns where each starts, by pool, and all bytes."""
-    starts: dict[int, int] = {}
-    content = bytearray()
-    for number, pool in enumerate(pools, start=1):
-        content += bytes(-len(content) % _ALIGNMENT)
-        starts[number] = len(content)
-        content += pool.view()
-    return starts, bytes(content)
+    ranges = [(pool, 0, pool.size) for pool in pools]
+    starts = accumulate([align(pool.size) for pool in pools], initial=0)
+    joined = SharedMemory.constants(ranges, "neurald model") if any(pool.size for pool in pools) else None
+    return dict(zip(range(1, 1 + len(pools)), starts, strict=False)), joined or HostMemory(b"")
 
 
 def _moved(graph: Subgraph, starts: Mapping[int, int]) -> Subgraph:

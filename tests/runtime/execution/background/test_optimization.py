@@ -289,11 +289,25 @@ def test_the_first_tier_is_freed_after_the_replacement(held: threading.Event) ->
     compilation = started(add_model())
     (step,) = compilation.plan.steps
     first = weakref.ref(compilation.recovery.step(step)._first)
-    np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
-    held.set()
-    assert compilation.wait_until_optimized(WAIT_S)
-    for _ in range(3):
-        np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+    execution, output = nd.Execution(compilation, reusable=True), np.zeros_like(ones())
+    for number in range(2):
+        execution.set_input(number, ones())
+    execution.set_output(0, output)
+    with compilation.create_burst() as burst:
+        for _ in range(3):
+            np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
+            execution.compute()
+            execution.compute(burst=burst)
+        held.set()
+        assert compilation.wait_until_optimized(WAIT_S)
+        # Nothing has run since, or will for a long time.
+        _expect_freed(first)
+        execution.compute()
+        np.testing.assert_array_equal(output, 2 * ones())
+
+
+def _expect_freed(first: "weakref.ref[Any]") -> None:
+    """Expects that a first tier is freed soon."""
     end_s = time.monotonic() + WAIT_S
     # The thread that has replaced it may still return from that.
     while first() is not None and time.monotonic() < end_s:

@@ -12,14 +12,17 @@ from neurald.hal.cache.key import graphs_digest
 from neurald.hal.cache.store import Cache
 from neurald.hal.errors import BadData
 from neurald.hal.memory import mapped_file
+from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.model import Model
 from neurald.hal.process.postponed import POSTPONED, PostponedWork
+from neurald.hal.records import replace
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.feature_level_slice import levels_of
 from neurald.runtime.tflite import load_tflite
 from neurald.runtime.tflite.conversion import file_conversion
 from neurald.runtime.tflite.kept import converted
+from neurald.runtime.tflite.kept.stored_model import stored_model
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +84,16 @@ def test_an_unchanged_file_is_converted_once(path: Path, conversions: list[str |
     assert conversions == [None]
     assert_same(first, second)
     assert_same(first, third)
+
+
+def test_what_is_stored_is_copied_once_outside_of_the_process(path: Path) -> None:
+    model = load_tflite(packed(path))
+    pools = [HostMemory(b"sixteen bits"), HostMemory(b""), HostMemory(bytes(100)), HostMemory(b"end")]
+    stored = stored_model(replace(model, pools=(*model.pools[:1], *pools)))
+    assert stored is not None
+    # Its pages are not in this process, which has those of the memories already.
+    assert isinstance(stored.added, SharedMemory)
+    assert bytes(stored.added.view()) == b"sixteen bits" + bytes(52 + 128) + b"end"
 
 
 def test_a_load_does_not_wait_for_the_cache(
