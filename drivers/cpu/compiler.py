@@ -4,7 +4,7 @@ The stages are: building the graph, transformations, fusion, generation of a rou
 kernel, assignment of memory, and compilation to object code.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import accumulate
@@ -73,9 +73,6 @@ from neurald.hal.model.numbering import operations_name
 from neurald.hal.records import replace
 from neurald.hal.sync.progress import report_progress
 
-#: Number of operations that a message names. The log has all of them at level DEBUG.
-_MAX_LISTED = 4
-
 
 class Compiled(Struct, frozen=True, kw_only=True):
     """An executable with its object code and the contents of its constants.
@@ -88,14 +85,6 @@ class Compiled(Struct, frozen=True, kw_only=True):
     constants: np.ndarray
     codes: tuple[bytes, ...]
     opened: OpenExecutable | None = None
-
-
-def listed(operations: Iterable[str]) -> str:
-    """Names operations for a message: the first few, and the number of others."""
-    names = list(dict.fromkeys(operations))
-    noun = "operation" if len(names) == 1 else "operations"
-    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return f"{noun} {', '.join(names[:_MAX_LISTED])}{more}"
 
 
 class KernelFailed(Exception):

@@ -168,11 +168,6 @@ _current: ContextVar[Account] = ContextVar("neurald_account", default=UNLIMITED)
 _temporary: ContextVar["list[Reservation] | None"] = ContextVar("neurald_temporary", default=None)
 
 
-def current_account() -> Account:
-    """Returns the account that pays for what this thread does."""
-    return _current.get()
-
-
 def reserve(amount: int, what: str) -> Reservation:
     """Reserves memory in the current account, see `Account.reserve`."""
     return _current.get().reserve(amount, what)

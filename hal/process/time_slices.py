@@ -40,14 +40,14 @@ def time_slice_ns() -> int | None:
 
 
 @contextmanager
-def short_time_slices(slice_ns: int = SLICE_NS) -> Iterator[None]:
+def short_time_slices() -> Iterator[None]:
     """Asks for short slices, for this thread and those that it starts in the block.
 
     Does nothing where the kernel does not support it, or where somebody chose a policy for this
     process. The policy and the nice value stay as they are.
     """
     attributes = _attributes()
-    if attributes is None or attributes[_POLICY] != os.SCHED_OTHER or not _set(attributes, slice_ns):
+    if attributes is None or attributes[_POLICY] != os.SCHED_OTHER or not _set(attributes, SLICE_NS):
         yield
         return
     try:

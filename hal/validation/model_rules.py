@@ -371,14 +371,10 @@ def _extended(graph: Subgraph) -> frozenset[int]:
     )
 
 
-def operation_levels(model: Model, graph: Subgraph | None = None) -> list[FeatureLevel]:
-    """Returns the feature level needed for each operation of a valid model's graph.
+def operation_levels(model: Model) -> list[FeatureLevel]:
+    """Returns the feature level needed for each operation of a valid model's main graph.
 
     The level of control flow includes the graphs that it refers to.
-
-    Args:
-        model: the model.
-        graph: one of its graphs; None for the main graph.
     """
     highest: dict[int, FeatureLevel] = {}  # by referenced graph, which many may share
 
@@ -400,7 +396,7 @@ def operation_levels(model: Model, graph: Subgraph | None = None) -> list[Featur
             for operation, binding in zip(graph.operations, bind_operations(graph), strict=True)
         ]
 
-    return levels_of(model.main if graph is None else graph)
+    return levels_of(model.main)
 
 
 def type_level(operand_type: OperandType) -> FeatureLevel:

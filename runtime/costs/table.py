@@ -259,12 +259,6 @@ class CostBook:
         self.is_changed = False
         self._lock = forkable_lock()
 
-    def observe(self, kind: OperationKind, work: float, seconds: float) -> None:
-        """Adds a measurement of an operation."""
-        with self._lock:
-            self.table = self.table.observed(kind, work, seconds)
-            self.is_changed = True
-
     def scale(self, sizes: Mapping[tuple[OperationKind, float], float], factor: float) -> None:
         """Adds a measurement of a step whose operations took `factor` times what was estimated.
 

@@ -11,7 +11,7 @@ from neurald.hal.model.types import Preference
 from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of
 from neurald.runtime.model.dead_operations import dead_operations
-from neurald.runtime.partitioning.convexity import check_groups
+from neurald.runtime.partitioning.group_order import check_groups
 from neurald.runtime.partitioning.grouping_android import group_into_steps
 from neurald.runtime.partitioning.groups import Group
 from neurald.runtime.partitioning.limits import Placements, check_full_delegation, split_within_limits

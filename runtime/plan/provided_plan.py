@@ -12,7 +12,7 @@ from neurald.hal.errors import Error
 from neurald.hal.model.model import Model
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.model.branches import MAIN
-from neurald.runtime.partitioning.convexity import check_groups
+from neurald.runtime.partitioning.group_order import check_groups
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.partitioning.live_part import placement_of_dead
 from neurald.runtime.partitioning.partitioner import PartitionResult

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 #: How many reasons a message has.
 _SHOWN: Final = 4
 
+#: The name of the CPU device.
+_CPU: Final = "cpu"
 
-def delegation(steps: Sequence[Mapping[str, Any]], cpu: str = "cpu") -> dict[str, Any]:
+
+def delegation(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Describes where operations run.
 
     Args:
         steps: from `describe_steps`.
-        cpu: the name of the CPU device.
 
     Returns:
         `kind`: `none` if all operations run on the CPU device, `full` if none does, else `partial`;
@@ -32,10 +34,10 @@ def delegation(steps: Sequence[Mapping[str, Any]], cpu: str = "cpu") -> dict[str
     """
     counts: Counter[str] = Counter()
     for step in steps:
-        ran = cpu if step["executions_on_cpu_instead"] else step["device"]
+        ran = _CPU if step["executions_on_cpu_instead"] else step["device"]
         counts[ran] += step["operations"]
-    elsewhere = sum(count for device, count in counts.items() if device != cpu)
-    kind = "none" if not elsewhere else "partial" if counts[cpu] else "full"
+    elsewhere = sum(count for device, count in counts.items() if device != _CPU)
+    kind = "none" if not elsewhere else "partial" if counts[_CPU] else "full"
     return {"kind": kind, "operations": dict(counts), "steps": len(steps)}
 
 

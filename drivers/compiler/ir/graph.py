@@ -7,7 +7,7 @@ are a separate `Compute`, which fusion merges into the contraction's kernel.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, field
@@ -416,11 +416,6 @@ def is_data_movement(body: Expression) -> bool:
         elif not isinstance(each, Load | Constant):
             return False
     return True
-
-
-def loads(root: Expression) -> Iterator[Load]:
-    """Iterates over the loads in an expression."""
-    return (each for each in walk(root) if isinstance(each, Load))
 
 
 def load_broadcast(value: Value, batches: Sequence[Expression], inner: tuple[Expression, ...]) -> Expression:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from neurald.drivers.cpu.native.step_program import step_program_text
 from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.hal.digests import digest_of
 
@@ -26,11 +25,6 @@ _LOADER: Final[Any] = __spec__.loader
 def text_digest(text: str) -> bytes:
     """Returns the digest of the text of a step program, for the header of the file."""
     return digest_of(text.encode())
-
-
-def built_program() -> bytes | None:
-    """Returns the step program as an encoded image; None if it has to be compiled."""
-    return program_of(text_digest(step_program_text()))
 
 
 def program_of(digest: bytes) -> bytes | None:

@@ -72,10 +72,8 @@ class DeviceFacts:
     max_allocation_bytes: int
     global_memory_bytes: int
     alignment_bytes: int
-    has_fp16: bool
     has_fp64: bool
     has_images: bool
-    has_subgroups: bool
     has_dot_product: bool
     is_nvidia: bool
     compute_capability: tuple[int, int] | None

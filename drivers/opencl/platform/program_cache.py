@@ -27,8 +27,7 @@ def source_key(text: str, options: Sequence[str]) -> bytes:
 class ProgramCache:
     """Least-recently-used cache of programs. Thread-safe."""
 
-    def __init__(self, most: int = _CACHE_SIZE) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._lock = forkable_lock()
         self._programs: OrderedDict[bytes, cl.Program] = OrderedDict()
 
@@ -46,5 +45,5 @@ class ProgramCache:
             for key in keys:
                 self._programs[key] = program
                 self._programs.move_to_end(key)
-            while len(self._programs) > self._most:
+            while len(self._programs) > _CACHE_SIZE:
                 self._programs.popitem(last=False)

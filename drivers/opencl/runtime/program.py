@@ -101,7 +101,7 @@ class BuiltProgram:
         self._device.programs.add([source_key(texts[name], options) for name in names], self._program)
 
     @classmethod
-    def from_binary(cls, device: DeviceContext, binary: bytes, options: Sequence[str] = ()) -> Self:
+    def from_binary(cls, device: DeviceContext, binary: bytes) -> Self:
         """Loads the value of `binary` from the same device and driver (`DeviceFacts.digest`).
 
         The bytes become machine code, so they must come from a trusted source.
@@ -118,7 +118,7 @@ class BuiltProgram:
         programs: list[cl.Program] = []
         others: dict[str, cl.Program] = {}
         for names, code in from_msgpack(content, list[tuple[list[str], bytes]]):
-            programs.append(_loaded(device, code, options))
+            programs.append(_loaded(device, code, ()))
             others.update(dict.fromkeys(names, programs[-1]))
         return cls(device, programs[0], others)
 

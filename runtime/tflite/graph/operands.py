@@ -54,11 +54,6 @@ BLOCKWISE_TYPES = (TensorType.INT4, INT2)
 _UNSCALED = Quantization(scales=(1.0,), zero_points=(0,), dimension=0)
 
 
-def is_open(tensor: Tensor) -> bool:
-    """Returns True if the file leaves a dimension of the tensor unknown."""
-    return tensor.data is None and -1 in tensor.shape_signature
-
-
 def has_no_elements(tensor: Tensor) -> bool:
     """Returns True if the tensor is known to be empty: then it has a value without any bytes."""
     return 0 in tensor.shape and not tensor.is_variable

@@ -314,15 +314,15 @@ class SubgraphBuilder(OperationList):
 
     # Variables.
 
-    def handle(self, operator: Operator, position: int = 0) -> VariableKey:
-        """Returns the variable that one of the operator's inputs refers to.
+    def handle(self, operator: Operator) -> VariableKey:
+        """Returns the variable that the operator's first input refers to.
 
         Raises:
             UnsupportedFeature: the input is not a handle.
         """
-        key = self.handles.get(operator.inputs[position]) if self.has(operator, position) else None
+        key = self.handles.get(operator.inputs[0]) if self.has(operator, 0) else None
         if key is None:
-            raise UnsupportedFeature(f"input {position} is not a handle that an operator has created")
+            raise UnsupportedFeature("input 0 is not a handle that an operator has created")
         return key
 
     def variable(self, key: VariableKey) -> int:

@@ -7,12 +7,12 @@ from neurald.service.conformance.recipes.draw import Draw
 from neurald.service.conformance.recipes.recipe import RecipeArguments, RecipeRequest, integers
 
 
-def boxes(draw: Draw, count: int, classes: int = 1, size: float = 8.0) -> Array:
+def boxes(draw: Draw, count: int, classes: int = 1) -> Array:
     """Draws boxes as an array of shape (count, 4 × classes).
 
     Each box is (left, top, right, bottom), in multiples of 1/8, which 16 bits represent exactly.
     """
-    corners = np.array([[draw.integer(0, int(size * 4)) for _ in range(4 * classes)] for _ in range(count)])
+    corners = np.array([[draw.integer(0, 32) for _ in range(4 * classes)] for _ in range(count)])
     shaped = corners.reshape(count, classes, 2, 2).astype(np.float64) / 8
     ends = shaped[:, :, 0] + np.abs(shaped[:, :, 1]) + 0.5
     return np.concatenate([shaped[:, :, 0], ends], axis=-1).reshape(count, 4 * classes)

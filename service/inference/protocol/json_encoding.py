@@ -98,25 +98,12 @@ class ParsedRequest(msgspec.Struct, frozen=True, eq=False):
     binary: memoryview | None
 
 
-def decode_request(
-    model: str, version: str, body: bytes, header_bytes: int | None, regions: RegionTable
-) -> InferenceRequest:
-    """Decodes the body of an inference.
+def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
+    """Parses the body of an inference, which takes time if it has much JSON. Any thread may call this.
 
     Args:
-        model, version: of the path.
         body: of the request.
         header_bytes: length of the JSON, if bytes of tensors follow it; None if nothing does.
-        regions: of shared memory.
-
-    Raises:
-        ServiceError: it is not valid.
-    """
-    return checked_request(model, version, parse_request(body, header_bytes), regions)
-
-
-def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
-    """Does the part of `decode_request` that takes time for much JSON. Any thread may call this.
 
     Raises:
         ServiceError: it is not JSON, or not of a request.
@@ -174,7 +161,12 @@ def _parsed_elements(given: _Input) -> memoryview | ServiceError | None:
 def checked_request(
     model: str, version: str, parsed: ParsedRequest, regions: RegionTable
 ) -> InferenceRequest:
-    """Does the rest of `decode_request`.
+    """Checks what the parsed body of an inference means.
+
+    Args:
+        model, version: of the path.
+        parsed: see `parse_request`.
+        regions: of shared memory.
 
     Raises:
         ServiceError: it is not valid.

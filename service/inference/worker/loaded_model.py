@@ -76,7 +76,6 @@ class LoadedModel:
             outputs=tuple(map(_described, _batched(outputs, singles) if order.is_batched else outputs)),
             devices=tuple(step.device.name for step in steps),
             drivers=tuple(step.device.version for step in steps),
-            is_stateful=bool(model.state),
         )
         runs = self.create_runs()
         if order.is_batched:

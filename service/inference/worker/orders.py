@@ -102,14 +102,12 @@ class ModelDescription(msgspec.Struct, frozen=True, array_like=True, tag="loaded
         inputs, outputs: of the model; with batches, shapes include the length of the batch.
         devices: that run it, in the order of the steps.
         drivers: the versions of their drivers.
-        is_stateful: whether the model has variables that outlive a run.
     """
 
     inputs: tuple[TensorDescription, ...]
     outputs: tuple[TensorDescription, ...]
     devices: tuple[str, ...]
     drivers: tuple[str, ...]
-    is_stateful: bool
 
 
 class LoadFailure(msgspec.Struct, frozen=True, array_like=True, tag="not_loaded"):

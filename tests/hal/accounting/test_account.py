@@ -11,7 +11,6 @@ from neurald.hal.accounting.account import (
     Reservation,
     charge,
     charging,
-    current_account,
     reserve,
     temporary,
 )
@@ -130,21 +129,23 @@ def test_an_amount_is_not_negative() -> None:
 
 
 def test_in_an_application_nobody_is_charged() -> None:
-    assert current_account() is UNLIMITED
     assert isinstance(reserve(1 << 60, "this"), Reservation)
     assert UNLIMITED.used == 0
     charge(1 << 60, "this")
 
 
-def test_whoever_works_for_somebody_charges_him() -> None:
+def test_work_for_a_client_is_charged_to_its_account() -> None:
     *_, first, second = tree()
     with charging(first):
         kept = reserve(100, "this")
         with charging(second), pytest.raises(ResourceExhaustedPersistent):
             reserve(501, "that")
-        assert current_account() is first
-    assert (first.used, current_account()) == (100, UNLIMITED)
-    kept.release()
+        also_kept = reserve(10, "that")
+    charged_to_nobody = reserve(1 << 60, "this")
+    assert (first.used, second.used) == (110, 0)
+    for each in (kept, also_kept, charged_to_nobody):
+        each.release()
+    assert first.used == 0
 
 
 def test_what_is_temporary_comes_back_at_the_end() -> None:

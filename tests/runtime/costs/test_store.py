@@ -85,7 +85,7 @@ def test_only_changes_are_written_and_not_all_the_time(tmp_path: Path) -> None:
     store.costs_of(device)
     store.save(at_once=True)
     assert files(tmp_path) == []
-    store.costs_of(device).observe(ADD, 64.0, 1.0)
+    store.costs_of(device).scale({(ADD, 64.0): 1.0}, 1.0)
     store.save()  # too soon
     assert files(tmp_path) == []
     store.save(at_once=True)

@@ -116,11 +116,11 @@ def test_bands() -> None:
 def test_threads_lose_no_measurement() -> None:
     book = CostBook(CostTable())
 
-    def observe() -> None:
+    def scale() -> None:
         for _ in range(200):
-            book.observe(ADD, 1.0, 1.0)
+            book.scale({(ADD, 1.0): 1.0}, 1.0)
 
-    threads = [threading.Thread(target=observe) for _ in range(4)]
+    threads = [threading.Thread(target=scale) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

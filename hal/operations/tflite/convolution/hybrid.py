@@ -31,9 +31,9 @@ def is_hybrid(call: Call, values: str = "input", weights: str = "filter") -> boo
     return is_quantized(call.operand(weights)) and not is_quantized(call.operand(values))
 
 
-def raw_weights(call: Call, summed: Sequence[int], name: str = "filter") -> Array:
+def raw_weights(call: Call, summed: Sequence[int]) -> Array:
     """Returns the raw weights in a float type in which sums along the axes `summed` are exact."""
-    values = call.array(name)
+    values = call.array("filter")
     terms = math.prod(values.shape[axis] for axis in summed)
     # A quantised input minus its zero point may have twice the magnitude.
     is_small = 2 * MAX_QUANTIZED_MAGNITUDE * MAX_QUANTIZED_MAGNITUDE * terms <= MAX_EXACT_FLOAT32

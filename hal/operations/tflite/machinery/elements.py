@@ -8,7 +8,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
-from neurald.hal.operations.machinery.definition import Check, Definition
+from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, Parameter, Row, row
 from neurald.hal.records import replace
 
@@ -69,19 +69,17 @@ def extend_movement(
     operation_type: OperationType,
     *,
     types: Sequence[OperandType] = ELEMENTS,
-    checks: Sequence[Check] = (),
     shape: Callable[[Call], tuple[Shape, ...]] | None = None,
     reference: Callable[[Call], tuple[Array, ...]] | None = None,
 ) -> Definition:
     """Extends an Android operation that moves elements to all element types, ranks and index types.
 
-    Scales are not compared: raw values are copied, and the output's scale determines their meaning.
+    Checks of Android, which compare scales, are left out: raw values are copied, and the output's scale determines their meaning.
 
     Args:
         definition: of the Android operation.
         operation_type: operation of the extension.
         types: of the elements.
-        checks: checks that replace Android's.
         shape, reference: replacements for Android's, if necessary.
     """
     return replace(
@@ -89,7 +87,7 @@ def extend_movement(
         type=operation_type,
         forms=tuple(_of_any_index(form) for form in definition.forms),
         rows=element_rows(types),
-        checks=tuple(checks),
+        checks=(),
         shape=shape or definition.shape,
         reference=reference or definition.reference,
         level=None,

@@ -122,7 +122,7 @@ class FakeWorker:
         self.lanes: list[socket.socket] = []
 
     async def load(self, order: LoadOrder, model: int, within_s: float) -> ModelDescription:
-        return ModelDescription(inputs=(), outputs=(), devices=(), drivers=(), is_stateful=False)
+        return ModelDescription(inputs=(), outputs=(), devices=(), drivers=())
 
     def open_lane(self, *, is_trusted: bool) -> tuple[socket.socket, int]:
         mine, theirs = socket_end.pair()

@@ -9,19 +9,27 @@ import pytest
 from neurald.service.inference.protocol import json_encoding
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.generate_encoding import encode_generate_answer
-from neurald.service.inference.protocol.json_encoding import decode_request, encode_answer
+from neurald.service.inference.protocol.json_encoding import checked_request, encode_answer, parse_request
 from neurald.service.inference.protocol.regions import NoRegions
-from neurald.service.inference.protocol.tensors import Bytes, InferenceAnswer, InputTensor, OutputTensor
+from neurald.service.inference.protocol.tensors import (
+    Bytes,
+    InferenceAnswer,
+    InferenceRequest,
+    InputTensor,
+    OutputTensor,
+)
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 1.5], np.float32)
+
+
+def request_of(body: bytes, header_bytes: int | None = None) -> InferenceRequest:
+    return checked_request("m", "", parse_request(body, header_bytes), NoRegions())
 
 
 def decoded(data: str, datatype: str = "FP32", count: int = 4, binary: bytes | None = None) -> InputTensor:
     text = f'{{"id": "NaN Infinity \\" \\\\", "inputs": [{{"name": "x", "datatype": "{datatype}", '
     body = (text + f'"shape": [{count}], "data": {data}}}]}}').encode()
-    request = decode_request(
-        "m", "", body + (binary or b""), None if binary is None else len(body), NoRegions()
-    )
+    request = request_of(body + (binary or b""), None if binary is None else len(body))
     assert request.id == 'NaN Infinity " \\'
     return request.inputs[0]
 
@@ -98,18 +106,16 @@ def test_there_are_few_parameters(place: str, count: int, is_right: bool) -> Non
     target["parameters"] = parameters
     body = json.dumps(request).encode()
     if is_right:
-        assert decode_request("m", "", body, None, NoRegions()).model == "m"
+        assert request_of(body).model == "m"
     else:
         with pytest.raises(ServiceError, match="there are 1025 parameters; 1024 may be"):
-            decode_request("m", "", body, None, NoRegions())
+            request_of(body)
 
 
 def test_many_members_are_refused_before_they_are_parsed() -> None:
     body = json.dumps({"inputs": [], "parameters": {f"p{number}": 1 for number in range(40_000)}}).encode()
     with pytest.raises(ServiceError, match="40002 members of objects"):
-        decode_request("m", "", body, None, NoRegions())
+        request_of(body)
     text = json.dumps({f"p{number}": 1 for number in range(40_000)})
     given = {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1], "data": [text]}]}
-    assert decode_request("m", "", json.dumps(given).encode(), None, NoRegions()).inputs[0].source.size > len(
-        text
-    )
+    assert request_of(json.dumps(given).encode()).inputs[0].source.size > len(text)

@@ -32,7 +32,6 @@ LOADED = ModelDescription(
     outputs=(TensorDescription(name="y", kind="float32", shape=(-1, 3)),),
     devices=("cpu",),
     drivers=("1",),
-    is_stateful=False,
 )
 
 

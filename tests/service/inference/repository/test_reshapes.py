@@ -16,7 +16,6 @@ def described(*, batch: bool, inputs: tuple[int, ...], outputs: tuple[int, ...])
         outputs=(TensorDescription("y", "float32", (*first, *outputs)),),
         devices=("cpu",),
         drivers=("1",),
-        is_stateful=False,
     )
 
 

@@ -21,7 +21,7 @@ from support.inference.serving import Serving
 from support.waiting import wait_until
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.json_encoding import decode_request
+from neurald.service.inference.protocol.json_encoding import checked_request, parse_request
 from neurald.service.inference.protocol.regions import NoRegions
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
@@ -508,7 +508,7 @@ def parsed(elements: str, count: int, datatype: str = "FP32") -> memoryview:
     body = (
         f'{{"inputs": [{{"name": "x", "datatype": "{datatype}", "shape": [{count}], "data": {elements}}}]}}'
     )
-    request = decode_request("m", "", body.encode(), None, NoRegions())
+    request = checked_request("m", "", parse_request(body.encode(), None), NoRegions())
     target = bytearray(request.inputs[0].source.size)
     request.inputs[0].source.copy_into(memoryview(target))
     return memoryview(target)

@@ -1,6 +1,4 @@
-"""Compares is_convex with a search for paths, and tests check_groups with sequences that have one
-error each.
-"""
+"""Tests check_groups with random steps, and with sequences that have one error each."""
 
 import random
 from itertools import pairwise
@@ -11,10 +9,11 @@ from support.sweeps import sweep
 
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.runtime.model.boundary import writer_by_operand, written_inputs
 from neurald.runtime.model.branches import MAIN
-from neurald.runtime.partitioning.convexity import check_groups, is_convex
+from neurald.runtime.partitioning.group_order import check_groups
 from neurald.runtime.partitioning.groups import IfGroup, StepGroup
 
 pytestmark = pytest.mark.quick
@@ -33,10 +32,10 @@ def reachable(subject: Subgraph) -> list[set[int]]:
 
 
 @sweep("seed", range(40))
-def test_against_a_search_for_paths(seed: int) -> None:
+def test_a_step_may_not_need_what_needs_it(seed: int) -> None:
     generator = random.Random(seed)
     subject = random_graph(generator, 14, (ADD,))
-    before = reachable(subject)
+    whole, before = Model(main=subject), reachable(subject)
     everything = range(len(subject.operations))
     for _ in range(40):
         members = set(generator.sample(everything, k=generator.randint(0, 8)))
@@ -46,7 +45,15 @@ def test_against_a_search_for_paths(seed: int) -> None:
             for last in members
             for between in set(everything) - members
         )
-        assert is_convex(subject, members) == (not passes_outside)
+        others = sorted(set(everything) - members)
+        earlier = [each for each in others if any(each in before[member] for member in members)]
+        later = [each for each in others if each not in earlier]
+        groups = [step(*each) for each in (earlier, sorted(members), later)]
+        if passes_outside:
+            with pytest.raises(OpFailed, match="before operand"):
+                check_groups(whole, groups)
+        else:
+            check_groups(whole, groups)
 
 
 DIAMOND = model("a", [(ADD, "a", "b"), (ADD, "b", "c"), (ADD, "b", "d"), (ADD, "c d", "e")], "e")

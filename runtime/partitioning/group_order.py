@@ -1,10 +1,10 @@
-"""Checks whether operations can run together as one step.
+"""Checks that steps, in their order, compute what a model does.
 
-A set of operations is convex if no path leaves it and returns. Otherwise it would need the result
-of an outside operation that in turn needs one of its own results.
+It follows that each step is convex: no path of the graph leaves it and returns. Otherwise it would
+need the result of another step that in turn needs one of its own results.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
@@ -22,29 +22,10 @@ from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 _MANY: Final = 100
 
 
-def is_convex(graph: Subgraph, operations: Collection[int]) -> bool:
-    """Returns True if no outside operation lies on a path between two of `operations`.
-
-    Takes linear time.
-    """
-    members = frozenset(operations)
-    # Operands that depend on a member: written by one, or outside the set from a member's result.
-    from_inside: set[int] = set()
-    from_outside: set[int] = set()
-    for position, operation in enumerate(graph.operations):
-        if position in members:
-            if not from_outside.isdisjoint(operation.inputs):
-                return False
-            from_inside.update(operation.outputs)
-        elif not from_inside.isdisjoint(operation.inputs) or not from_outside.isdisjoint(operation.inputs):
-            from_outside.update(operation.outputs)
-    return True
-
-
 def check_groups(model: Model, groups: Sequence[Group]) -> None:
     """Checks that groups run each operation once, after all its operands are written.
 
-    Operations that nobody needs may be left out. This implies that every step is convex.
+    Operations that nobody needs may be left out.
 
     Raises:
         OpFailed: they do not; the message names the operation.
