@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -9,6 +10,9 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, StepDuration, Ti
 from neurald.hal.model.request import Request
 from neurald.runtime.execution.program.step_runner import Runner
 from neurald.runtime.plan.plan import ExecutionStep
+
+#: That of results without a timing.
+_NOT_MEASURED: Final = ExecutionResult(output_shapes=()).timing
 
 
 class _Record(Struct):
@@ -19,6 +23,15 @@ class _Record(Struct):
     on_device_ns: int | None = 0
     in_driver_ns: int | None = 0
     queued_ns: int | None = 0
+
+    def add(self, timing: Timing) -> None:
+        """Adds what a device has reported."""
+        if timing is _NOT_MEASURED:
+            self.on_device_ns = self.in_driver_ns = self.queued_ns = None
+            return
+        self.on_device_ns = _sum(self.on_device_ns, timing.on_device_ns)
+        self.in_driver_ns = _sum(self.in_driver_ns, timing.in_driver_ns)
+        self.queued_ns = _sum(self.queued_ns, timing.queued_ns)
 
 
 class StepClock:
@@ -34,7 +47,7 @@ class StepClock:
     ) -> ExecutionResult:
         """Runs a step with `runner` and records its times, even if it fails."""
         record = self._records[id(step)]
-        timing = Timing()
+        timing = _NOT_MEASURED
         started = time.perf_counter_ns()
         try:
             result = runner(step, request, options)
@@ -42,9 +55,7 @@ class StepClock:
         finally:
             record.called_ns += time.perf_counter_ns() - started
             record.runs += 1
-            record.on_device_ns = _sum(record.on_device_ns, timing.on_device_ns)
-            record.in_driver_ns = _sum(record.in_driver_ns, timing.in_driver_ns)
-            record.queued_ns = _sum(record.queued_ns, timing.queued_ns)
+            record.add(timing)
         return result
 
     def number(self, step: ExecutionStep) -> int:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
-from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient
+from neurald.hal.errors import BadData, Cancelled, MissedDeadlineTransient, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.request import Argument, Request
@@ -20,6 +20,7 @@ from neurald.runtime.execution.program.loop_interpreter import Loops, condition_
 from neurald.runtime.execution.program.overlapping_steps import OverlappingSteps
 from neurald.runtime.execution.program.step_runner import STOPPED, Runner, naming_step, run_step
 from neurald.runtime.execution.program.temporaries import (
+    FixedRun,
     Temporaries,
     ValueStorage,
     Workspace,
@@ -57,6 +58,7 @@ class CompoundExecutor:
         self._workspaces = Workspaces(body, self._residences)
         self._host_copies = 0
         self._pace = StepPace(body.program, body.waits_for)
+        self._is_fixed = not self._residences and _is_fixed(body)
         self._shapes = {
             id(step): _StepShapes(step)
             for step in body.steps
@@ -68,6 +70,12 @@ class CompoundExecutor:
     ) -> ExecutionResult:
         """See `PlanExecutor.execute`."""
         workspace = self._workspaces.acquire()
+        fixed = workspace.fixed_run(request) if self._is_fixed else None
+        if fixed is not None:
+            again = _FixedRun(self._body, self._pace, options, runner, fixed.requests)
+            again.run()
+            self._workspaces.release(workspace)
+            return again.result(fixed.shapes)
         run = _ProgramRun(
             self._body, self._shapes, self._residences, self._pace, workspace, request, options, runner
         )
@@ -75,12 +83,10 @@ class CompoundExecutor:
         self._host_copies += run.temporaries.host_copies
         run.temporaries.copy_back()
         shapes = run.temporaries.output_shapes(self._outputs)
+        if self._is_fixed and not run.temporaries.insufficient:
+            workspace.keep_fixed_run(request, FixedRun(requests=run.requests, shapes=shapes))
         self._workspaces.release(workspace)
-        if not options.measure:
-            return ExecutionResult(output_shapes=shapes)
-        return ExecutionResult(
-            output_shapes=shapes, timing=run.clock.timing(), step_durations=run.clock.durations()
-        )
+        return run.result(shapes)
 
     @property
     def host_copies(self) -> int:
@@ -88,70 +94,44 @@ class CompoundExecutor:
         return self._host_copies
 
 
-class _ProgramRun:
-    """One execution of a compound plan."""
+def _is_fixed(body: CompoundBody) -> bool:
+    """Returns whether all runs for one request of the client have the same requests for the steps.
 
-    def __init__(
-        self,
-        body: CompoundBody,
-        shapes: dict[int, "_StepShapes"],
-        residences: Mapping[int, Residence],
-        pace: StepPace,
-        workspace: Workspace,
-        request: Request,
-        options: ExecuteOptions,
-        runner: Runner,
-    ) -> None:
+    They do if the sizes of all results are known, and nothing is copied to other memory.
+    """
+    if body.shares_memory or any(not isinstance(step, ExecutionStep) for step in body.program):
+        return False
+    return all(
+        value_size(operand.type, operand.dimensions) is not None
+        for step in body.steps
+        for operand in step.output_operands
+    )
+
+
+class _Run:
+    """One execution of a compound plan.
+
+    Attributes:
+        clock: of its steps.
+    """
+
+    def __init__(self, body: CompoundBody, pace: StepPace, options: ExecuteOptions, runner: Runner) -> None:
         self._program = body.program
-        self._values = body.values
-        self._shapes = shapes
-        self._residences = residences
         self._options = options
         self._runner = runner
-        self.temporaries = Temporaries(body, request, workspace)
-        self._requests = workspace.requests_of(request)
         self.clock = StepClock(body.steps)
         self._waits_for = body.waits_for
         self._pace = pace
         #: By position, the time that each step has to leave for those after it.
         self._reserved_s = pace.after() if options.deadline_s is not None else None
-        #: Protects the storage of values and the requests, which steps at the same time share.
-        self._lock = threading.Lock()
-        self._loops = Loops(self.temporaries, options.loop_timeout_s)
 
-    def run(self) -> None:
-        """Runs the program to its end."""
-        if self._waits_for:
-            self._run_overlapping()
-            return
-        position = 0
-        is_first = True
-        while position < len(self._program):
-            step = self._program[position]
-            if isinstance(step, ExecutionStep):
-                self._require_time(position, step, is_first=is_first)
-                is_first = False
-                self._execute(position, step)
-                position += 1
-            elif isinstance(step, GotoStep):
-                position = step.position
-            elif isinstance(step, IfStep):
-                is_true = condition_holds(self.temporaries.storage[step.condition], step)
-                position = position + 1 if is_true else step.else_position
-            else:
-                position = self._loops.advance(position, step)
-
-    def _run_overlapping(self) -> None:
-        def execute(position: int) -> None:
-            step = self._program[position]
-            assert isinstance(step, ExecutionStep)  # noqa: S101 - there is no control flow
-            self._require_time(position, step, is_first=not self._waits_for[position])
-            self._execute(position, step)
-
-        temporaries = self.temporaries
-        OverlappingSteps(
-            self._waits_for, execute, lambda: temporaries.has_abandoned, temporaries.replace_abandoned
-        ).run()
+    def result(self, shapes: tuple[OutputShape, ...]) -> ExecutionResult:
+        """Returns the result of an execution whose outputs have these shapes."""
+        if not self._options.measure:
+            return ExecutionResult(output_shapes=shapes)
+        return ExecutionResult(
+            output_shapes=shapes, timing=self.clock.timing(), step_durations=self.clock.durations()
+        )
 
     def _require_time(self, position: int, step: ExecutionStep, *, is_first: bool) -> None:
         cancellation, deadline_s = self._options.cancellation, self._options.deadline_s
@@ -196,6 +176,134 @@ class _ProgramRun:
             return self._options
         return replace(self._options, deadline_s=deadline_s - self._reserved_s[position])
 
+    def _call(
+        self, position: int, step: ExecutionStep, request: Request, options: ExecuteOptions
+    ) -> ExecutionResult:
+        """Runs a step once."""
+        try:
+            started = time.perf_counter()
+            result = self.clock.run(step, request, options, self._runner)
+            self._pace.record(position, time.perf_counter() - started)
+        except STOPPED as error:
+            named = naming_step(error, self.clock.number(step), step)
+            raise type(named)(f"{named}; time so far: {self.clock.report()}") from None
+        return result
+
+
+class _FixedRun(_Run):
+    """An execution whose steps have the same requests as in an earlier one.
+
+    Args:
+        body, pace, options, runner: see `_Run`.
+        requests: by position, the request of each step.
+    """
+
+    def __init__(
+        self,
+        body: CompoundBody,
+        pace: StepPace,
+        options: ExecuteOptions,
+        runner: Runner,
+        requests: Sequence[Request],
+    ) -> None:
+        super().__init__(body, pace, options, runner)
+        self._requests = requests
+
+    def run(self) -> None:
+        """Runs all steps."""
+        if self._waits_for:
+            OverlappingSteps(self._waits_for, self._execute, lambda: False, lambda: None).run()
+        else:
+            for position in range(len(self._program)):
+                self._execute(position)
+
+    def _execute(self, position: int) -> None:
+        step = self._program[position]
+        assert isinstance(step, ExecutionStep)  # noqa: S101 - there is no control flow
+        options = self._options
+        if options.deadline_s is not None or options.cancellation is not None:
+            is_first = not self._waits_for[position] if self._waits_for else not position
+            self._require_time(position, step, is_first=is_first)
+            options = self._limited(position)
+        result = self._call(position, step, self._requests[position], options)
+        if not result.is_sufficient:
+            raise OpFailed(
+                f"device {step.device.name} reports that memory of the declared size is too small for "
+                f"an output of step {self.clock.number(step)}"
+            )
+
+
+class _ProgramRun(_Run):
+    """An execution that finds out where values are, and how large they are.
+
+    Args:
+        body, pace, options, runner: see `_Run`.
+        shapes: infers output shapes of steps, by their ids.
+        residences: of values that stay on devices.
+        workspace: for its exclusive use.
+        request: of the client.
+
+    Attributes:
+        temporaries: the storage of all values.
+        requests: of the steps, by position, as they were made last.
+    """
+
+    def __init__(
+        self,
+        body: CompoundBody,
+        shapes: dict[int, "_StepShapes"],
+        residences: Mapping[int, Residence],
+        pace: StepPace,
+        workspace: Workspace,
+        request: Request,
+        options: ExecuteOptions,
+        runner: Runner,
+    ) -> None:
+        super().__init__(body, pace, options, runner)
+        self._values = body.values
+        self._shapes = shapes
+        self._residences = residences
+        self.temporaries = Temporaries(body, request, workspace)
+        self._known = workspace.requests_of(request)
+        self.requests: list[Request] = [request] * len(body.program)
+        #: Protects the storage of values and the requests, which steps at the same time share.
+        self._lock = threading.Lock()
+        self._loops = Loops(self.temporaries, options.loop_timeout_s)
+
+    def run(self) -> None:
+        """Runs the program to its end."""
+        if self._waits_for:
+            self._run_overlapping()
+            return
+        position = 0
+        is_first = True
+        while position < len(self._program):
+            step = self._program[position]
+            if isinstance(step, ExecutionStep):
+                self._require_time(position, step, is_first=is_first)
+                is_first = False
+                self._execute(position, step)
+                position += 1
+            elif isinstance(step, GotoStep):
+                position = step.position
+            elif isinstance(step, IfStep):
+                is_true = condition_holds(self.temporaries.storage[step.condition], step)
+                position = position + 1 if is_true else step.else_position
+            else:
+                position = self._loops.advance(position, step)
+
+    def _run_overlapping(self) -> None:
+        def execute(position: int) -> None:
+            step = self._program[position]
+            assert isinstance(step, ExecutionStep)  # noqa: S101 - there is no control flow
+            self._require_time(position, step, is_first=not self._waits_for[position])
+            self._execute(position, step)
+
+        temporaries = self.temporaries
+        OverlappingSteps(
+            self._waits_for, execute, lambda: temporaries.has_abandoned, temporaries.replace_abandoned
+        ).run()
+
     def _execute(self, position: int, step: ExecutionStep) -> None:
         """Runs a step, and repeats it with larger output buffers while one is too small."""
         options = self._limited(position)
@@ -203,14 +311,8 @@ class _ProgramRun:
             self._reserve(step)
         while True:
             with self._lock:
-                request = self._request(step)
-            try:
-                started = time.perf_counter()
-                result = self.clock.run(step, request, options, self._runner)
-                self._pace.record(position, time.perf_counter() - started)
-            except STOPPED as error:
-                named = naming_step(error, self.clock.number(step), step)
-                raise type(named)(f"{named}; time so far: {self.clock.report()}") from None
+                request = self.requests[position] = self._request(step)
+            result = self._call(position, step, request, options)
             if not self._waits_for:
                 self.temporaries.replace_abandoned()
             outputs = list(zip(step.writes, result.output_shapes, strict=True))
@@ -256,12 +358,12 @@ class _ProgramRun:
             *((id(p.memory), p.offset, p.length, p.dimensions) for p in read),
             *((id(p.memory), p.offset, p.capacity) for p in map(storage.__getitem__, step.writes)),
         )
-        request = self._requests.get(key)
+        request = self._known.get(key)
         if request is None:
-            if len(self._requests) >= _REQUEST_CACHE_SIZE:
-                self._requests.clear()
+            if len(self._known) >= _REQUEST_CACHE_SIZE:
+                self._known.clear()
             # The request keeps its memories alive, so that their ids stay unique.
-            request = self._requests[key] = self._new_request(step, read)
+            request = self._known[key] = self._new_request(step, read)
         return request
 
     def _input_storage(self, step: ExecutionStep) -> list[ValueStorage]:

@@ -10,7 +10,7 @@ device is at fault.
 """
 
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct, field
@@ -91,6 +91,18 @@ class ValueStorage:
             np.asarray(self.memory.view(self.offset, content.size))[...] = np.asarray(content.view())
 
 
+class FixedRun(Struct, frozen=True, kw_only=True):
+    """What all runs of a plan for one request of the client have in common, if sizes are known.
+
+    Attributes:
+        requests: of the steps, by position.
+        shapes: of the outputs.
+    """
+
+    requests: Sequence[Request]
+    shapes: tuple[OutputShape, ...]
+
+
 class Workspace(Struct):
     """Memory for the temporaries of one execution at a time.
 
@@ -105,6 +117,7 @@ class Workspace(Struct):
     growable: dict[int, Memory] = field(default_factory=dict)
     resident: dict[int, DeviceBuffer] = field(default_factory=dict)
     _requests: tuple["weakref.ref[Request]", dict[Hashable, Request]] | None = None
+    _fixed: tuple["weakref.ref[Request]", list[FixedRun]] | None = None
 
     def requests_of(self, client: Request) -> dict[Hashable, Request]:
         """Returns the cache of step requests for a request of the client.
@@ -116,6 +129,16 @@ class Workspace(Struct):
             requests: dict[Hashable, Request] = {}
             cached = self._requests = weakref.ref(client, lambda _: requests.clear()), requests
         return cached[1]
+
+    def keep_fixed_run(self, client: Request, run: FixedRun) -> None:
+        """Keeps what all runs for a request of the client have in common, as long as it lives."""
+        runs = [run]
+        self._fixed = weakref.ref(client, lambda _: runs.clear()), runs
+
+    def fixed_run(self, client: Request) -> FixedRun | None:
+        """Returns what was kept for a request of the client, if it was the last one."""
+        kept = self._fixed
+        return kept[1][0] if kept is not None and kept[0]() is client else None
 
     def growable_memory(self, key: int, size_bytes: int) -> Memory:
         """Returns memory of at least that many bytes.

@@ -646,7 +646,11 @@ class RecoveringStep:
 
 def _placed(request: Request, step: ExecutionStep) -> "PlacedRequest | None":
     """Returns a request for the step's device, if memories have places on several devices."""
-    if not any(isinstance(pool, DeviceBuffer) for pool in request.pools):
+    # A generator takes longer, and every execution asks.
+    for pool in request.pools:
+        if isinstance(pool, DeviceBuffer):
+            break
+    else:
         return None
     from neurald.hal.buffers.coherent_memory import PlacedRequest, is_coherent  # rarely needed
 

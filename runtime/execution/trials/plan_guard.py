@@ -18,7 +18,7 @@ from neurald.runtime.partitioning.placement import Candidate
 from neurald.runtime.plan.kept_decisions import decision_key, load_decision
 
 #: A device alone whose predicted time is more than so many times that of the plan is no rival.
-MAX_PREDICTED_RATIO: Final = 2.0
+MAX_PREDICTED_RATIO: Final = 3.0
 
 
 class Rival(Struct, frozen=True, kw_only=True, eq=False):

@@ -44,9 +44,11 @@ from neurald.hal.model.model import StateVariable
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.runtime.execution.program import compound_executor
 from neurald.runtime.execution.program.executor import plan_executor
+from neurald.runtime.execution.program.temporaries import Temporaries
 from neurald.runtime.execution.recovery.recovery import Recovery
-from neurald.runtime.plan.plan import CompoundBody, ExecutionStep
+from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
 
 Op = nd.OperationType
@@ -542,3 +544,82 @@ def test_late_writes_of_a_failed_driver_have_no_effect() -> None:
         assert late
         np.testing.assert_array_equal(result, expected)
         failed = False
+
+
+def branches() -> nd.Model:
+    """Builds x -> TANH(x) + LOGISTIC(x), of known sizes."""
+    builder = nd.ModelBuilder()
+    x, a, b, y = (builder.add_operand(FLOAT, (2, 3)) for _ in range(4))
+    activation = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(activation, 0)
+    builder.add_operation(Op.TANH, [x], [a])
+    builder.add_operation(Op.LOGISTIC, [x], [b])
+    builder.add_operation(Op.ADD, [a, b, activation], [y])
+    builder.identify_inputs_and_outputs([x], [y])
+    return builder.finish()
+
+
+@pytest.mark.parametrize("is_overlapping", [True, False])
+def test_a_request_that_comes_again_needs_no_search_for_values(
+    is_overlapping: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [0]
+
+    class Counted(Temporaries):
+        def __init__(self, *arguments: Any) -> None:
+            made[0] += 1
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(compound_executor, "Temporaries", Counted)
+    tanh, logistic = Counting("tanh", [Op.TANH]), Counting("logistic", [Op.LOGISTIC])
+    compilation = compiled(branches(), tanh, logistic, cpu())
+    body = compilation.plan.body
+    assert isinstance(body, CompoundBody)
+    assert body.waits_for
+    body = body if is_overlapping else replace(body, waits_for=())
+    executor = plan_executor(ExecutionPlan(compilation.model, body))
+    source, result = VALUE.copy(), np.empty_like(VALUE)
+    request = request_for([source], [result])
+    for number in range(4):
+        source[...] = VALUE * number
+        found = executor.execute(request, ExecuteOptions(measure=True))
+        np.testing.assert_allclose(result, np.tanh(source) + 1 / (1 + np.exp(-source)), rtol=1e-5)
+        assert found.output_shapes == (OutputShape(dimensions=(2, 3)),)
+        assert [each.runs for each in found.step_durations] == [1, 1, 1]
+    assert made == [1]
+    assert len({id(each) for each in tanh.requests}) == 1
+    other = np.empty_like(VALUE)
+    executor.execute(request_for([source], [other]), ExecuteOptions())
+    assert np.array_equal(other, result)
+    assert made == [2]
+
+
+def test_a_request_that_comes_again_keeps_its_limits() -> None:
+    compilation = compiled(branches(), only("tanh", Op.TANH), only("logistic", Op.LOGISTIC), cpu())
+    executor = plan_executor(compilation.plan)
+    request = request_for([VALUE], [np.empty_like(VALUE)])
+    for _ in range(2):
+        executor.execute(request, ExecuteOptions())
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with pytest.raises(nd.Error, match="the execution was cancelled before step 0 on"):
+        executor.execute(request, ExecuteOptions(cancellation=cancellation))
+
+
+def test_memory_of_the_declared_size_cannot_be_too_small() -> None:
+    lies = [False]
+
+    def lie(_: Request, result: ExecutionResult) -> ExecutionResult:
+        return (
+            ExecutionResult(output_shapes=(OutputShape(dimensions=None, sufficient=False),))
+            if lies[0]
+            else result
+        )
+
+    compilation = compiled(branches(), Counting("tanh", [Op.TANH], lie), only("logistic", Op.LOGISTIC), cpu())
+    executor = plan_executor(compilation.plan)
+    request = request_for([VALUE], [np.empty_like(VALUE)])
+    executor.execute(request, ExecuteOptions())
+    lies[0] = True
+    with pytest.raises(OpFailed, match="memory of the declared size is too small"):
+        executor.execute(request, ExecuteOptions())
