@@ -13,7 +13,7 @@ from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable, Instru
 from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.memory.pool import anonymous_whole
 from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import byte_size
@@ -242,7 +242,9 @@ class _Assembly:
 
     def _contents(self) -> np.ndarray:
         """Returns the contents of the constants."""
-        contents = aligned_zeros(self._constants_bytes, ALIGNMENT)
+        # There is no memory without bytes.
+        whole = np.frombuffer(anonymous_whole(max(1, self._constants_bytes)), np.uint8)
+        contents = whole[: self._constants_bytes]
         for slot in self._slots.values():
             constant = slot.constant
             if constant is None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution import convolution, depthwise_convolution, transpose_convolution
@@ -30,28 +29,14 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.layout import from_nhwc, is_nchw, shape_by, to_nhwc
 from neurald.hal.operations.machinery.rules import known_activation
-from neurald.hal.operations.machinery.signature import row
 from neurald.hal.operations.tflite.convolution import hybrid
+from neurald.hal.operations.tflite.convolution.int16 import INT16_ROWS, MAX_INT16_MAGNITUDE, is_int16
 from neurald.hal.records import replace
-
-#: Types with 16-bit activations.
-INT16_ROWS = tuple(
-    row(FeatureLevel.LEVEL_1, T=OperandType.TENSOR_QUANT16_SYMM, F=filter_, B=bias)
-    for filter_ in (OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
-    for bias in (OperandType.TENSOR_INT64, OperandType.TENSOR_INT32)
-)
-#: Largest magnitude of a 16-bit activation.
-MAX_INT16_MAGNITUDE = 1 << 15
 
 _ROWS = (*ROWS, *hybrid.ROWS, *INT16_ROWS)
 
 #: Returns the window and the NHWC output shape.
 _Geometry = Callable[[Call], tuple[Window, Shape]]
-
-
-def is_int16(call: Call) -> bool:
-    """Returns True if the activations have 16 bits."""
-    return call.operand("input").type is OperandType.TENSOR_QUANT16_SYMM
 
 
 def rounding(call: Call) -> Rounding:

@@ -29,7 +29,7 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import ANY_RANK, Form, row, scalar, tensor
 from neurald.hal.operations.tflite.convolution import hybrid
-from neurald.hal.operations.tflite.convolution.convolution import INT16_ROWS, MAX_INT16_MAGNITUDE, is_int16
+from neurald.hal.operations.tflite.convolution.int16 import INT16_ROWS, MAX_INT16_MAGNITUDE, is_int16
 from neurald.hal.records import replace
 
 _INT16, _UINT8 = OperandType.TENSOR_QUANT16_SYMM, OperandType.TENSOR_QUANT8_ASYMM
