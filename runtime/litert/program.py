@@ -17,7 +17,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final, NoReturn
 
 import neurald.litert as replacement
-from neurald.runtime.litert import calibration, metrics
+from neurald.runtime.litert.interpreter import calibration, metrics
 
 _INTEL: Final = ("IntelOpenVinoGraphBackend", "IntelOpenVinoOptions", "IntelOpenVinoPerformanceMode")
 _QUALCOMM: Final = (

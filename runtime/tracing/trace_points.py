@@ -54,8 +54,8 @@ _FUNCTION: Final = "neurald.runtime.function.compiled_function"
 _SERVING: Final = "neurald.runtime.serving."
 _STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
 _LITERT: Final = "neurald.runtime.litert."
-_INTERPRETER: Final = _LITERT + "interpreter"
-_SUBGRAPH: Final = _LITERT + "subgraph_runner"
+_INTERPRETER: Final = _LITERT + "interpreter.interpreter"
+_SUBGRAPH: Final = _LITERT + "subgraphs.subgraph_runner"
 
 TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
     TracePoint(module=module, owner=owner, method=method, replace=replace)
@@ -253,17 +253,22 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             )
         ),
         (
-            _LITERT + "signature_runner",
+            _LITERT + "interpreter.signature_runner",
             "SignatureRunner",
             "__call__",
             recorded("call", "signature", is_call=True),
         ),
         *(
-            (_LITERT + "compiled_model", "CompiledModel", method, recorded("call", method, is_call=True))
+            (
+                _LITERT + "compiled_model.compiled_model",
+                "CompiledModel",
+                method,
+                recorded("call", method, is_call=True),
+            )
             for method in ("from_file", "from_buffer", "run_by_name", "run_by_index")
         ),
-        (_LITERT + "model_source", "ModelSource", "__init__", recorded("compile", "read the file")),
-        (_LITERT + "model_source", "ModelSource", "load", recorded("compile", "load the subgraph")),
+        (_LITERT + "subgraphs.model_source", "ModelSource", "__init__", recorded("compile", "read the file")),
+        (_LITERT + "subgraphs.model_source", "ModelSource", "load", recorded("compile", "load the subgraph")),
         (_SUBGRAPH, "SubgraphRunner", "_prepare", recorded("compile", "prepare the subgraph")),
         (_SUBGRAPH, "SubgraphRunner", "invoke", recorded("step", "execute")),
         (_SERVING + "service", "ServedModel", "__call__", recorded("call", "request", is_call=True)),

@@ -54,7 +54,7 @@ _UNUSED = (
 #: What a program that only uses the CPU device in its process needs none of.
 _UNUSED_BY_LITERT = (
     "neurald.runtime.devices.daemons",
-    "neurald.runtime.litert.compiled_model",
+    "neurald.runtime.litert.compiled_model.compiled_model",
     "neurald.runtime.litert.custom_device",
     "statistics",
 )

@@ -8,23 +8,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from neurald.runtime.litert.compiled_model import CompiledModel
-    from neurald.runtime.litert.delegate import Delegate, load_delegate
-    from neurald.runtime.litert.environment import Environment, EnvironmentOptions
-    from neurald.runtime.litert.intel_openvino_options import (
+    from neurald.runtime.litert.compiled_model.compiled_model import CompiledModel
+    from neurald.runtime.litert.compiled_model.environment import Environment, EnvironmentOptions
+    from neurald.runtime.litert.compiled_model.intel_openvino_options import (
         IntelOpenVinoGraphBackend,
         IntelOpenVinoOptions,
         IntelOpenVinoPerformanceMode,
     )
-    from neurald.runtime.litert.interpreter import Interpreter, InterpreterWithCustomOps, OpResolverType
-    from neurald.runtime.litert.options import (
+    from neurald.runtime.litert.compiled_model.options import (
         CpuKernelMode,
         CpuOptions,
         GpuOptions,
         HardwareAccelerator,
         Options,
     )
-    from neurald.runtime.litert.qualcomm_options import (
+    from neurald.runtime.litert.compiled_model.qualcomm_options import (
         QualcommBackend,
         QualcommDspPerformanceMode,
         QualcommGraphIOTensorMemType,
@@ -35,40 +33,46 @@ if TYPE_CHECKING:
         QualcommOptions,
         QualcommProfiling,
     )
-    from neurald.runtime.litert.signature_runner import SignatureRunner
-    from neurald.runtime.litert.tensor_buffer import TensorBuffer
+    from neurald.runtime.litert.compiled_model.tensor_buffer import TensorBuffer
+    from neurald.runtime.litert.interpreter.delegate import Delegate, load_delegate
+    from neurald.runtime.litert.interpreter.interpreter import (
+        Interpreter,
+        InterpreterWithCustomOps,
+        OpResolverType,
+    )
+    from neurald.runtime.litert.interpreter.signature_runner import SignatureRunner
     from neurald.runtime.tflite.graph.custom_operators import CustomFunction, CustomOperators
 
 _HOMES = {
-    "CompiledModel": "litert.compiled_model",
-    "CpuKernelMode": "litert.options",
-    "CpuOptions": "litert.options",
+    "CompiledModel": "litert.compiled_model.compiled_model",
+    "CpuKernelMode": "litert.compiled_model.options",
+    "CpuOptions": "litert.compiled_model.options",
     "CustomFunction": "tflite.graph.custom_operators",
     "CustomOperators": "tflite.graph.custom_operators",
-    "Delegate": "litert.delegate",
-    "Environment": "litert.environment",
-    "EnvironmentOptions": "litert.environment",
-    "GpuOptions": "litert.options",
-    "HardwareAccelerator": "litert.options",
-    "IntelOpenVinoGraphBackend": "litert.intel_openvino_options",
-    "IntelOpenVinoOptions": "litert.intel_openvino_options",
-    "IntelOpenVinoPerformanceMode": "litert.intel_openvino_options",
-    "Interpreter": "litert.interpreter",
-    "InterpreterWithCustomOps": "litert.interpreter",
-    "OpResolverType": "litert.interpreter",
-    "Options": "litert.options",
-    "QualcommBackend": "litert.qualcomm_options",
-    "QualcommDspPerformanceMode": "litert.qualcomm_options",
-    "QualcommGraphIOTensorMemType": "litert.qualcomm_options",
-    "QualcommGraphPriority": "litert.qualcomm_options",
-    "QualcommHtpPerformanceMode": "litert.qualcomm_options",
-    "QualcommLogLevel": "litert.qualcomm_options",
-    "QualcommOptimizationLevel": "litert.qualcomm_options",
-    "QualcommOptions": "litert.qualcomm_options",
-    "QualcommProfiling": "litert.qualcomm_options",
-    "SignatureRunner": "litert.signature_runner",
-    "TensorBuffer": "litert.tensor_buffer",
-    "load_delegate": "litert.delegate",
+    "Delegate": "litert.interpreter.delegate",
+    "Environment": "litert.compiled_model.environment",
+    "EnvironmentOptions": "litert.compiled_model.environment",
+    "GpuOptions": "litert.compiled_model.options",
+    "HardwareAccelerator": "litert.compiled_model.options",
+    "IntelOpenVinoGraphBackend": "litert.compiled_model.intel_openvino_options",
+    "IntelOpenVinoOptions": "litert.compiled_model.intel_openvino_options",
+    "IntelOpenVinoPerformanceMode": "litert.compiled_model.intel_openvino_options",
+    "Interpreter": "litert.interpreter.interpreter",
+    "InterpreterWithCustomOps": "litert.interpreter.interpreter",
+    "OpResolverType": "litert.interpreter.interpreter",
+    "Options": "litert.compiled_model.options",
+    "QualcommBackend": "litert.compiled_model.qualcomm_options",
+    "QualcommDspPerformanceMode": "litert.compiled_model.qualcomm_options",
+    "QualcommGraphIOTensorMemType": "litert.compiled_model.qualcomm_options",
+    "QualcommGraphPriority": "litert.compiled_model.qualcomm_options",
+    "QualcommHtpPerformanceMode": "litert.compiled_model.qualcomm_options",
+    "QualcommLogLevel": "litert.compiled_model.qualcomm_options",
+    "QualcommOptimizationLevel": "litert.compiled_model.qualcomm_options",
+    "QualcommOptions": "litert.compiled_model.qualcomm_options",
+    "QualcommProfiling": "litert.compiled_model.qualcomm_options",
+    "SignatureRunner": "litert.interpreter.signature_runner",
+    "TensorBuffer": "litert.compiled_model.tensor_buffer",
+    "load_delegate": "litert.interpreter.delegate",
 }
 
 __all__ = [

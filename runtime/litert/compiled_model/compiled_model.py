@@ -7,22 +7,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from neurald.hal.device import MAX_THREADS, Device
-from neurald.hal.execution.reference_model import ReferenceModel
-from neurald.hal.model.types import DeviceType
-from neurald.runtime.devices.discovery import devices
-from neurald.runtime.devices.local import open_device
+from neurald.hal.device import MAX_THREADS
 from neurald.runtime.litert.arguments import integer, lengths, text
-from neurald.runtime.litert.element_types import element_type
-from neurald.runtime.litert.environment import Environment
-from neurald.runtime.litert.model_source import Content, ModelSource, required_content
-from neurald.runtime.litert.option_numbers import UNSET
-from neurald.runtime.litert.options import CpuKernelMode, HardwareAccelerator, Options
-from neurald.runtime.litert.runner_table import RunnerTable
-from neurald.runtime.litert.subgraph_runner import SubgraphRunner
-from neurald.runtime.litert.tensor_buffer import TensorBuffer, shown_type, zeros
-from neurald.runtime.plan.plan import ExecutionStep
-from neurald.runtime.plan.status import StepStatus, StepTier
+from neurald.runtime.litert.compiled_model.accelerators import Accelerators
+from neurald.runtime.litert.compiled_model.environment import Environment
+from neurald.runtime.litert.compiled_model.messages import coded
+from neurald.runtime.litert.compiled_model.options import HardwareAccelerator, Options
+from neurald.runtime.litert.compiled_model.tensor_buffer import TensorBuffer, shown_type, zeros
+from neurald.runtime.litert.subgraphs.element_types import element_type
+from neurald.runtime.litert.subgraphs.model_source import Content, ModelSource, required_content
+from neurald.runtime.litert.subgraphs.runner_table import RunnerTable
+from neurald.runtime.litert.subgraphs.subgraph_runner import SubgraphRunner
 from neurald.runtime.tflite.file.schema import TfliteSignature
 
 #: The name of the entry point of a file without signatures, and another one that is understood.
@@ -34,12 +29,6 @@ _FAILED: Final = "Failed to invoke the compiled model\n└ "
 _NO_SIGNATURE: Final = "Signature index is out of range of signature keys"
 #: LiteRT's messages for invalid models, by the source that a model is loaded from.
 _BROKEN: Final = {"file": "Failed to build flatbuffer model", "buffer": "Invalid flatbuffer"}
-
-_ALL_KINDS: Final = HardwareAccelerator.CPU | HardwareAccelerator.GPU | HardwareAccelerator.NPU
-_TYPES: Final = {
-    HardwareAccelerator.GPU: DeviceType.GPU,
-    HardwareAccelerator.NPU: DeviceType.ACCELERATOR,
-}
 
 
 class CompiledModel:
@@ -55,14 +44,12 @@ class CompiledModel:
         self._environment = environment
         self._source = source
         values = options._as_flat_kwargs()
-        self._wanted = wanted = _accelerators(values["hardware_accel"])
-        self._mode = mode = _kernel_mode(values["cpu_kernel_mode"])
-        is_reference = mode is CpuKernelMode.REFERENCE
+        self._accelerators = Accelerators(values["hardware_accel"], values["cpu_kernel_mode"])
         self._runners: RunnerTable | None = RunnerTable(
             source,
-            lambda: _devices(wanted, is_reference=is_reference),
+            self._accelerators.devices,
             min(max(values["cpu_num_threads"], 1), MAX_THREADS),
-            starts_at_once=wanted == HardwareAccelerator.CPU and not is_reference,
+            starts_at_once=self._accelerators.start_at_once,
         )
         self._signatures = dict(source.signatures) or {_PLACEHOLDER: _whole(source)}
 
@@ -240,7 +227,7 @@ class CompiledModel:
         signature = self._numbered(signature_index, call)
         names = _ordered(signature, "inputs", self._table.runner(signature.subgraph))
         if not 0 <= number < len(names):
-            raise RuntimeError(_error(1000, "Input index out of range"))
+            raise RuntimeError(coded(1000, "Input index out of range"))
         self._resize(signature, names[number], shape, is_strict=bool(strict))
 
     def resize_input_tensor_by_name(
@@ -267,16 +254,16 @@ class CompiledModel:
     ) -> None:
         runner = self._table.runner(signature.subgraph)
         if not shape:
-            raise RuntimeError(_error(1, "New shape must not be empty."))
+            raise RuntimeError(coded(1, "New shape must not be empty."))
         if any(length <= 0 for length in shape):
-            raise RuntimeError(_error(1, "Dimensions must be positive."))
+            raise RuntimeError(coded(1, "Dimensions must be positive."))
         if is_strict and len(shape) != len(runner.shape(signature.inputs[name])):
-            raise RuntimeError(_error(1, "New shape rank does not match current shape rank."))
+            raise RuntimeError(coded(1, "New shape rank does not match current shape rank."))
         try:
             runner.resize(signature.inputs[name], shape, is_strict=is_strict)
         except RuntimeError as error:
             raise RuntimeError(
-                _error(1, f"New shape is not compatible with current shape.\n└ {error}")
+                coded(1, f"New shape is not compatible with current shape.\n└ {error}")
             ) from error
 
     def _allocated(self, signature: TfliteSignature, beginning: str = "") -> SubgraphRunner:
@@ -293,7 +280,7 @@ class CompiledModel:
         try:
             runner.allocate()
         except RuntimeError as error:
-            raise RuntimeError(_error(3, f"{beginning}Failed to allocate tensors: {error}")) from error
+            raise RuntimeError(coded(3, f"{beginning}Failed to allocate tensors: {error}")) from error
         return runner
 
     # Execution.
@@ -320,9 +307,7 @@ class CompiledModel:
         )
         name = self._known(text(signature_key, "RunByName"))
         if name is None:
-            raise RuntimeError(
-                _error(6, f"Failed to get signature_index: there is none of {signature_key!r}")
-            )
+            raise RuntimeError(coded(6, f"Failed to get signature_index: there is none of {signature_key!r}"))
         named = [
             {_name(key, kind): buffer for key, buffer in each.items()}
             for each, kind in ((inputs, "input"), (outputs, "output"))
@@ -339,7 +324,7 @@ class CompiledModel:
         given = [[buffer.capsule for buffer in each] for each in (input_buffers, output_buffers)]
         keys, number = list(self._open_signatures), integer(signature_index, "RunByIndex")
         if not 0 <= number < len(keys):
-            raise RuntimeError(_error(1000, f"{_FAILED}{_NO_SIGNATURE}: {number}; there are {len(keys)}"))
+            raise RuntimeError(coded(1000, f"{_FAILED}{_NO_SIGNATURE}: {number}; there are {len(keys)}"))
         signature = self._signatures[keys[number]]
         runner = self._table.runner(signature.subgraph)
         maps = []
@@ -348,7 +333,7 @@ class CompiledModel:
             if len(buffers) != len(names):
                 what = kind.removesuffix("s").capitalize()
                 raise RuntimeError(
-                    _error(
+                    coded(
                         3,
                         f"{_FAILED}{what} buffer size mismatch: number of {kind}:{len(names)} vs "
                         f"buffers:{len(buffers)}",
@@ -370,7 +355,7 @@ class CompiledModel:
             missing = sorted(set(known).difference(given))
             if missing:
                 raise RuntimeError(
-                    _error(6, f"The given map is missing some {kind} TensorBuffers: those of {missing}")
+                    coded(6, f"The given map is missing some {kind} TensorBuffers: those of {missing}")
                 )
         for name in signature.inputs:
             self._adapt(signature, name, inputs[name].array)
@@ -379,17 +364,17 @@ class CompiledModel:
             try:
                 runner.set(index, inputs[name].array.reshape(runner.shape(index)))
             except ValueError as error:
-                raise RuntimeError(_error(3, str(error))) from error
+                raise RuntimeError(coded(3, str(error))) from error
         try:
             runner.invoke()
         except RuntimeError as error:
-            raise RuntimeError(_error(3, f"{_FAILED}{error}")) from error
+            raise RuntimeError(coded(3, f"{_FAILED}{error}")) from error
         for name, index in signature.outputs.items():
             value = runner.get(index)
             try:
                 outputs[name].store(value)
             except (ValueError, RuntimeError) as error:
-                raise RuntimeError(_error(3, f"{_FAILED}output {name!r}: {error}")) from error
+                raise RuntimeError(coded(3, f"{_FAILED}output {name!r}: {error}")) from error
 
     def _adapt(self, signature: TfliteSignature, name: str, array: np.ndarray[Any, Any]) -> None:
         """Gives an input the shape of its buffer, if the file leaves open the lengths that differ.
@@ -418,7 +403,7 @@ class CompiledModel:
             else:
                 return
         raise RuntimeError(
-            _error(
+            coded(
                 3,
                 f"{_FAILED}Failed to register input tensor buffer: Cannot auto-resize tensor {name}: {reason}: "
                 f"its buffer has the shape {list(wanted)}; {list(present)} is expected",
@@ -432,19 +417,10 @@ class CompiledModel:
         were, the kernels of the mode DELEGATE, which are compiled for the model, have to run all
         operations.
         """
-        others = {kind for flag, kind in _TYPES.items() if self._wanted & flag}
-        if not others and self._mode is not CpuKernelMode.DELEGATE:
-            return False
-        for signature in self._open_signatures.values():
-            compilation = self._table.runner(signature.subgraph).compilation
-            if compilation is None:
-                continue
-            for step, status in zip(compilation.plan.steps, compilation.status.steps, strict=True):
-                if others and step.device.type not in others:
-                    return False
-                if not others and not _is_compiled(step, status):
-                    return False
-        return True
+        runners = [self._table.runner(each.subgraph) for each in self._open_signatures.values()]
+        return self._accelerators.run_all_of(
+            runner.compilation for runner in runners if runner.compilation is not None
+        )
 
     # Look-ups.
 
@@ -471,13 +447,13 @@ class CompiledModel:
         key = text(given, call)
         name = self._known(key)
         if name is None:
-            raise RuntimeError(_error(6, f"Signature not found: {key}"))
+            raise RuntimeError(coded(6, f"Signature not found: {key}"))
         return self._signatures[name]
 
     def _key(self, index: int, call: str) -> str:
         keys, number = list(self._open_signatures), integer(index, call)
         if not 0 <= number < len(keys):
-            raise RuntimeError(_error(1000, f"{_NO_SIGNATURE}: {number}; there are {len(keys)}"))
+            raise RuntimeError(coded(1000, f"{_NO_SIGNATURE}: {number}; there are {len(keys)}"))
         return keys[number]
 
     def _numbered(self, index: int, call: str) -> TfliteSignature:
@@ -513,7 +489,7 @@ class CompiledModel:
         signature = self._numbered(signature_index, call)
         names = _ordered(signature, kind, self._table.runner(signature.subgraph))
         if not 0 <= number < len(names):
-            raise RuntimeError(_error(1000, f"{what} index out of range"))
+            raise RuntimeError(coded(1000, f"{what} index out of range"))
         tensor = _tensors(signature, kind)[names[number]]
         scalar = self._scalar(signature, tensor)
         elements = int(np.prod(self._runner(signature, kind).shape(tensor), dtype=np.int64))
@@ -528,22 +504,18 @@ class CompiledModel:
     def _buffer(self, signature: TfliteSignature, kind: str, name: str) -> TensorBuffer:
         tensors, runner = _tensors(signature, kind), self._runner(signature, kind)
         if name not in tensors:
-            raise RuntimeError(_error(6, f"{kind.removesuffix('s').capitalize()} tensor not found: {name}"))
+            raise RuntimeError(coded(6, f"{kind.removesuffix('s').capitalize()} tensor not found: {name}"))
         scalar = self._scalar(signature, tensors[name])
         if scalar is np.bytes_:
             what = kind.removesuffix("s")
             raise RuntimeError(
-                _error(3, f"{what} {name!r} has texts, for which there are no buffers; use Interpreter")
+                coded(3, f"{what} {name!r} has texts, for which there are no buffers; use Interpreter")
             )
         return zeros(runner.shape(tensors[name]), scalar)
 
     def _scalar(self, signature: TfliteSignature, tensor: int) -> type[np.generic]:
         source = self._source.subgraphs[signature.subgraph]
         return element_type(source.tensors[tensor].type).scalar
-
-
-def _error(code: int, message: str) -> str:
-    return f"CompiledModel error: code={code}, message={message}"
 
 
 def _name(key: Any, kind: str) -> str:
@@ -579,65 +551,3 @@ def _ordered(signature: TfliteSignature, kind: str, runner: SubgraphRunner) -> l
     return sorted(
         tensors, key=lambda name: order.index(tensors[name]) if tensors[name] in order else len(order)
     )
-
-
-def _accelerators(number: int) -> HardwareAccelerator:
-    """Returns the kinds of devices that a number stands for.
-
-    Raises:
-        RuntimeError: it stands for none, or for others than these.
-    """
-    found = HardwareAccelerator(number)
-    if number < 1 or found not in _ALL_KINDS:
-        raise RuntimeError(
-            f"No acceleration provided.\n└ hardware_accel is {number}; a combination of "
-            "HardwareAccelerator.CPU, GPU and NPU is expected"
-        )
-    return found
-
-
-def _kernel_mode(number: int) -> CpuKernelMode:
-    """Returns the kernel mode that a number stands for.
-
-    Raises:
-        RuntimeError: it stands for none.
-    """
-    try:
-        return CpuKernelMode.DELEGATE if number == UNSET else CpuKernelMode(number)
-    except ValueError as error:
-        modes = ", ".join(f"{mode.value} ({mode.name})" for mode in CpuKernelMode)
-        raise RuntimeError(
-            _error(1, f"CpuOptions.kernel_mode is {number}; one of {modes} is expected")
-        ) from error
-
-
-def _devices(wanted: HardwareAccelerator, *, is_reference: bool) -> list[Device]:
-    """Returns the devices of the kinds that were asked for.
-
-    Raises:
-        RuntimeError: there is none.
-    """
-    found = [
-        device
-        for flag, kind in _TYPES.items()
-        if wanted & flag
-        for device in devices()
-        if device.type is kind
-    ]
-    if wanted & HardwareAccelerator.CPU:
-        found.append(open_device("reference" if is_reference else "cpu"))
-    if not found:
-        names = " | ".join(flag.name or "" for flag in wanted)
-        raise RuntimeError(
-            _error(
-                6, f"no device of the kinds {names} is there; add HardwareAccelerator.CPU to run without one"
-            )
-        )
-    return found
-
-
-def _is_compiled(step: ExecutionStep, status: StepStatus) -> bool:
-    """Returns True if kernels that were compiled for a step run all of it, or soon will."""
-    if status.tier is StepTier.FIRST:
-        return status.is_pending
-    return not isinstance(step.prepared_model, ReferenceModel)

@@ -6,7 +6,7 @@ from support.tflite.builder import TfliteModel
 from support.tflite.litert_files import composite, sums
 
 from neurald.litert import Interpreter
-from neurald.runtime.litert.calibration import InvokeWithCalibration, Range
+from neurald.runtime.litert.interpreter.calibration import InvokeWithCalibration, Range
 
 
 def ranges(file: TfliteModel, *inputs: np.ndarray) -> dict[str, Range]:

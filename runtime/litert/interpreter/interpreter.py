@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neurald.runtime.devices.local import open_device
-from neurald.runtime.litert import metrics
 from neurald.runtime.litert.arguments import flag, integer, text
-from neurald.runtime.litert.element_types import element_type
-from neurald.runtime.litert.model_source import Content, ModelSource, required_content
-from neurald.runtime.litert.native_interpreter import NativeInterpreter, signature_tables
-from neurald.runtime.litert.runner_table import RunnerTable
-from neurald.runtime.litert.signature_runner import SignatureRunner
-from neurald.runtime.litert.subgraph_runner import SubgraphRunner
-from neurald.runtime.litert.tensor_details import Details
+from neurald.runtime.litert.interpreter import metrics
+from neurald.runtime.litert.interpreter.native_interpreter import NativeInterpreter, signature_tables
+from neurald.runtime.litert.interpreter.signature_runner import SignatureRunner
+from neurald.runtime.litert.subgraphs.element_types import element_type
+from neurald.runtime.litert.subgraphs.model_source import Content, ModelSource, required_content
+from neurald.runtime.litert.subgraphs.runner_table import RunnerTable
+from neurald.runtime.litert.subgraphs.subgraph_runner import SubgraphRunner
+from neurald.runtime.litert.subgraphs.tensor_details import Details
 from neurald.runtime.tflite.file.schema import (
     OMITTED,
     OPERATOR_NAMES,

@@ -9,8 +9,8 @@ from neurald.hal.device import Device
 from neurald.hal.model.model import Model
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
-from neurald.runtime.litert.model_source import ModelSource
-from neurald.runtime.litert.subgraph_runner import SubgraphRunner
+from neurald.runtime.litert.subgraphs.model_source import ModelSource
+from neurald.runtime.litert.subgraphs.subgraph_runner import SubgraphRunner
 from neurald.runtime.plan.startup import default_startup
 from neurald.runtime.tflite.graph.state import shown_key, tensor_key
 

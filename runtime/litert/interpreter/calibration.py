@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neurald.runtime.litert.native_interpreter import living
+from neurald.runtime.litert.interpreter.native_interpreter import living
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from neurald.runtime.litert.option_numbers import UNSET, optional_flag, optional_number
+from neurald.runtime.litert.compiled_model.option_numbers import UNSET, optional_flag, optional_number
 
 
 class QualcommLogLevel(enum.IntEnum):

@@ -4,8 +4,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from neurald.runtime.litert.subgraph_runner import SubgraphRunner
-from neurald.runtime.litert.tensor_details import Details
+from neurald.runtime.litert.subgraphs.subgraph_runner import SubgraphRunner
+from neurald.runtime.litert.subgraphs.tensor_details import Details
 from neurald.runtime.tflite.file.schema import TfliteSignature
 
 

@@ -7,10 +7,10 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from neurald.runtime.litert.arguments import integer
-from neurald.runtime.litert.model_source import ModelSource
-from neurald.runtime.litert.runner_table import RunnerTable
-from neurald.runtime.litert.subgraph_runner import SubgraphRunner
-from neurald.runtime.litert.tensor_details import Details
+from neurald.runtime.litert.subgraphs.model_source import ModelSource
+from neurald.runtime.litert.subgraphs.runner_table import RunnerTable
+from neurald.runtime.litert.subgraphs.subgraph_runner import SubgraphRunner
+from neurald.runtime.litert.subgraphs.tensor_details import Details
 from neurald.runtime.tflite.file.schema import TfliteSignature
 
 

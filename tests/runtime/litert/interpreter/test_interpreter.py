@@ -15,7 +15,7 @@ from neurald.hal.model.model import Model
 from neurald.litert import Interpreter, InterpreterWithCustomOps, OpResolverType, load_delegate
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
-from neurald.runtime.litert import metrics
+from neurald.runtime.litert.interpreter import metrics
 from neurald.runtime.tflite import load_tflite
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)

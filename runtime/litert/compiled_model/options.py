@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from neurald.runtime.litert.arguments import flag, integer, text
-from neurald.runtime.litert.intel_openvino_options import IntelOpenVinoOptions
-from neurald.runtime.litert.option_numbers import UNSET, optional_number
-from neurald.runtime.litert.qualcomm_options import QualcommOptions
+from neurald.runtime.litert.compiled_model.intel_openvino_options import IntelOpenVinoOptions
+from neurald.runtime.litert.compiled_model.option_numbers import UNSET, optional_number
+from neurald.runtime.litert.compiled_model.qualcomm_options import QualcommOptions
 
 
 class HardwareAccelerator(enum.IntFlag):

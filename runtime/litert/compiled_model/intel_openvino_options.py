@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from neurald.runtime.litert.option_numbers import optional_flag, optional_number
+from neurald.runtime.litert.compiled_model.option_numbers import optional_flag, optional_number
 
 
 class IntelOpenVinoGraphBackend(enum.IntEnum):

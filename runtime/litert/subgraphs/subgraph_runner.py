@@ -17,8 +17,8 @@ from neurald.hal.model.strings import as_strings, decode_strings
 from neurald.hal.model.types import OperandType
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.litert.arguments import integer
-from neurald.runtime.litert.element_types import ElementType, element_type, name_of
-from neurald.runtime.litert.tensor_details import Details, DetailTable
+from neurald.runtime.litert.subgraphs.element_types import ElementType, element_type, name_of
+from neurald.runtime.litert.subgraphs.tensor_details import Details, DetailTable
 from neurald.runtime.tflite.file.schema import Tensor, TfliteSubgraph
 from neurald.runtime.tflite.graph.state import shown_key, tensor_key
 from neurald.runtime.tflite.kept.stored_entry import Entry

@@ -7,7 +7,7 @@ import pytest
 from support.tflite.litert_files import sums, two_signatures
 
 from neurald.litert import Interpreter
-from neurald.runtime.litert.native_interpreter import living
+from neurald.runtime.litert.interpreter.native_interpreter import living
 
 
 def test_a_signature_is_run_by_numbers() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.runtime.litert.element_types import element_type
+from neurald.runtime.litert.subgraphs.element_types import element_type
 from neurald.runtime.tflite.file.flatbuffer import INT8, INT32, Table
 from neurald.runtime.tflite.file.schema import BlockQuantization, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.file.schema_enums import DimensionType

@@ -1,0 +1,1 @@
+"""LiteRT's CompiledModel, its options and its buffers."""

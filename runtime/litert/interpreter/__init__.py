@@ -1,0 +1,1 @@
+"""LiteRT's Interpreter, and what other packages use of it."""

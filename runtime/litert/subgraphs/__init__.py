@@ -1,0 +1,1 @@
+"""Runs the subgraphs of a file, whose tensors are addressed by their numbers."""
