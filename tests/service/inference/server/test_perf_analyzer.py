@@ -3,6 +3,9 @@
 Its measurements are short, and it is content with any: what counts is that no request fails.
 """
 
+import contextlib
+import fcntl
+import os
 import subprocess
 from collections.abc import Iterator
 
@@ -69,12 +72,24 @@ def measure(serving: Serving, command: list[str], protocol: str, options: str) -
     # many percent at most. A count of requests would not do: it forgets those that end before it begins
     # to count, sends no others for them, and then waits for the count forever.
     measured = ["-u", address, "-i", protocol, "--measurement-interval", "250", "-s", "999"]
-    done = subprocess.run(
-        [*command, "-m", *options.split(), *measured],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    with only_user_of_shared_memory():
+        done = subprocess.run(
+            [*command, "-m", *options.split(), *measured],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-1000:]
     assert "throughput: " in done.stdout
+
+
+@contextlib.contextmanager
+def only_user_of_shared_memory() -> Iterator[None]:
+    """Waits for other tests that run at the same time, since every `perf_analyzer` names its regions alike."""
+    folder = os.open("/dev/shm", os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
