@@ -5,6 +5,7 @@
     .venv/bin/python tests/faults/run.py --soak --minutes 30 --json soak.json
     .venv/bin/python tests/faults/run.py --soak --service --minutes 30
     .venv/bin/python tests/faults/run.py --matrix --count 1000 --json matrix.json
+    .venv/bin/python tests/faults/run.py --kills --seconds 280 --json kills.json
     .venv/bin/python tests/faults/run.py --plans --seconds 60 --json plans.json
     .venv/bin/python tests/faults/run.py --heal --device opencl --count 20 --json heal.json
     .venv/bin/python tests/faults/run.py --swaps --count 1000 --json swaps.json
@@ -22,14 +23,15 @@ machines with at least four cores they get a separate quarter of them; on others
 without attack are measured beside ordinary programs that compute (`cores.py`). The comparison thus
 shows what the daemon lets attackers take, not their own computations. With `--soak` clients use a
 daemon for a long time, and its resources must not grow (`soak.py`); with `--service` it is the
-execution service, whose models come and go (`service_soak.py`). With `--matrix` each of six faults
-strikes in each of eight phases of a call, under the service manager (`managed/matrix.py`), in as
-many jobs as the cores allow (`managed/matrix_jobs.py`). With `--heal` the process of an installed
-driver is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a
-driver is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the
-first tiers of models are replaced by optimised code under threads, while compiling processes and
-daemons are killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow,
-or grew.
+execution service, whose models come and go (`service_soak.py`). With `--kills` the processes of an
+execution service are killed and stopped while clients call it in every way (`service_kills.py`).
+With `--matrix` each of six faults strikes in each of eight phases of a call, under the service
+manager (`managed/matrix.py`), in as many jobs as the cores allow (`managed/matrix_jobs.py`). With
+`--heal` the process of an installed driver is killed and stopped during executions on its device
+(`managed/heal.py`). With `--updates` a driver is replaced again and again while its clients call
+(`managed/update.py`). With `--swaps` the first tiers of models are replaced by optimised code under
+threads, while compiling processes and daemons are killed and disks are full (`swap.py`). All exit
+with 1 if anything was wrong, too slow, or grew.
 """
 
 import argparse
@@ -188,7 +190,7 @@ def main() -> int:
     )
     parser.add_argument("--list", action="store_true", help="name the attacks")
     parser.add_argument(
-        "--seconds", type=float, default=20.0, help="how long each attack lasts, or drivers are killed"
+        "--seconds", type=float, default=20.0, help="how long each attack lasts, or processes are killed"
     )
     parser.add_argument("--soak", action="store_true", help="use one daemon for a long time in place")
     parser.add_argument("--service", action="store_true", help="use the execution service in its place")
@@ -212,6 +214,7 @@ def main() -> int:
         help="play only these cells of the matrix, such as 'endless, drain'",
     )
     parser.add_argument("--plans", action="store_true", help="kill drivers of plans in place")
+    parser.add_argument("--kills", action="store_true", help="kill an execution service in place")
     parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")
     parser.add_argument("--device", default="opencl", help="the name of that driver and its device")
     parser.add_argument("--updates", action="store_true", help="replace a driver under load in place")
@@ -254,6 +257,10 @@ def main() -> int:
         return update.main(arguments.count, arguments.clients, arguments.slack, arguments.json)
     if arguments.swaps:
         return swap.main(arguments.count, arguments.seed, arguments.json)
+    if arguments.kills:
+        from faults import service_kills  # needs tritonclient
+
+        return service_kills.main(arguments.seconds, arguments.seed, arguments.json)
     if arguments.soak and arguments.service:
         from faults import service_soak  # needs tritonclient
 

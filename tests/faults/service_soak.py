@@ -1,29 +1,28 @@
 """Long-running load on the execution service, while a model is loaded and unloaded again and again.
 
 Its front end and the worker of the model that is asked must not grow, see `faults.soak`. Clients
-use every way in: messages of gRPC and HTTP, a stream, system shared memory, and lanes of their own.
+use every way in: messages of gRPC and HTTP, a stream, system shared memory, and a lane.
 """
 
-import contextlib
 import json
 import queue
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tritonclient.grpc as grpc_client
-import tritonclient.http as http_client
 from faults.proc import Held, shared_memory_entries
 from faults.soak import FLAT, LOAD, MOST_PER_HOUR, Growth, left, sampled, show
 from support.inference import zoo
 from support.inference.serving import Serving
-from tritonclient.utils import InferenceServerException, shared_memory
+from support.inference.ways import Way, ways
+from tritonclient.utils import InferenceServerException
 
 import neurald as nd
 
@@ -32,77 +31,12 @@ _ELEMENTS = 3 * 224 * 224
 _CHURN_S = 0.1
 _WARM_S = 3.0
 _X = np.arange(_ELEMENTS, dtype=np.float32).reshape(1, -1)
-_BYTES = _X.nbytes
-
-Call = Callable[[], Any]
-_Ways = dict[str, Callable[[], contextlib.AbstractContextManager[Call]]]
-
-
-def _tensor(module: Any) -> Any:
-    return module.InferInput("x", _X.shape, "FP32")
-
-
-@contextlib.contextmanager
-def _messages(module: Any, address: str) -> Iterator[Call]:
-    tensor = _tensor(module)
-    tensor.set_data_from_numpy(_X)
-    with module.InferenceServerClient(address) as client:
-        yield lambda: client.infer("same", [tensor]).as_numpy("y")
-
-
-@contextlib.contextmanager
-def _stream(address: str) -> Iterator[Call]:
-    tensor = _tensor(grpc_client)
-    tensor.set_data_from_numpy(_X)
-    answers: queue.Queue[Any] = queue.Queue()
-    with grpc_client.InferenceServerClient(address) as client:
-        client.start_stream(lambda result, error: answers.put(error or result))
-
-        def call() -> Any:
-            client.async_stream_infer("same", [tensor])
-            answer = answers.get(timeout=60)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer.as_numpy("y")
-
-        yield call
-        client.stop_stream()
-
-
-@contextlib.contextmanager
-def _regions(address: str) -> Iterator[Call]:
-    name = f"soak-{threading.get_ident()}"
-    region = shared_memory.create_shared_memory_region(name, f"/{name}", 2 * _BYTES)
-    tensor, wanted = _tensor(grpc_client), grpc_client.InferRequestedOutput("y")
-    tensor.set_shared_memory(name, _BYTES)
-    wanted.set_shared_memory(name, _BYTES, _BYTES)
-    try:
-        with grpc_client.InferenceServerClient(address) as client:
-
-            def call() -> Any:
-                client.register_system_shared_memory(name, f"/{name}", 2 * _BYTES)
-                try:
-                    shared_memory.set_shared_memory_region(region, [_X])
-                    client.infer("same", [tensor], outputs=[wanted])
-                    return shared_memory.get_contents_as_numpy(region, np.float32, [_ELEMENTS], _BYTES).copy()
-                finally:
-                    client.unregister_system_shared_memory(name)
-
-            yield call
-    finally:
-        shared_memory.destroy_shared_memory_region(region)
-
-
-@contextlib.contextmanager
-def _lane(path: str) -> Iterator[Call]:
-    with nd.connect_service(path).model("same") as same:
-        yield lambda: same.run([_X])[0]
 
 
 class _Load:
     """Clients that each keep the service busy for a share of their time."""
 
-    def __init__(self, ways: _Ways) -> None:
+    def __init__(self, ways: Mapping[str, Way]) -> None:
         self.outcomes: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.done = threading.Event()
@@ -111,7 +45,7 @@ class _Load:
         for thread in self._threads:
             thread.start()
 
-    def _use(self, name: str, way: Callable[[], contextlib.AbstractContextManager[Call]]) -> None:
+    def _use(self, name: str, way: Way) -> None:
         while not self.done.is_set():
             with way() as call:
                 # Connections are made again, too.
@@ -120,7 +54,7 @@ class _Load:
                         break
                     began = time.monotonic()
                     try:
-                        is_right = np.array_equal(call().reshape(-1), _X.reshape(-1))
+                        is_right = np.array_equal(call(_X).reshape(-1), _X.reshape(-1))
                         self.note(name, "" if is_right else f"{name}: a wrong result")
                     except (InferenceServerException, nd.Error, queue.Empty) as error:
                         self.note(name, f"{name}: {error}")
@@ -172,18 +106,12 @@ def soak_service(seconds: float, *, most_per_hour: float = MOST_PER_HOUR, flat: 
         socket = str(folder / "service.sock")
         with Serving(folder / "models", allow_client_shm=True, socket=socket) as service:
             service.wait_ready()
-            ways: _Ways = {
-                "gRPC": lambda: _messages(grpc_client, service.grpc),
-                "HTTP": lambda: _messages(http_client, service.http),
-                "stream": lambda: _stream(service.grpc),
-                "regions": lambda: _regions(service.grpc),
-                "lane": lambda: _lane(socket),
-            }
-            load = _Load(ways)
+            all_ways = ways(service.grpc, service.http, Path(socket), "same", _X)
+            load = _Load(all_ways)
             time.sleep(_WARM_S)  # each lane of the model gets its memory
             load.end()
             before = Held.by(service.process.pid)
-            load = _Load(ways)
+            load = _Load(all_ways)
             churn = threading.Thread(target=_churn, args=(load, service.grpc))
             churn.start()
             try:

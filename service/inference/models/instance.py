@@ -84,7 +84,7 @@ class ModelInstance:
         self._is_closed = False
         self._ready_s = 0.0
         self.reason = "it is loading"
-        #: True if the model has killed its worker too often to be tried again.
+        #: True if the model has killed its worker too often to be tried again, unless it is revived.
         self.has_given_up = False
 
     @property
@@ -156,6 +156,17 @@ class ModelInstance:
             worker.kill()  # and be told of its end
         self._changed()
         return loaded
+
+    async def revive(self) -> None:
+        """Starts a worker once more if the model has killed its workers too often.
+
+        Raises:
+            Error: the model cannot be loaded; it stays given up.
+        """
+        if self.has_given_up:
+            self._policy.forget()
+            await self.start()
+            self.has_given_up = False
 
     def open_lane(self) -> socket.socket:
         """Opens a lane for a client on this host; returns the client's end of its socket.

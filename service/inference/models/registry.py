@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -247,7 +247,8 @@ class Registry:
     ) -> None:
         """Loads a model, or loads it again if its files have changed, or those that its workers read.
 
-        A version whose own file and configuration are the same as before stays as it is.
+        A version whose own file and configuration are the same as before stays as it is, but is
+        started once more if it has killed its workers too often.
         Requests are answered by the versions before until the new ones are ready; if they cannot be
         loaded, these stay. A model that was loaded with a configuration or files of a client keeps
         these until its files in the repository change, or it is unloaded.
@@ -336,6 +337,7 @@ class Registry:
             is_plain = config_json is None and not found.files
             keeps_given = is_plain and loaded != source and loaded.state == source.state
             if keeps_given or (loaded == source and not self._is_outdated(name)):
+                await asyncio.gather(*map(_revived, self._models[name].values()))
                 return
         text = self._repository.config_text(found)
         config = parse_config(name, text) if config_json is None else parse_config_json(name, config_json)
@@ -376,6 +378,8 @@ class Registry:
             for version, each in fresh.items():
                 each.origin = origins[version]
                 await _started(each)
+            for each in kept.values():
+                await _revived(each)
         except BaseException:
             await asyncio.gather(*(each.close(0) for each in fresh.values()))
             raise
@@ -427,8 +431,17 @@ def _origin(
 
 async def _started(version: ServedVersion) -> None:
     """Starts a version; raises ServiceError if it cannot be loaded."""
+    await _loaded(version, version.start())
+
+
+async def _revived(version: ServedVersion) -> None:
+    """Revives a version; raises ServiceError if it cannot be loaded."""
+    await _loaded(version, version.revive())
+
+
+async def _loaded(version: ServedVersion, loading: Awaitable[None]) -> None:
     try:
-        await version.start()
+        await loading
     except (ServiceError, Error, OSError) as error:
         raise _load_failure(version.name, version.version, error) from None
 

@@ -202,6 +202,14 @@ class ServedVersion:
         )
         await asyncio.gather(*(each.start() for each in others))
 
+    async def revive(self) -> None:
+        """Starts workers once more that the model has killed too often.
+
+        Raises:
+            Error: it cannot be loaded.
+        """
+        await asyncio.gather(*(each.revive() for each in self._instances))
+
     async def close(self, drain_s: float = _DRAIN_S) -> None:
         """Answers the requests that are there, and ends the workers."""
         self._is_closing = True

@@ -1,7 +1,11 @@
 """Models that clients load, with a configuration or files of their own."""
 
 import asyncio
+import contextlib
+import os
+import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +110,27 @@ def test_models_that_cannot_be_loaded_stay_as_they_are(client: Any) -> None:
     for version, message in (("9", "version 9 is not found"), ("0", "integral value > 0"), ("x", "integral")):
         with pytest.raises(InferenceServerException, match=message):
             asked(client, "same", 4, model_version=version)
+
+
+def test_a_model_whose_workers_kept_dying_is_served_again_when_it_is_loaded(
+    client: Any, serving: Serving
+) -> None:
+    config = '{"version_policy": {"specific": {"versions": [2]}}}'
+    client.load_model("same", config=config)
+    killed: set[int] = set()
+    while "times within" not in serving.model("same").reason:
+        for process in set(serving.model("same").processes) - killed:
+            with contextlib.suppress(ProcessLookupError):  # it was of the version before
+                os.kill(process, signal.SIGKILL)
+            killed.add(process)
+        time.sleep(0.01)
+    assert not client.is_model_ready("same")
+    client.load_model("same")
+    assert client.is_model_ready("same", "2")
+    assert not client.is_model_ready("same", "1")  # it has the same configuration
+    assert asked(client, "same", 4).tolist() == list(range(4))
+    client.unload_model("same")
+    client.load_model("same")
 
 
 class FakeWorker:
