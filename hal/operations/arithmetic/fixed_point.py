@@ -25,6 +25,8 @@ _CHUNK = 1 << 15
 _ROW = 1 << 13
 #: Bits of a float64 significand.
 _SIGNIFICAND = 53
+#: The largest bias that is added to sums of products, which have fewer than 48 bits.
+MAX_BIAS = 1 << 50
 
 
 def quantize_multipliers(reals: Array) -> tuple[Array, Array]:
@@ -138,18 +140,35 @@ class Rounding(Enum):
     #: Like ONCE, with the multiplier rounded to its upper 16 bits.
     SHORT = 2
 
+    @property
+    def is_twice(self) -> bool:
+        """True if products are rounded twice."""
+        return self in (Rounding.TWICE, Rounding.TWICE_UP)
+
+    @property
+    def bits(self) -> int:
+        """The bits, besides the sign, of sums that are multiplied; longer ones are clamped to them."""
+        return 31 if self.is_twice else 47
+
+
+def clamped_bias(bias: Array) -> Array:
+    """Returns a bias as INT64, limited to `MAX_BIAS`: sums are clamped to fewer bits anyway."""
+    wide = bias if bias.dtype.kind == "f" else bias.astype(np.int64)
+    clamped: Array = np.clip(wide, -MAX_BIAS, MAX_BIAS).astype(np.int64)
+    return clamped
+
 
 class Requantization:
     """Converts sums of products to quantised values.
 
-    Adds a bias, multiplies, adds the zero point, clamps.
+    Adds a bias, clamps sums to the range of the rounding, multiplies, adds the zero point, clamps.
 
     Gives the same results as `multiply`, but in float64 where that is exact: a product within the
     range is a multiple of 2^-(31 + r) below 2^bits, which float64 represents if bits + 31 + r ≤ 53.
 
     Args:
         multipliers: real multipliers, one per channel or one for all.
-        bias: int32 range, one per channel; at least one.
+        bias: one per channel; at least one.
         zero_point, low, high: of the output; results are clamped to `low` to `high`, which `dtype`
             can represent.
         dtype: of the output, an integer type of at most 16 bits.
@@ -174,9 +193,10 @@ class Requantization:
         if rounding is Rounding.SHORT:
             mantissas = short_mantissas(mantissas)
         self._rounding = rounding
-        is_twice = rounding in (Rounding.TWICE, Rounding.TWICE_UP)
         self._mantissas, self._exponents = mantissas, exponents
-        self._bias = bias.astype(np.int64)
+        self._bias, reach = clamped_bias(bias), 1 << rounding.bits
+        self._range = -reach, reach - 1
+        self._is_long = bool((np.abs(self._bias) >= reach // 2).any())
         self._zero_point, self._low, self._high = zero_point, low, high
         bits = max(abs(low - zero_point), abs(high - zero_point)).bit_length()
         fraction = 15 if rounding is Rounding.SHORT else 31
@@ -184,7 +204,7 @@ class Requantization:
         self._unsigned = np.dtype(f"u{dtype.itemsize}")
         # Values below zero would round differently, unless all of them are clamped.
         self._by_sign = rounding is Rounding.TWICE and low < zero_point
-        half_units = np.where(is_twice & (exponents < 0), np.ldexp(0.5, exponents), 0.0)
+        half_units = np.where(rounding.is_twice & (exponents < 0), np.ldexp(0.5, exponents), 0.0)
         offsets = np.full(channels, 0.5 + zero_point - low) + (0.0 if self._by_sign else half_units)
         scales = np.ldexp(mantissas.astype(np.float64), exponents - 31)
         # Rows of parameters: bias, scale, half of the second rounding, offset.
@@ -202,21 +222,27 @@ class Requantization:
         width = self._rows.shape[1]
         step = max(1, _CHUNK // width) * width
         buffer = np.empty(min(step, flat.size))
+        is_cut = self._is_long or sums.dtype.itemsize > np.int32().itemsize
         whole = flat.size - flat.size % width
         for start in range(0, whole, step):
             stop = min(start + step, whole)
-            self._fill(flat[start:stop], results[start:stop], buffer, width)
+            self._fill(flat[start:stop], results[start:stop], buffer, width, is_cut=is_cut)
         if whole < flat.size:
-            self._fill(flat[whole:], results[whole:], buffer, flat.size - whole)
+            self._fill(flat[whole:], results[whole:], buffer, flat.size - whole, is_cut=is_cut)
         if self._inexact.size:
             self._refill(sums, out)
 
-    def _fill(self, sums: Array, results: Array, buffer: Array, width: int) -> None:
-        """Computes `results` from `sums`, both flat, `width` elements per row."""
+    def _fill(self, sums: Array, results: Array, buffer: Array, width: int, *, is_cut: bool) -> None:
+        """Computes `results` from `sums`, both flat, `width` elements per row.
+
+        Sums with their bias are clamped if `is_cut`.
+        """
         bias, scale, half, offset = self._rows[:, :width]
         reals = buffer[: sums.size].reshape(-1, width)
         reals[...] = sums.reshape(-1, width)
         reals += bias
+        if is_cut:
+            np.clip(reals, *self._range, out=reals)
         reals *= scale
         if self._by_sign:
             reals += np.copysign(half, reals)
@@ -229,9 +255,9 @@ class Requantization:
     def _refill(self, sums: Array, out: Array) -> None:
         """Recomputes the channels whose products are not exact in float64."""
         where = self._inexact
-        values = sums[:, where].astype(np.int64) + self._bias[where]
+        values = np.clip(sums[:, where].astype(np.int64) + self._bias[where], *self._range)
         factors = self._mantissas[where], self._exponents[where]
-        if self._rounding in (Rounding.TWICE, Rounding.TWICE_UP):
+        if self._rounding.is_twice:
             products = multiply(values, *factors, ties_up=self._rounding is Rounding.TWICE_UP)
         else:
             products = _multiply_once(values, *factors)

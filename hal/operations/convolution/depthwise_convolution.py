@@ -18,7 +18,7 @@ from neurald.hal.operations.convolution.weighted_sum import (
     output_writer,
     weights,
 )
-from neurald.hal.operations.convolution.windowing import Window, blocks, sliding_window
+from neurald.hal.operations.convolution.windowing import Window, blocks, shows_padding, sliding_window
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.layout import (
@@ -30,6 +30,7 @@ from neurald.hal.operations.machinery.layout import (
 )
 from neurald.hal.operations.machinery.rules import known_activation
 from neurald.hal.operations.machinery.signature import scalar
+from neurald.hal.records import replace
 
 #: Sums per block, so that they stay in the cache.
 _BLOCK = 1 << 16
@@ -103,6 +104,9 @@ def convolve(
         write: converts sums to outputs.
         output: NHWC, contiguous.
     """
+    if shows_padding(filter_):
+        values = np.pad(values, ((0, 0), *window.padding, (0, 0)))
+        window = replace(window, padding=((0, 0), (0, 0)))
     shape, channels = output.shape, output.shape[3]
     zero = filter_.dtype.type(zero_point)
     for images, rows, columns in blocks(shape[:3], _BLOCK // channels):

@@ -25,6 +25,7 @@ from neurald.hal.operations.convolution.windowing import (
     STRIDES,
     Pair,
     Window,
+    shows_padding,
 )
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -36,6 +37,7 @@ from neurald.hal.operations.machinery.layout import (
     to_nhwc,
 )
 from neurald.hal.operations.machinery.signature import Form, Parameter, scalar, tensor
+from neurald.hal.records import replace
 
 _AXES = ("height", "width")
 #: The padding after the image may be negative: this extends the output within a stride.
@@ -150,6 +152,20 @@ def _scatter(image: Array, taps: Array, window: Window, sums: Array) -> None:
             sums[to_y, to_x] += image[of_y, of_x] @ taps[y, x]
 
 
+def _with_borders(values: Array, window: Window) -> tuple[Array, Window]:
+    """Returns images with all zeros outside of them whose windows reach the output, and their window."""
+    borders = [
+        -(-(extent - 1) // stride) for extent, stride in zip(window.kernel, window.stride, strict=True)
+    ]
+    values = np.pad(values, ((0, 0), *((border, border) for border in borders), (0, 0)))
+    padding = [
+        (head + border * stride, tail + border * stride)
+        for (head, tail), border, stride in zip(window.padding, borders, window.stride, strict=True)
+    ]
+    height, width = values.shape[1:3]
+    return values, replace(window, padding=(padding[0], padding[1]), output=(height, width))
+
+
 def convolve(
     values: Array, zero_point: int, filter_: Array, window: Window, write: Writer, output: Array
 ) -> None:
@@ -163,6 +179,8 @@ def convolve(
         write: converts sums to outputs.
         output: NHWC, contiguous.
     """
+    if shows_padding(filter_):
+        values, window = _with_borders(values, window)
     channels, taps = len(filter_), np.moveaxis(filter_, 0, 3)
     zero = filter_.dtype.type(zero_point)
     for image, result in zip(values, output, strict=True):

@@ -6,11 +6,12 @@ All pairs are (height, width).
 from collections.abc import Iterator
 from itertools import product
 
+import numpy as np
 from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import FeatureLevel, PaddingScheme
-from neurald.hal.operations.machinery.call import Call, Shape
+from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.signature import scalar
 
 Pair = tuple[int, int]
@@ -130,6 +131,11 @@ def _implicit_padding(scheme: PaddingScheme, size: int, extent: int, stride: int
     if extent < stride:
         total = max(0, int(total))
     return total // 2, total - total // 2
+
+
+def shows_padding(filter_: Array) -> bool:
+    """Returns True if weights give results other than 0 for the zeros outside of an image."""
+    return filter_.dtype.kind == "f" and not np.isfinite(filter_).all()
 
 
 def blocks(positions: Shape, limit: int) -> Iterator[tuple[slice, slice, slice]]:

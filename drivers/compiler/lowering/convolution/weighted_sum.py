@@ -18,8 +18,9 @@ from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhw
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import is_quantized
-from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.arithmetic.fixed_point import MAX_BIAS, Rounding, clamped_bias
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
+from neurald.hal.operations.convolution.windowing import shows_padding
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.layout import is_nchw
 
@@ -119,17 +120,21 @@ def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Round
         scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
         source = call.operand("input").scale
         requantize = Requantizer(builder, call, [scale * source for scale in scales], rounding)
-    # Double rounding takes 32 bits. The output's range clamps larger sums anyway, except with
-    # unusual scales.
-    is_cut = rounding in (Rounding.TWICE, Rounding.TWICE_UP) and _exceeds_int32(call, sums, bias)
+    # The output's range clamps larger sums anyway, except with unusual scales.
+    reach = 1 << rounding.bits
+    is_cut = _may_exceed(call, sums, bias, reach - 1)
+    if bias is not None and bias.constant is not None and bias.type is Scalar.INT64:
+        bias = builder.constant(clamped_bias(bias.constant), bias.name)
 
     def body(*at: Expression) -> Expression:
         total, channel = load(sums, at), at[-1]
         if is_quantized(output):
             wide = total.to(Scalar.INT64)
             if bias is not None:
-                wide = wide + load(bias, (channel,)).to(Scalar.INT64)
-            return requantize(clamp(wide, -_MAX_INT32 - 1, _MAX_INT32) if is_cut else wide, channel)
+                added = load(bias, (channel,)).to(Scalar.INT64)
+                is_unknown = bias.constant is None and bias.type is Scalar.INT64
+                wide = wide + (clamp(added, -MAX_BIAS, MAX_BIAS) if is_unknown else added)
+            return requantize(clamp(wide, -reach, reach - 1) if is_cut else wide, channel)
         if bias is not None:
             total = total + load(bias, (channel,)).to(Scalar.FLOAT32)
         return store(activate(total, call.activation), output)
@@ -137,17 +142,17 @@ def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Round
     return builder.compute(sums.shape, body)
 
 
-def _exceeds_int32(call: Call, sums: Value, bias: Value | None) -> bool:
-    """Returns True if quantised sums with their bias may leave the range of INT32."""
-    if sums.type is Scalar.INT64:
-        return True
-    if bias is None or sums.type is not Scalar.INT32:
+def _may_exceed(call: Call, sums: Value, bias: Value | None, limit: int) -> bool:
+    """Returns True if the magnitude of quantised sums with their bias may exceed a limit."""
+    if sums.type.is_float or (bias is None and sums.type is Scalar.INT32):
         return False
-    if bias.constant is None:
+    if bias is not None and bias.constant is None and (bias.type is Scalar.INT64 or limit <= _MAX_INT32):
         return True
     terms = math.prod(call.shape("filter")) // max(1, sums.shape[-1])
     reach = largest(call.operand("input")) * largest(call.operand("filter")) * terms
-    return reach + int(np.abs(bias.constant.astype(np.int64)).max(initial=0)) > _MAX_INT32
+    if bias is not None and bias.constant is not None:
+        reach += int(np.abs(clamped_bias(bias.constant)).max(initial=0))
+    return reach > limit
 
 
 def zeros(call: Call) -> Pair:
@@ -157,7 +162,14 @@ def zeros(call: Call) -> Pair:
 
 
 def exact_sums(call: Call, plan: ContractionPlan, source: Value) -> Value:
-    """Returns the sums over NHWC images; operands are all float or all quantised."""
+    """Returns the sums over NHWC images; operands are all float or all quantised.
+
+    Raises:
+        Unsupported: padding gives other results than 0, which kernels may leave out.
+    """
+    constant, is_padded = plan.weights.constant, any(map(any, plan.padding))
+    if is_padded and constant is not None and shows_padding(constant):
+        raise Unsupported("weights that are infinite or NaN are multiplied by the padding")
     input_zero, weights_zero = zeros(call)
     return plan.restore(
         plan.contract(

@@ -2,7 +2,7 @@
 
 import math
 
-from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.value import Value
@@ -10,6 +10,7 @@ from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
 from neurald.drivers.compiler.lowering.convolution.transpose_convolution import axis_convolution
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.convolution.windowing import shows_padding
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.convolution_3d import steps, window_positions
 
@@ -19,6 +20,18 @@ def _finish(call: Call, builder: Builder, total: Expression, channel: Expression
     if call.has("bias"):
         total = total + load(builder.value(call, "bias"), (channel,))
     return activate(total, call.activation)
+
+
+def _filter(call: Call, builder: Builder) -> Value:
+    """Returns the weights.
+
+    Raises:
+        Unsupported: padding gives other results than 0, which kernels may leave out.
+    """
+    filter_ = builder.value(call, "filter")
+    if filter_.constant is not None and shows_padding(filter_.constant):
+        raise Unsupported("weights that are infinite or NaN may be multiplied by padding")
+    return filter_
 
 
 def _weights(builder: Builder, filter_: Value) -> Value:
@@ -32,7 +45,7 @@ def _weights(builder: Builder, filter_: Value) -> Value:
 
 def _convolve(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers CONV_3D as a 2D convolution per output depth, with the window's depth in channels."""
-    source, filter_ = builder.value(call, "input"), builder.value(call, "filter")
+    source, filter_ = builder.value(call, "input"), _filter(call, builder)
     batches, *image, channels = source.shape
     kernel = filter_.shape[:3]
     positions, heads = window_positions(call, tuple(image), kernel)
@@ -72,7 +85,7 @@ def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
     See `neurald.drivers.compiler.lowering.convolution.transpose_convolution`. The window's depth is
     in the channels of the images, as in CONV_3D. A dilated window has weights of 0 in its gaps.
     """
-    source, filter_ = builder.value(call, "input"), builder.value(call, "filter")
+    source, filter_ = builder.value(call, "input"), _filter(call, builder)
     (shape,) = output_shapes(call)
     batches, *image, channels = source.shape
     outputs = shape[4]

@@ -23,7 +23,7 @@ from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, 
 from neurald.drivers.cpu.first_tier.layout import BATCH_WORDS, BLOCK
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.arithmetic.fixed_point import Rounding, clamped_bias
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Array, Call
 
@@ -191,7 +191,7 @@ def _expect_exact(
     elif kind is Products.SHORT:
         largest = 1 << 15
     channels = weights.shape[0 if is_first_axis else -1]
-    added = np.zeros(1, np.int64) if bias is None else np.abs(bias.astype(np.int64))
+    added = np.zeros(1, np.int64) if bias is None else np.abs(clamped_bias(bias))
     bound = largest * MAX_WEIGHT * (weights.size // channels) + _MAX_BIAS
     if bound <= MAX_INT32 and int(added.max()) <= _MAX_BIAS:
         return
