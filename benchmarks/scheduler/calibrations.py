@@ -79,7 +79,8 @@ def costs_of(found: dict[str, Any]) -> dict[str, float]:
         f"{each['operation']} {each['operand'].removeprefix('TENSOR_')}, {each['work']:.3g}": each["seconds"]
         for each in device["operations"]
     }
-    return {name: seconds * 1e6 for name, seconds in {"launch": device["launch_s"], **named}.items()}
+    around = {"launch": device["launch_s"], "around a step": device["step_s"]}
+    return {name: seconds * 1e6 for name, seconds in {**around, **named}.items() if seconds is not None}
 
 
 def spreads_of(tries: Sequence[dict[str, float]]) -> list[tuple[float, str]]:

@@ -31,8 +31,9 @@ from neurald.hal.errors import Error
 from neurald.hal.model.model import Model
 from neurald.runtime.costs import store
 from neurald.runtime.costs.calibration import calibrate
-from neurald.runtime.costs.table import DeviceLink
+from neurald.runtime.costs.table import CostTable, DeviceLink
 from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
+from neurald.runtime.execution.measurement.step_calibration import with_step
 from neurald.runtime.explain.records import OperationExplanation
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -321,7 +322,7 @@ def main() -> int:
         cpu, gpu = nd.devices()[0], nd.open_device("opencl")
         for device in (cpu, gpu):
             started = time.perf_counter()
-            store.costs_of(device).use(calibrate(device))
+            store.costs_of(device).use(with_step(calibrate(device), device, CostTable()))
             table = store.costs_of(device).table
             launch_s = table.launch.seconds if table.launch else float("nan")
             print(  # noqa: T201

@@ -25,7 +25,8 @@ from neurald.runtime.costs.work import (
     work_of,
 )
 
-#: The time that the runtime itself needs for each step of a plan that has several.
+#: The time that the runtime itself needs for each step of a plan that has several, on a device on
+#: which it was not measured.
 STEP_S: Final = 20e-6
 #: The launch of a device that was not measured: of the CPU device, of another device of this
 #: process, and of a daemon.
@@ -57,6 +58,7 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
         capabilities: that the driver declares, relative to the CPU device.
         is_cpu: whether it is the CPU device.
         launch_s: of a step.
+        step_s: what the runtime itself needs for a step of a plan that has several.
         link: between host memory and the device.
         is_measured: whether the device was ever measured.
         table: what was measured.
@@ -66,6 +68,7 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities
     is_cpu: bool = False
     launch_s: float = _IN_PROCESS_LAUNCH_S
+    step_s: float = STEP_S
     link: DeviceLink = DeviceLink()
     is_measured: bool = False
     table: CostTable = CostTable()
@@ -222,6 +225,7 @@ def device_costs(
         capabilities=capabilities,
         is_cpu=is_cpu,
         launch_s=launch_s,
+        step_s=STEP_S if table.step is None else table.step.seconds,
         link=link or DeviceLink(),
         is_measured=bool(table.rates),
         table=table,

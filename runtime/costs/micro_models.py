@@ -305,15 +305,31 @@ def moving_models() -> Iterator[Callable[[int], MicroModel]]:
         yield partial(_applying, kind, _convolution)
 
 
+def chained_models(count: int) -> Iterator[Callable[[], MicroModel]]:
+    """Yields functions that build a model of so many operations on one element, one after another."""
+    for kind in (_F32, _Q8):
+        for add in (
+            _binary(OperationType.ADD),
+            _unary(OperationType.RELU),
+            _unit(OperationType.LOGISTIC),
+            _binary(OperationType.MUL),
+            _convolution,
+        ):
+            yield partial(_applying, kind, add, 1, count)
+
+
 def _reshaping(kind: OperandType, elements: int) -> MicroModel:
     graph = _Graph(kind, (1, elements))
     graph.apply(OperationType.RESHAPE, [graph.vector((elements,))], (elements,))
     return graph.build()
 
 
-def _applying(kind: OperandType, add: Callable[[_Graph, int, int], None], elements: int) -> MicroModel:
-    """Returns a model of one operation on an image of one channel, whose size is a power of 4."""
+def _applying(
+    kind: OperandType, add: Callable[[_Graph, int, int], None], elements: int, count: int = 1
+) -> MicroModel:
+    """Returns a model of operations on an image of one channel, whose size is a power of 4."""
     size = math.isqrt(elements)
     graph = _Graph(kind, (1, size, size, 1))
-    add(graph, size, 1)
+    for _ in range(count):
+        add(graph, size, 1)
     return graph.build()

@@ -45,6 +45,7 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     format: str
     identity: str
     launch: Average | None
+    step: Average | None = None
     link: tuple[float, float | None, float | None, bool] | None
     rates: list[_Entry]
 
@@ -160,6 +161,7 @@ def _encoded(name: str, table: CostTable) -> _Content:
         format=_FORMAT,
         identity=name,
         launch=table.launch,
+        step=table.step,
         link=None
         if link is None
         else (
@@ -201,6 +203,7 @@ def _table(content: _Content) -> CostTable:
         )
     return CostTable(
         launch=content.launch,
+        step=content.step,
         link=link,
         rates={
             OperationKind(operation=each.operation, operand=each.operand): each.bands

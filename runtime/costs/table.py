@@ -103,11 +103,14 @@ class CostTable(Struct, frozen=True, kw_only=True):
 
     Attributes:
         launch: of a step, whatever it computes; None if it was not measured.
+        step: what the runtime itself needs for a step of a plan of several; None if it was not
+            measured.
         link: None if it was not measured.
         rates: by kind and band, for one unit of work.
     """
 
     launch: Average | None = None
+    step: Average | None = None
     link: DeviceLink | None = None
     rates: Mapping[OperationKind, Mapping[int, Average]] = field(default_factory=dict)
 
@@ -207,11 +210,16 @@ class CostTable(Struct, frozen=True, kw_only=True):
             return self
         return replace(self, launch=_averaged(self.launch, seconds))
 
+    def stepped(self, seconds: float) -> "CostTable":
+        """Returns the table after another measurement of what the runtime needs for a step."""
+        if not 0 < seconds < _MAX_SECONDS:
+            return self
+        return replace(self, step=_averaged(self.step, seconds))
+
     def check(self) -> None:
         """Raises BadData unless all figures are possible ones."""
         averages = [rate for bands in self.rates.values() for rate in bands.values()]
-        if self.launch is not None:
-            averages.append(self.launch)
+        averages += [each for each in (self.launch, self.step) if each is not None]
         if any(average.measurements < 1 for average in averages):
             raise BadData("a cost has no measurements")
         if any(not 0 <= band <= MAX_BAND for bands in self.rates.values() for band in bands):
@@ -258,6 +266,12 @@ class CostBook:
         self.table = table
         self.is_changed = False
         self._lock = forkable_lock()
+
+    def observe_step(self, seconds: float) -> None:
+        """Adds a measurement of what the runtime needs for a step of a plan of several."""
+        with self._lock:
+            self.table = self.table.stepped(seconds)
+            self.is_changed = True
 
     def scale(self, sizes: Mapping[tuple[OperationKind, float], float], factor: float) -> None:
         """Adds a measurement of a step whose operations took `factor` times what was estimated.

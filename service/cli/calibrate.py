@@ -38,6 +38,7 @@ def calibrate(
     from neurald.hal.errors import Error
     from neurald.runtime.costs import store
     from neurald.runtime.costs.calibration import calibrate
+    from neurald.runtime.execution.measurement.step_calibration import with_step
     from neurald.service.console.cost_tables import describe_costs, show_costs
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, progress, write_json
@@ -50,7 +51,8 @@ def calibrate(
     for each in chosen:
         with progress(f"calibrating {each.name}", quiet=json) as bar:
             try:
-                table = calibrate(each, _shown(bar), store.costs_of(each).table)
+                earlier = store.costs_of(each).table
+                table = with_step(calibrate(each, _shown(bar), earlier), each, earlier)
             except Error as error:
                 failures[each.name] = str(error)
                 continue

@@ -17,6 +17,7 @@ def describe_costs(devices: Sequence[nd.Device]) -> dict[str, Any]:
             {
                 "name": name,
                 "launch_s": None if table.launch is None else table.launch.seconds,
+                "step_s": None if table.step is None else table.step.seconds,
                 "operations": [
                     {
                         "operation": kind.operation,
@@ -66,8 +67,10 @@ def show_costs(described: Mapping[str, Any]) -> None:
                 f"{device['name']} has not been measured; `neurald calibrate --device {device['name']}` does"
             )
             continue
-        launch_s = device["launch_s"]
-        write_line(f"{device['name']}: launch {'not measured' if launch_s is None else _time(launch_s)}")
+        launch, step = (
+            "not measured" if device[key] is None else _time(device[key]) for key in ("launch_s", "step_s")
+        )
+        write_line(f"{device['name']}: launch {launch}; around each step of a plan of several {step}")
         by_kind: dict[tuple[str, str], list[str]] = {}
         for each in device["operations"]:
             text = f"{_time(each['seconds'])} for {_work(each['work'])}"

@@ -15,6 +15,7 @@ from neurald.hal.model.types import Dimensions, OperandType, byte_size, value_si
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 from neurald.runtime.execution.measurement.step_clock import StepClock
+from neurald.runtime.execution.measurement.step_overhead import StepOverhead
 from neurald.runtime.execution.measurement.step_pace import StepPace
 from neurald.runtime.execution.program.loop_interpreter import Loops, condition_holds
 from neurald.runtime.execution.program.overlapping_steps import OverlappingSteps
@@ -58,7 +59,8 @@ class CompoundExecutor:
         self._workspaces = Workspaces(body, self._residences)
         self._host_copies = 0
         self._pace = StepPace(body.program, body.waits_for)
-        self._is_fixed = not self._residences and _is_fixed(body)
+        self._overhead = StepOverhead(body)
+        self._is_fixed = _is_fixed(body)
         self._shapes = {
             id(step): _StepShapes(step)
             for step in body.steps
@@ -69,12 +71,14 @@ class CompoundExecutor:
         self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
     ) -> ExecutionResult:
         """See `PlanExecutor.execute`."""
+        begin = self._overhead.begin()
         workspace = self._workspaces.acquire()
         fixed = workspace.fixed_run(request) if self._is_fixed else None
         if fixed is not None:
             again = _FixedRun(self._body, self._pace, options, runner, fixed.requests)
             again.run()
             self._workspaces.release(workspace)
+            self._overhead.end(begin)
             return again.result(fixed.shapes)
         run = _ProgramRun(
             self._body, self._shapes, self._residences, self._pace, workspace, request, options, runner
@@ -83,9 +87,11 @@ class CompoundExecutor:
         self._host_copies += run.temporaries.host_copies
         run.temporaries.copy_back()
         shapes = run.temporaries.output_shapes(self._outputs)
-        if self._is_fixed and not run.temporaries.insufficient:
+        # Values that are copied to the host are copied again in each run.
+        if self._is_fixed and not run.temporaries.insufficient and not run.temporaries.host_copies:
             workspace.keep_fixed_run(request, FixedRun(requests=run.requests, shapes=shapes))
         self._workspaces.release(workspace)
+        self._overhead.end(begin)
         return run.result(shapes)
 
     @property

@@ -52,6 +52,7 @@ from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.abandoned_memory import mark_abandoned
 from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
+from neurald.runtime.execution.measurement.step_overhead import note_call
 from neurald.runtime.execution.program.step_runner import checked_step_result
 from neurald.runtime.execution.recovery.cpu_runs import run_on_cpu
 from neurald.runtime.execution.recovery.device_use import use_of
@@ -386,6 +387,7 @@ class RecoveringStep:
                 result = prepared.execute(used, options) if call is None else call(prepared, used)
         finally:
             seconds = time.perf_counter() - started
+            note_call(seconds)
             is_alone = self._use.end(use)
         if is_alone:
             self._times.add(seconds)

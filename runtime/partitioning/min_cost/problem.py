@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
-from neurald.runtime.costs.estimate import STEP_S, DeviceCosts
+from neurald.runtime.costs.estimate import DeviceCosts
 from neurald.runtime.costs.graph_arrays import different
 from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
 
@@ -62,7 +62,8 @@ class PlacementProblem:
     Attributes:
         count: of the operations.
         device_count: of the candidates; the interpreter has this number.
-        launches: by device, of a step in a plan of several.
+        step_s: by device, what the runtime needs for a step in a plan of several.
+        launches: by device, of a step in a plan of several; with what the runtime needs.
         has_transfers: whether moving values costs anything.
     """
 
@@ -75,7 +76,10 @@ class PlacementProblem:
         self.is_sequential = is_sequential
         self.count = graph.count
         self.device_count = len(devices)
-        self.launches = [device.launch_s + STEP_S for device in devices] + [STEP_S]
+        # The interpreter takes as long as the slowest device, without a launch.
+        self.step_s = [device.step_s for device in devices]
+        self.step_s.append(max(self.step_s))
+        self.launches = [device.launch_s + device.step_s for device in devices] + self.step_s[-1:]
         per_byte_in = [1 / device.link.input_bytes_per_s for device in devices] + [0.0]
         per_byte_out = [1 / device.link.output_bytes_per_s for device in devices] + [0.0]
         self.has_transfers = any(per_byte_in) or any(per_byte_out)
@@ -162,7 +166,7 @@ class PlacementProblem:
 
     def predicted_alone(self, device: int) -> float:
         """Returns what a plan of one step takes, on a device that can run all operations."""
-        seconds = self.launches[device] - (0.0 if self.is_sequential else STEP_S)
+        seconds = self.launches[device] - (0.0 if self.is_sequential else self.step_s[device])
         seconds += float(self.cost_array[:, device].sum())
         if self.has_transfers:
             graph = self.graph
@@ -280,7 +284,7 @@ class PlacementProblem:
         written_reads, given, results = self._moves
         has_transfers, is_sequential = self.has_transfers, self.is_sequential
         # A plan of one step needs nothing of what a plan of several does.
-        overhead_s = STEP_S if len(steps) == 1 and not is_sequential else 0.0
+        overhead_s = self.step_s[steps[0][0]] if len(steps) == 1 and not is_sequential else 0.0
         for device, operations in steps:
             start = 0.0 if is_sequential else free[device]
             duration = self.launches[device] - overhead_s
@@ -326,7 +330,7 @@ class PlacementProblem:
         device_of = device_of_step[step_of]
         durations = np.array(self.launches)[device_of_step]
         if count == 1 and not self.is_sequential:
-            durations = durations - STEP_S
+            durations = durations - np.array(self.step_s)[device_of_step]
         durations += np.bincount(step_of, self._costs_of(device_of), count)
         if self.has_transfers:
             durations += self._transfers(step_of, device_of_step, device_of)

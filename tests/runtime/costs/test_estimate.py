@@ -8,7 +8,7 @@ from support.models.small import add_model
 import neurald as nd
 from neurald.hal.device import Capabilities, Link, Performance
 from neurald.runtime.costs import estimate
-from neurald.runtime.costs.estimate import ModelWork, device_costs
+from neurald.runtime.costs.estimate import STEP_S, ModelWork, device_costs
 from neurald.runtime.costs.table import Average, CostSource, CostTable, DeviceLink
 from neurald.runtime.costs.work import OperationKind
 
@@ -75,6 +75,7 @@ def test_launches_and_links_of_unmeasured_devices_are_usual_ones() -> None:
     assert cpu.transfer_s(1 << 30, inward=True) == local.transfer_s(1 << 30, inward=False) == 0
     assert daemon.transfer_s(1 << 30, inward=True) > 0.01
     assert not cpu.is_measured
+    assert cpu.step_s == local.step_s == daemon.step_s == STEP_S
     host = device_costs(
         CostTable(), capabilities(), is_remote=True, host_link=Link(latency_s=1.0, bytes_per_s=100.0)
     )
@@ -84,9 +85,11 @@ def test_launches_and_links_of_unmeasured_devices_are_usual_ones() -> None:
 
 def test_measured_launches_and_links_count() -> None:
     table = CostTable(
-        launch=Average(seconds=0.5), link=DeviceLink(input_bytes_per_s=10.0, output_bytes_per_s=20.0)
+        launch=Average(seconds=0.5),
+        step=Average(seconds=0.25),
+        link=DeviceLink(input_bytes_per_s=10.0, output_bytes_per_s=20.0),
     )
     costs = device_costs(table, capabilities(), is_remote=True)
-    assert costs.launch_s == 0.5
+    assert (costs.launch_s, costs.step_s) == (0.5, 0.25)
     assert costs.transfer_s(40, inward=True) == 4.0
     assert costs.transfer_s(40, inward=False) == 2.0

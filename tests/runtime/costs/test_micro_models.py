@@ -1,7 +1,7 @@
 """The models that a calibration runs."""
 
 from neurald.hal.validation.model_rules import validate_model
-from neurald.runtime.costs.micro_models import micro_models, moving_models
+from neurald.runtime.costs.micro_models import chained_models, micro_models, moving_models
 from neurald.runtime.costs.work import kind_of, work_of
 
 
@@ -34,3 +34,15 @@ def test_models_that_move_data() -> None:
         assert micro.input_bytes == micro.output_bytes == kind.dtype.itemsize << 14
         assert build(1).input_bytes == kind.dtype.itemsize
     assert len(seen) == 12
+
+
+def test_chains_have_one_element_and_several_operations() -> None:
+    kinds = set()
+    for build in chained_models(4):
+        micro = build()
+        validate_model(micro.model)
+        graph = micro.model.main
+        kinds.add((graph.operations[0].type, graph.operands[graph.inputs[0]].type))
+        assert [each.type for each in graph.operations] == [graph.operations[0].type] * 4
+        assert micro.input_bytes == micro.output_bytes <= 4
+    assert len(kinds) == 10

@@ -6,14 +6,17 @@ import msgspec
 import pytest
 from support.devices.misbehaving import SampleDevice
 
+from neurald.hal.records import replace
 from neurald.runtime.costs import store
 from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import OperationKind
 
 ADD = OperationKind(operation="ADD", operand="TENSOR_FLOAT32")
-TABLE = CostTable(launch=Average(seconds=1e-3, measurements=3), link=DeviceLink(latency_s=1e-4)).observed(
-    ADD, 64.0, 1e-3
-)
+TABLE = CostTable(
+    launch=Average(seconds=1e-3, measurements=3),
+    step=Average(seconds=5e-6, measurements=2),
+    link=DeviceLink(latency_s=1e-4),
+).observed(ADD, 64.0, 1e-3)
 
 
 def stored(device: SampleDevice) -> None:
@@ -31,6 +34,16 @@ def test_costs_are_read_again(tmp_path: Path) -> None:
     stored(device)
     assert store.costs_of(device).table == TABLE
     assert len(files(tmp_path)) == 1
+
+
+def test_costs_of_an_earlier_version_have_no_step(tmp_path: Path) -> None:
+    device = SampleDevice("kept")
+    stored(device)
+    (path,) = files(tmp_path)
+    content = msgspec.json.decode(path.read_bytes())
+    del content["step"]
+    path.write_bytes(msgspec.json.encode(content))
+    assert store.costs_of(device).table == replace(TABLE, step=None)
 
 
 def test_costs_belong_to_a_device_a_version_and_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +78,9 @@ def test_costs_of_another_machine_are_taken_over_for_the_same_version_only() -> 
         lambda content: content.replace(b"1.5625e-5", b"-1.5625e-5").replace(b"0.000015625", b"-0.000015625"),
         lambda content: content.replace(b'"identity":"', b'"identity":"x'),
         lambda content: content.replace(b'"launch":[0.001', b'"launch":[-0.001'),
+        lambda content: content.replace(b'"step":[5e-6', b'"step":[-5e-6').replace(
+            b'"step":[0.000005', b'"step":[-0.000005'
+        ),
     ],
 )
 def test_damaged_files_count_as_absent(tmp_path: Path, damage: object) -> None:

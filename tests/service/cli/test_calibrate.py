@@ -1,5 +1,6 @@
 """`neurald calibrate` and `neurald devices --costs`."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,11 +38,12 @@ def test_costs_are_measured_kept_and_shown(monkeypatch: pytest.MonkeyPatch) -> N
     assert "cpu has not been measured" in " ".join(before.stderr.split())
     result = invoke("calibrate", "--device", "cpu")
     assert result.exit_code == 0, result.stderr
-    assert "cpu: launch" in result.stdout
+    assert re.search("cpu: launch .* around each step of a plan of several .* us", result.stdout)
     store.forget()
     document = invoke_json("devices", "--costs")
     (cpu,) = [each for each in document["costs"]["devices"] if each["name"] == "cpu"]
     assert cpu["launch_s"] > 0
+    assert 0 < cpu["step_s"] < 1e-3
     assert len({(each["operation"], each["operand"]) for each in cpu["operations"]}) == 22
     assert all(each["seconds"] > 0 for each in cpu["operations"])
     shown = invoke("devices", "--costs")

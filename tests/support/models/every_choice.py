@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from neurald.runtime.costs.estimate import STEP_S
 from neurald.runtime.partitioning.min_cost.problem import PlacementProblem
 
 #: How many choices are looked at together.
@@ -97,13 +96,15 @@ class _Choices:
         free = np.zeros((len(self._devices), on.shape[1]))
         ends = np.zeros((problem.count, on.shape[1]))
         total = np.zeros(on.shape[1])
-        number = 0
+        number, device = 0, np.zeros(len(done), np.intp)
         while len(done):
             left = np.flatnonzero(done != self._all)
             if len(left) < len(done):
                 costs = total if problem.is_sequential else free.max(axis=0)
                 is_alone = number == 1 and not problem.is_sequential
-                ended = costs[done == self._all] - (STEP_S if is_alone else 0.0)
+                ended = costs[done == self._all]
+                if is_alone:
+                    ended = ended - np.array(problem.step_s)[device[done == self._all]]
                 least = min(least, float(ended.min()))
                 done, total = done[left], total[left]
                 on, free, ends = on[:, left], free[:, left], ends[:, left]

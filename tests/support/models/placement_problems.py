@@ -69,6 +69,7 @@ def random_problem(
         DeviceCosts(
             capabilities=CAPABILITIES,
             launch_s=rng.choice([1e-6, 1e-4, 1e-3]),
+            step_s=rng.choice([5e-6, 2e-5, 1e-4]),
             link=DeviceLink()
             if number == 0
             else DeviceLink(

@@ -8,6 +8,7 @@ from support.models.graphs import model
 from support.models.placement_problems import CAPABILITIES, problem_of, random_problem
 
 import neurald as nd
+from neurald.hal.records import replace
 from neurald.runtime.costs.estimate import STEP_S, DeviceCosts
 from neurald.runtime.costs.table import DeviceLink
 from neurald.runtime.partitioning.min_cost.problem import PlacementProblem
@@ -24,9 +25,9 @@ FAR = DeviceCosts(
 )
 
 
-def problem(*, is_sequential: bool = False) -> PlacementProblem:
+def problem(*, is_sequential: bool = False, step_s: float = STEP_S) -> PlacementProblem:
     costs = [[100.0 * (position + 1), 7.0, float("inf")] for position in range(4)]
-    return problem_of(DIAMOND, [HOST, FAR], costs, is_sequential=is_sequential)
+    return problem_of(DIAMOND, [HOST, replace(FAR, step_s=step_s)], costs, is_sequential=is_sequential)
 
 
 def test_a_plan_of_one_step_has_no_steps_to_organise() -> None:
@@ -35,6 +36,15 @@ def test_a_plan_of_one_step_has_no_steps_to_organise() -> None:
     assert problem().predicted_alone(0) == pytest.approx(1001)
     assert problem().predicted_alone(1) == pytest.approx(43)
     assert problem(is_sequential=True).predicted_alone(1) == pytest.approx(43 + STEP_S)
+
+
+def test_steps_take_what_was_measured_for_their_devices() -> None:
+    before, after = problem(), problem(step_s=0.5)
+    steps = [(0, [0]), (1, [1, 2]), (0, [3])]
+    assert after.predicted(steps) == pytest.approx(before.predicted(steps) + 0.5 - STEP_S)
+    assert after.predicted_of([1, 1, 1, 1]) == before.predicted_of([1, 1, 1, 1])
+    assert after.predicted_alone(1) == before.predicted_alone(1)
+    assert after.launches == [HOST.launch_s + STEP_S, 10.5, 0.5]
 
 
 def test_steps_on_different_devices_overlap() -> None:
