@@ -1,4 +1,7 @@
-"""Binds recurrent cells of floats, whose weights may have 8 bits: LSTM, basic cells, and SVDF."""
+"""Binds recurrent cells of floats, whose weights may have 8 bits: LSTM, basic cells, and SVDF.
+
+SVDF may also be of integers.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +19,17 @@ from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     products,
     width_of,
 )
+from neurald.drivers.cpu.first_tier.binding.convolution.requantization import (
+    requantization,
+    single_requantization,
+)
 from neurald.drivers.cpu.first_tier.binding.convolution.windows import rows_table
 from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
 from neurald.drivers.cpu.first_tier.binding.scope import (
     ELEMENTS_PER_NS,
     FLOAT,
     MAX_INT32,
+    SIGNED,
     UNLIMITED,
     Bind,
     BindingScope,
@@ -31,6 +39,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.arithmetic.quantized import quantized_limits, real
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.recurrent.bidirectional import is_merged
 from neurald.hal.operations.recurrent.lstm import GATES, LSTM_ACTIVATIONS, is_coupled
@@ -43,7 +52,8 @@ from neurald.hal.operations.recurrent.recurrent import (
 
 #: Steps of a sequence, each of which has calls of its own.
 _MAX_STEPS: Final = 2048
-_OPTIONAL: Final = ("projection_weights", *(f"{gate}_layer_norm_weights" for gate in GATES))
+#: The gates that see the cell state.
+_SEEING: Final = ("input", "forget", "output")
 #: The kernel of each activation, and the limits of those that clamp.
 _ACTIVATIONS: Final[Mapping[CellActivation, tuple[str, float, float]]] = {
     CellActivation.NONE: ("clamped", -math.inf, math.inf),
@@ -112,13 +122,13 @@ def _over_sequence(weights: str, bind: _BindCell) -> Bind:
     """Returns what binds a cell over a sequence.
 
     Args:
-        weights: name of weights of inputs, with one row for each unit.
+        weights: name of weights of the state, with one column for each output.
         bind: binds the cell.
     """
 
     def bound(scope: BindingScope, call: Call) -> list[BoundCall]:
-        output, units = call.index("output"), call.shape(weights)[0]
-        return bind(scope, call, _sequence(call, "", "input", output, units))
+        output, width = call.index("output"), call.shape(weights)[1]
+        return bind(scope, call, _sequence(call, "", "input", output, width))
 
     return bound
 
@@ -127,7 +137,7 @@ def _in_both_directions(weights: str, bind: _BindCell, auxiliary: str) -> Bind:
     """Returns what binds two cells, the second one from the last step on.
 
     Args:
-        weights: name of weights of inputs, after the prefix of the cell.
+        weights: name of weights of the state, after the prefix of the cell.
         bind: binds a cell.
         auxiliary: name of weights of the auxiliary input, after the prefix.
     """
@@ -136,7 +146,7 @@ def _in_both_directions(weights: str, bind: _BindCell, auxiliary: str) -> Bind:
         is_parallel = is_given(call, "aux_input")
         if is_parallel and is_given(call, f"fw_{auxiliary}"):
             raise NotBound("weights of an auxiliary input have no kernel")
-        forward, backward = (call.shape(f"{prefix}{weights}")[0] for prefix in ("fw_", "bw_"))
+        forward, backward = (call.shape(f"{prefix}{weights}")[1] for prefix in ("fw_", "bw_"))
         output = call.index("fw_output")
         given = "aux_input" if is_parallel else "input"
         if is_merged(call):
@@ -189,8 +199,8 @@ def _one_step(call: Call, width: int) -> _Sequence:
 
 def bind_lstm_step(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds LSTM, which is one step. The scratch buffer is an unused output that is filled with zeros."""
-    units, _ = call.shape("input_to_output_weights")
-    calls = _bind_lstm(scope, call, _one_step(call, units))
+    units, outputs = call.shape("recurrent_to_output_weights")
+    calls = _bind_lstm(scope, call, _one_step(call, outputs))
     batch, width = call.shape("input")[0], (len(GATES) - is_coupled(call)) * units
     zeros = scope.zeros(np.uint32, width)
     return [
@@ -207,12 +217,9 @@ def bind_rnn_step(scope: BindingScope, call: Call) -> list[BoundCall]:
 def _bind_lstm(scope: BindingScope, call: Call, cell: _Sequence) -> list[BoundCall]:
     """Binds an LSTM cell."""
     prefix = cell.prefix
-    if any(
-        f"{prefix}{name}" in call.binding.inputs and is_given(call, f"{prefix}{name}") for name in _OPTIONAL
-    ):
-        raise NotBound("projections and layer normalisation have no kernel")
     if cell_activation(call, LSTM_ACTIVATIONS) is not CellActivation.TANH:
         raise NotBound("the activation has no kernel")
+    is_normalized = _has(call, f"{prefix}{_norm('output')}")
     gates: list[str | None] = [*GATES]
     if is_coupled(call, prefix):
         gates[0] = None
@@ -222,31 +229,95 @@ def _bind_lstm(scope: BindingScope, call: Call, cell: _Sequence) -> list[BoundCa
         cell,
         weights=[gate and f"{prefix}input_to_{gate}_weights" for gate in gates],
         recurrent=[gate and f"{prefix}recurrent_to_{gate}_weights" for gate in gates],
-        biases=[gate and f"{prefix}{_bias(gate)}" for gate in gates],
+        # They are added to normalised sums.
+        biases=[None if is_normalized else gate and f"{prefix}{_bias(gate)}" for gate in gates],
         states=(f"{prefix}output_state_in", f"{prefix}cell_state_in"),
     )
     units = parts.units
-    peephole, words = _peephole(scope, call, prefix, units), _words(call, prefix)
+    constants = [_rows(scope, call, units, [f"{prefix}cell_to_{gate}_weights" for gate in _SEEING])]
+    if is_normalized:
+        norms = [gate and f"{prefix}{_norm(gate)}" for gate in gates]
+        added = [gate and f"{prefix}{_bias(gate)}" for gate in gates]
+        constants += [_rows(scope, call, units, norms), _rows(scope, call, units, added)]
+    words = _words(call, prefix)
+    project = _projection(scope, call, cell, units) if _has(call, f"{prefix}projection_weights") else None
     calls, of_inputs = parts.of_inputs(scope, call)
     state: int | BoundTemporary = call.index(f"{prefix}output_state_in")
     before: int | BoundTemporary = call.index(f"{prefix}cell_state_in")
     for number in cell.numbers():
         more, sums = parts.of_state(scope, call, state)
         is_last = number == cell.numbers()[-1]
-        outputs = [
-            _state(call, f"{prefix}{name}_state_out", 4 * cell.batch * units, is_last=is_last)
-            for name in ("output", "cell")
-        ]
+        state, after = (
+            _state(call, f"{prefix}{name}_state_out", 4 * cell.batch * width, is_last=is_last)
+            for name, width in (("output", parts.outputs), ("cell", units))
+        )
+        places = cell.places(number, parts.width)
+        arguments: tuple[int | BoundTemporary, ...] = (state, after, cell.output)
+        if project is not None:
+            hidden, unused = (BoundTemporary(size_bytes=4 * cell.batch * units) for _ in range(2))
+            places, arguments = (*places[:2], 0, units), (hidden, after, unused)
         step = BoundCall(
-            function="first_lstm_step",
-            arguments=(*outputs, cell.output, of_inputs, sums, before, peephole),
-            words=(units, *cell.places(number, parts.width), *words),
+            function=f"first_{'normalized_' if is_normalized else ''}lstm_step",
+            arguments=(*arguments, of_inputs, sums, before, *constants),
+            words=(units, *places, *words),
             work_items=cell.batch,
             cost_ns=cell.batch * parts.width * 4 / ELEMENTS_PER_NS,
         )
         calls += [*more, step]
-        state, before = outputs
+        if project is not None:
+            calls += project(arguments[0], state, number)
+        before = after
     return calls
+
+
+#: Projects outputs to the next state, and to the outputs of a step.
+_Project = Callable[["int | BoundTemporary", "int | BoundTemporary", int], list[BoundCall]]
+
+
+def _projection(scope: BindingScope, call: Call, cell: _Sequence, units: int) -> _Project:
+    """Returns what binds the projection of a step.
+
+    Args:
+        scope: of the operation.
+        call: the operation.
+        cell: what the cell runs over.
+        units: number of units of the cell.
+    """
+    prefix, batch = cell.prefix, cell.batch
+    weights, bias = [f"{prefix}projection_weights"], f"{prefix}projection_bias"
+    outputs, kind = call.shape(weights[0])[0], _kind(call, weights, units)
+    biases = [bias if _has(call, bias) else None]
+    packed = _packed(scope, call, kind, weights, batch)
+    clip = float(call.scalar("projection_clip")) or math.inf
+    epilogue = _epilogue(scope, call, kind, weights, biases, batch, (bits(-clip), bits(clip)))
+
+    def project(hidden: int | BoundTemporary, state: int | BoundTemporary, number: int) -> list[BoundCall]:
+        given = source(
+            call,
+            kind,
+            units,
+            # It has as many elements.
+            name=f"{prefix}cell_state_in",
+            row_length=units,
+            asymmetric=_is_asymmetric(call, kind),
+            moved=hidden,
+        )
+        calls = products(
+            scope,
+            kind,
+            (batch, outputs, 1, units),
+            given,
+            packed,
+            epilogue,
+            rows_table(scope, batch, given.padded),
+            Batches.single(outputs),
+            state,
+        )
+        *_, begin, step = cell.places(number, 0)
+        copy = moving_call(cell.output, state, 4, (batch, outputs), (step, 1), (outputs, 1), begin)
+        return [*calls, copy]
+
+    return project
 
 
 def _bind_rnn(scope: BindingScope, call: Call, cell: _Sequence) -> list[BoundCall]:
@@ -280,9 +351,11 @@ def _bind_rnn(scope: BindingScope, call: Call, cell: _Sequence) -> list[BoundCal
 
 
 def bind_svdf(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds SVDF of floats."""
+    """Binds SVDF."""
+    if call.operand("input").type is SIGNED:
+        return _bind_integer_svdf(scope, call)
     kernel, low, high = _ACTIVATIONS[cell_activation(call, BASIC_ACTIVATIONS)]
-    (batch, size), (filters, length) = call.shape("input"), call.shape("weights_time")
+    (batch, size), (filters, _) = call.shape("input"), call.shape("weights_time")
     rank = call.scalar("rank")
     if kernel != "clamped" or not batch or not size or not filters:
         raise NotBound("the activation has no kernel, or there are no elements")
@@ -305,29 +378,82 @@ def bind_svdf(scope: BindingScope, call: Call) -> list[BoundCall]:
         features,
     )
     units = filters // rank
-    times = scope.constant(call, "weights_time").astype(np.float32)
-    if call.operand("weights_time").type is not FLOAT:
-        times *= np.float32(call.operand("weights_time").scale)
+    times = _real(scope, call, "weights_time")
     biases = (
         np.asarray(scope.constant(call, "bias"), np.float32)
         if is_given(call, "bias")
         else np.zeros(units, np.float32)
     )
-    step = BoundCall(
-        function="first_svdf_step",
-        arguments=(
-            call.index("state_out"),
-            call.index("output"),
-            features,
-            call.index("state_in"),
-            BoundConstant.of(times),
-            BoundConstant.of(biases),
-        ),
-        words=(units, rank, length, bits(low), bits(high)),
+    constants = BoundConstant.of(times), BoundConstant.of(biases)
+    return [*calls, _svdf_step(call, "first_svdf_step", features, constants, (bits(low), bits(high)))]
+
+
+def _svdf_step(
+    call: Call,
+    function: str,
+    features: BoundTemporary,
+    constants: tuple[BoundConstant, BoundConstant],
+    words: tuple[int, ...],
+) -> BoundCall:
+    """Returns the call that stores features and weights the memory.
+
+    Args:
+        call: the operation.
+        function: name of the kernel.
+        features: one for each filter.
+        constants: weights of the places of memories, and biases.
+        words: what becomes of sums.
+    """
+    (filters, length), rank, batch = call.shape("weights_time"), call.scalar("rank"), call.shape("input")[0]
+    units = filters // rank
+    places = call.index("state_out"), call.index("output")
+    return BoundCall(
+        function=function,
+        arguments=(*places, features, call.index("state_in"), *constants),
+        words=(units, rank, length, *words),
         work_items=batch * units,
         cost_ns=batch * filters * length / ELEMENTS_PER_NS,
     )
-    return [*calls, step]
+
+
+def _bind_integer_svdf(scope: BindingScope, call: Call) -> list[BoundCall]:
+    """Binds SVDF of integers: features of 16 bits, of which there is a memory."""
+    from neurald.hal.operations.tflite.recurrent.svdf import factor
+
+    (batch, size), (filters, _) = call.shape("input"), call.shape("weights_time")
+    if not batch or not size or not filters or size * MAX_WEIGHT * MAX_WEIGHT > MAX_INT32:
+        raise NotBound("there are no elements, or sums may exceed 32 bits")
+    given = source(call, Products.INT, size)
+    width = width_of(scope, batch, filters)
+    padded = -(-filters // width) * width
+    low, high = quantized_limits(call.operand("state_in"))
+    mantissa, exponent = factor(call, "input", "weights_feature", "state_in")
+    mantissas, parameters = requantization(np.array([math.ldexp(mantissa, exponent - 31)]))
+    sums = np.zeros((2, padded), np.int32)
+    sums[1] = mantissas
+    scales = np.repeat(parameters, padded, axis=1)
+    features = BoundTemporary(size_bytes=2 * batch * filters)
+    weights = scope.constant(call, "weights_feature").reshape(1, filters, 1, size)
+    calls = products(
+        scope,
+        Products.SHORT,
+        (batch, filters, 1, size),
+        given,
+        factors.packed(Products.SHORT, weights, call, width),
+        BoundEpilogue(
+            constants=(BoundConstant.of(sums), BoundConstant.of(scales)), words=(0, low, high, padded)
+        ),
+        rows_table(scope, batch, given.padded),
+        Batches.single(filters),
+        features,
+    )
+    units, output = filters // call.scalar("rank"), call.operand("output")
+    biases = scope.constant(call, "bias") if is_given(call, "bias") else np.zeros(units, np.int32)
+    times = BoundConstant.of(np.ascontiguousarray(scope.constant(call, "weights_time"), np.int16))
+    requantized = single_requantization(*factor(call, "state_in", "weights_time", "output"))
+    words = (*requantized, output.zero_point, *quantized_limits(output))
+    constants = times, BoundConstant.of(biases)
+    return [*calls, _svdf_step(call, "first_svdf_step_short", features, constants, words)]
 
 
 class _Products(Struct, frozen=True, kw_only=True):
@@ -336,7 +462,7 @@ class _Products(Struct, frozen=True, kw_only=True):
     Attributes:
         cell: what it runs over.
         kind: of the products.
-        units, size: of the cell, and of an input.
+        units, size, outputs: of the cell, of an input, and of the state that is multiplied.
         width: elements of a row of sums, those of all gates.
         inputs, recurrent: the weights in panels, and what becomes of the sums.
         state: name of the state that is multiplied.
@@ -346,6 +472,7 @@ class _Products(Struct, frozen=True, kw_only=True):
     kind: Products
     units: int
     size: int
+    outputs: int
     width: int
     inputs: tuple[BoundConstant, BoundEpilogue]
     recurrent: tuple[BoundConstant, BoundEpilogue]
@@ -376,19 +503,20 @@ class _Products(Struct, frozen=True, kw_only=True):
             NotBound: the cell has no kernel.
         """
         present = [each for each in (*weights, *recurrent) if each is not None]
-        units, size = call.shape(present[0])
-        if not cell.rows or not units or not size or cell.steps > _MAX_STEPS:
+        (units, size), (_, outputs) = call.shape(present[0]), call.shape(present[-1])
+        if not (cell.rows and units and size and outputs) or cell.steps > _MAX_STEPS:
             raise NotBound("there are no steps, or too many")
         floats = [call.operand(each).type for each in (cell.given, *states)]
         floats.append(call.operand_at(cell.output).type)
         if any(each is not FLOAT for each in floats):
             raise NotBound("the types have no kernel")
-        kind = _kind(call, present, max(units, size))
+        kind = _kind(call, present, max(outputs, size))
         return cls(
             cell=cell,
             kind=kind,
             units=units,
             size=size,
+            outputs=outputs,
             width=len(weights) * units,
             inputs=(
                 _packed(scope, call, kind, weights, cell.rows),
@@ -409,7 +537,7 @@ class _Products(Struct, frozen=True, kw_only=True):
         self, scope: BindingScope, call: Call, state: int | BoundTemporary
     ) -> tuple[list[BoundCall], BoundTemporary]:
         """Returns the calls for the state before a step, and their sums."""
-        return self._bound(scope, call, self.state, self.units, state, self.cell.batch, self.recurrent)
+        return self._bound(scope, call, self.state, self.outputs, state, self.cell.batch, self.recurrent)
 
     def _bound(
         self,
@@ -494,8 +622,9 @@ def _epilogue(
     names: Sequence[str | None],
     biases: Sequence[str | None],
     rows: int,
+    limits: tuple[int, int] = UNLIMITED,
 ) -> BoundEpilogue:
-    """Returns the parameters of products: biases, and scales of weights."""
+    """Returns the parameters of products: biases, scales of weights, and limits."""
     (units,) = {call.shape(name)[0] for name in names if name is not None}
     width = width_of(scope, rows, len(names) * units)
     padded = -(-len(names) * units // width) * width
@@ -506,27 +635,37 @@ def _epilogue(
             table[0, place] = scope.constant(call, bias)
         if kind is Products.HYBRID and name is not None:
             table[1, place] = call.operand(name).scale
-    return BoundEpilogue(constants=(BoundConstant.of(table),), words=(*UNLIMITED, padded))
+    return BoundEpilogue(constants=(BoundConstant.of(table),), words=(*limits, padded))
 
 
 def _bias(gate: str) -> str:
     return f"{gate}_gate_bias"
 
 
-def _peephole(scope: BindingScope, call: Call, prefix: str, units: int) -> BoundConstant:
-    """Returns the weights of the cell state for the gates input, forget and output."""
-    found = np.zeros((3, units), np.float32)
-    for row, gate in zip(found, ("input", "forget", "output"), strict=True):
-        name = f"{prefix}cell_to_{gate}_weights"
-        if is_given(call, name):
+def _norm(gate: str) -> str:
+    return f"{gate}_layer_norm_weights"
+
+
+def _has(call: Call, name: str) -> bool:
+    """Returns True if an input exists and is given."""
+    return name in call.binding.inputs and is_given(call, name)
+
+
+def _rows(scope: BindingScope, call: Call, units: int, names: Sequence[str | None]) -> BoundConstant:
+    """Returns parameters of units, a row for each name; 0 for those that are omitted."""
+    found = np.zeros((len(names), units), np.float32)
+    for row, name in zip(found, names, strict=True):
+        if name is not None and _has(call, name):
             row[:] = _real(scope, call, name)
     return BoundConstant.of(found)
 
 
 def _real(scope: BindingScope, call: Call, name: str) -> Array:
-    if call.operand(name).type is not FLOAT or count_of(call, name) == 0:
-        raise NotBound("the types have no kernel")
-    return scope.constant(call, name)
+    """Returns a constant as floats, which may be stored as integers."""
+    if count_of(call, name) == 0:
+        raise NotBound("there are no elements")
+    scope.constant(call, name)
+    return np.asarray(real(call, name), np.float32)
 
 
 def _words(call: Call, prefix: str) -> tuple[int, ...]:
@@ -535,12 +674,12 @@ def _words(call: Call, prefix: str) -> tuple[int, ...]:
     return bits(own), bits(1.0 - own), bits(-clip), bits(clip)
 
 
-_bind_lstm_sequence: Final = _over_sequence("input_to_output_weights", _bind_lstm)
+_bind_lstm_sequence: Final = _over_sequence("recurrent_to_output_weights", _bind_lstm)
 _bind_both_lstm: Final = _in_both_directions(
-    "input_to_output_weights", _bind_lstm, "aux_input_to_output_weights"
+    "recurrent_to_output_weights", _bind_lstm, "aux_input_to_output_weights"
 )
-_bind_rnn_sequence: Final = _over_sequence("weights", _bind_rnn)
-_bind_both_rnn: Final = _in_both_directions("weights", _bind_rnn, "aux_weights")
+_bind_rnn_sequence: Final = _over_sequence("recurrent_weights", _bind_rnn)
+_bind_both_rnn: Final = _in_both_directions("recurrent_weights", _bind_rnn, "aux_weights")
 
 BINDINGS: Final[Mapping[OperationType, Bind]] = {
     OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM: _bind_lstm_sequence,

@@ -1,9 +1,14 @@
 """Writes steps of recurrent cells."""
 
+from collections.abc import Callable
+from typing import Final
+
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
+from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import requantized_by_words
 from neurald.drivers.cpu.first_tier.kernels.elements import curve
+from neurald.drivers.cpu.first_tier.kernels.reduction.rows import SUM, reduced
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
 from neurald.drivers.cpu.native.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
@@ -11,84 +16,211 @@ from neurald.drivers.cpu.target.target import Target
 #: Of a cell, in the order of their products: input, forget, cell, output.
 GATES = 4
 _INPUT, _FORGET, _CELL, _OUTPUT = range(GATES)
+#: The row of the weights of the cell state for a gate.
+_PEEPHOLES: Final = {_INPUT: 0, _FORGET: 1, _OUTPUT: 2}
+#: Is added to variances.
+_EPSILON: Final = 1e-8
 
 
 def recurrent_units(target: Target) -> list[Unit]:
     """Returns the units of all kernels for recurrent cells."""
     return [
         _lstm_step(target),
+        _normalized_lstm_step(target),
         *(_rnn_step(target, activation) for activation in ("clamped", "tanh", "logistic")),
         _svdf_step(target),
+        _integer_svdf_step(target),
     ]
 
 
+class _LstmRow:
+    """Writes what becomes of the sums of a row of an LSTM cell of floats.
+
+    Words: units; of `%products` and of `%sequence` where the step begins, and the distance of rows;
+    two factors, of the input gate and of what the forget gate leaves, one of which is 0; and the
+    limit of cell states.
+
+    Args:
+        kernel: the function.
+
+    Attributes:
+        units: their number.
+    """
+
+    def __init__(self, kernel: KernelWriter) -> None:
+        self._kernel = kernel
+        self.units, first_product, product_step, first_output, output_step = (
+            kernel.word(n) for n in range(5)
+        )
+        self._places = first_product, product_step, first_output, output_step
+        self._own, self._left = kernel.word(5, "float"), kernel.word(6, "float")
+        self._low, self._high = kernel.word(7, "float"), kernel.word(8, "float")
+        self._states = self._sums = self._products = self._place = "0"
+
+    def begin(self, row: str) -> None:
+        """Writes where a row begins."""
+        kernel, (first_product, product_step, first_output, output_step) = self._kernel, self._places
+        self._states = kernel.product(row, self.units)
+        self._sums = kernel.product(self._states, str(GATES))
+        self._products = kernel.sum(first_product, kernel.product(row, product_step))
+        self._place = kernel.sum(first_output, kernel.product(row, output_step))
+
+    def state(self, v: Vector, pointer: str, index: str) -> str:
+        """Loads a state."""
+        return self._kernel.element(v, "float", pointer, self._kernel.sum(self._states, index))
+
+    def of_gate(self, v: Vector, pointer: str, gate: int, index: str, start: str = "0") -> str:
+        """Loads what there is for each gate."""
+        return self._kernel.element(v, "float", pointer, self._kernel.sum(start, self._at(gate, index)))
+
+    def _at(self, number: int, index: str) -> str:
+        return self._kernel.sum(self._kernel.product(self.units, str(number)), index)
+
+    def sum(self, v: Vector, gate: int, index: str) -> str:
+        """Loads what `replace_sum` has stored."""
+        return self.of_gate(v, "%sums", gate, index, self._sums)
+
+    def replace_sum(self, v: Vector, gate: int, index: str, value: str) -> None:
+        """Stores another sum of a gate."""
+        store(v, "float", value, "%sums", self._kernel.sum(self._sums, self._at(gate, index)))
+
+    def total(self, v: Vector, gate: int, index: str, state: str | None) -> str:
+        """Adds the sums of a gate.
+
+        Args:
+            v: of their width.
+            gate: number of the gate.
+            index: number of the first unit.
+            state: the cell state that the gate sees, if any.
+        """
+        products = self.of_gate(v, "%products", gate, index, self._products)
+        found = v.binary("fadd", "float", products, self.sum(v, gate, index))
+        if state is None:
+            return found
+        weights = self.of_gate(v, "%peephole", _PEEPHOLES[gate], index)
+        return v.binary("fadd", "float", found, v.binary("fmul", "float", weights, state))
+
+    def store_cell(self, v: Vector, index: str, total: Callable[[int], str]) -> str:
+        """Stores the next cell state, and returns it.
+
+        Args:
+            v: of its width.
+            index: number of the first unit.
+            total: returns what the activation of a gate gets.
+        """
+        before = self.state(v, "%before", index)
+        forget = curve(v, Op.LOGISTIC, total(_FORGET))
+        admit = curve(v, Op.LOGISTIC, total(_INPUT))
+        rest = v.binary("fsub", "float", v.number("float", 1), forget)
+        admit = v.binary(
+            "fadd",
+            "float",
+            v.binary("fmul", "float", admit, v.splat("float", self._own)),
+            v.binary("fmul", "float", rest, v.splat("float", self._left)),
+        )
+        candidate = curve(v, Op.TANH, total(_CELL))
+        cell = v.binary(
+            "fadd",
+            "float",
+            v.binary("fmul", "float", forget, before),
+            v.binary("fmul", "float", admit, candidate),
+        )
+        cell = clamped(v, cell, self._low, self._high)
+        store(v, "float", cell, "%cell", self._kernel.sum(self._states, index))
+        return cell
+
+    def store_output(self, v: Vector, index: str, cell: str, total: str) -> None:
+        """Stores the output."""
+        emit = curve(v, Op.LOGISTIC, total)
+        output = v.binary("fmul", "float", emit, curve(v, Op.TANH, cell))
+        store(v, "float", output, "%out", self._kernel.sum(self._states, index))
+        store(v, "float", output, "%sequence", self._kernel.sum(self._place, index))
+
+
+_LSTM_POINTERS: Final = ("out", "cell", "sequence", "products", "sums", "before", "peephole")
+
+
 def _lstm_step(target: Target) -> Unit:
-    """Writes a step of an LSTM cell of floats without projection and layer normalisation.
+    """Writes a step of an LSTM cell of floats without layer normalisation.
 
     `%products` has the products of the inputs with the weights of all gates, and `%sums` those of
     the output state. `%out` and `%cell` are the next states, `%before` is the last cell state, and
     `%sequence` gets the output, too. `%peephole` has weights of the cell state for the gates input,
-    forget and output. Words: units; of `%products` and of `%sequence` where the step begins, and
-    the distance of rows; two factors, of the input gate and of what the forget gate leaves, one of
-    which is 0; and the limit of cell states. A work item is a row.
+    forget and output. Words: see `_LstmRow`. A work item is a row.
     """
-    pointers = ("out", "cell", "sequence", "products", "sums", "before", "peephole")
-    kernel = KernelWriter(target, "first_lstm_step", pointers)
-    units, first_product, product_step, first_output, output_step = (kernel.word(n) for n in range(5))
-    own, left = kernel.word(5, "float"), kernel.word(6, "float")
-    low, high = kernel.word(7, "float"), kernel.word(8, "float")
+    kernel = KernelWriter(target, "first_lstm_step", _LSTM_POINTERS)
+    of = _LstmRow(kernel)
     with kernel.each_item() as row:
-        states = kernel.product(row, units)
-        sums = kernel.product(states, str(GATES))
-        products = kernel.sum(first_product, kernel.product(row, product_step))
-        place = kernel.sum(first_output, kernel.product(row, output_step))
+        of.begin(row)
 
-        def write(
-            v: Vector,
-            index: str,
-            states: str = states,
-            sums: str = sums,
-            products: str = products,
-            place: str = place,
-        ) -> None:
-            def loaded(pointer: str, start: str, number: int = 0) -> str:
-                offset = kernel.sum(kernel.product(units, str(number)), index)
-                return kernel.element(v, "float", pointer, kernel.sum(start, offset))
-
-            def total(gate: int, state: str | None = None, weights: int = 0) -> str:
-                found = v.binary(
-                    "fadd", "float", loaded("%products", products, gate), loaded("%sums", sums, gate)
-                )
-                if state is None:
-                    return found
-                seen = v.binary("fmul", "float", loaded("%peephole", "0", weights), state)
-                return v.binary("fadd", "float", found, seen)
-
-            before = loaded("%before", states)
-            forget = curve(v, Op.LOGISTIC, total(_FORGET, before, 1))
-            admit = curve(v, Op.LOGISTIC, total(_INPUT, before, 0))
-            rest = v.binary("fsub", "float", v.number("float", 1), forget)
-            admit = v.binary(
-                "fadd",
-                "float",
-                v.binary("fmul", "float", admit, v.splat("float", own)),
-                v.binary("fmul", "float", rest, v.splat("float", left)),
+        def write(v: Vector, index: str) -> None:
+            before = of.state(v, "%before", index)
+            cell = of.store_cell(
+                v, index, lambda gate: of.total(v, gate, index, None if gate == _CELL else before)
             )
-            candidate = curve(v, Op.TANH, total(_CELL))
-            cell = v.binary(
-                "fadd",
-                "float",
-                v.binary("fmul", "float", forget, before),
-                v.binary("fmul", "float", admit, candidate),
-            )
-            cell = clamped(v, cell, low, high)
-            emit = curve(v, Op.LOGISTIC, total(_OUTPUT, cell, 2))
-            output = v.binary("fmul", "float", emit, curve(v, Op.TANH, cell))
-            store(v, "float", cell, "%cell", kernel.sum(states, index))
-            store(v, "float", output, "%out", kernel.sum(states, index))
-            store(v, "float", output, "%sequence", kernel.sum(place, index))
+            of.store_output(v, index, cell, of.total(v, _OUTPUT, index, cell))
 
-        kernel.each_element(kernel.vector, "0", units, write)
+        kernel.each_element(kernel.vector, "0", of.units, write)
+    return kernel.unit()
+
+
+def _normalized_lstm_step(target: Target) -> Unit:
+    """Writes a step of an LSTM cell of floats with layer normalisation.
+
+    `%norms` and `%biases` have a row for each gate: what its normalised sums are multiplied with,
+    and what is added then. The other pointers and the words are those of `_lstm_step`, but `%sums`
+    is written, too. A work item is a row.
+    """
+    pointers = (*_LSTM_POINTERS, "norms", "biases")
+    kernel = KernelWriter(target, "first_normalized_lstm_step", pointers)
+    of, single = _LstmRow(kernel), kernel.single
+    count = single.cast("uitofp", "i64", of.units, "float")
+
+    def normalize(gate: int, state: str | None) -> None:
+        """Replaces the sums of a gate; `state` is the pointer of the cell state that it sees."""
+
+        def total(v: Vector, index: str) -> str:
+            seen = None if state is None else of.state(v, state, index)
+            found = of.total(v, gate, index, seen)
+            of.replace_sum(v, gate, index, found)
+            return found
+
+        mean = single.binary("fdiv", "float", reduced(kernel, of.units, SUM, total), count)
+
+        def centred(v: Vector, index: str) -> str:
+            return v.binary("fsub", "float", of.sum(v, gate, index), v.splat("float", mean))
+
+        def square(v: Vector, index: str) -> str:
+            distance = centred(v, index)
+            return v.binary("fmul", "float", distance, distance)
+
+        variance = single.binary("fdiv", "float", reduced(kernel, of.units, SUM, square), count)
+        variance = single.binary("fadd", "float", variance, single.number("float", _EPSILON))
+        deviation = single.call("llvm.sqrt", "float", variance)
+
+        def finish(v: Vector, index: str) -> None:
+            found = v.binary("fdiv", "float", centred(v, index), v.splat("float", deviation))
+            found = v.binary("fmul", "float", found, of.of_gate(v, "%norms", gate, index))
+            found = v.binary("fadd", "float", found, of.of_gate(v, "%biases", gate, index))
+            of.replace_sum(v, gate, index, found)
+
+        kernel.each_element(kernel.vector, "0", of.units, finish)
+
+    with kernel.each_item() as row:
+        of.begin(row)
+        for gate in (_INPUT, _FORGET, _CELL):
+            normalize(gate, None if gate == _CELL else "%before")
+
+        def cell(v: Vector, index: str) -> None:
+            of.store_cell(v, index, lambda gate: of.sum(v, gate, index))
+
+        kernel.each_element(kernel.vector, "0", of.units, cell)
+        normalize(_OUTPUT, "%cell")
+
+        def output(v: Vector, index: str) -> None:
+            of.store_output(v, index, of.state(v, "%cell", index), of.sum(v, _OUTPUT, index))
+
+        kernel.each_element(kernel.vector, "0", of.units, output)
     return kernel.unit()
 
 
@@ -129,49 +261,95 @@ def _rnn_step(target: Target, activation: str) -> Unit:
 
 
 def _svdf_step(target: Target) -> Unit:
-    """Writes a step of SVDF of floats.
+    """Writes a step of SVDF of floats; see `_of_memory`. Words, after its own: the limits of the results."""
+    kernel = _memory_kernel(target, "first_svdf_step")
+    low, high = kernel.word(3, "float"), kernel.word(4, "float")
+    v = kernel.single
+
+    def weighted(total: str, value: str, weight: str) -> str:
+        return v.binary("fadd", "float", total, v.binary("fmul", "float", value, weight))
+
+    def finish(total: str, unit: str, item: str) -> None:
+        total = v.binary("fadd", "float", total, kernel.element(v, "float", "%bias", unit))
+        store(v, "float", clamped(v, total, low, high), "%result", item)
+
+    return _of_memory(kernel, ("float", "float"), weighted, finish)
+
+
+def _integer_svdf_step(target: Target) -> Unit:
+    """Writes a step of SVDF of 16-bit features; see `_of_memory`.
+
+    Sums, of 64 bits, wrap to 32. Words, after its own: see `requantized_by_words`.
+    """
+    kernel = _memory_kernel(target, "first_svdf_step_short")
+    v = kernel.single
+
+    def weighted(total: str, value: str, weight: str) -> str:
+        product = v.binary(
+            "mul", "i32", v.cast("sext", "i16", value, "i32"), v.cast("sext", "i16", weight, "i32")
+        )
+        return v.binary("add", "i64", total, v.cast("sext", "i32", product, "i64"))
+
+    def finish(total: str, unit: str, item: str) -> None:
+        bias = v.cast("sext", "i32", kernel.element(v, "i32", "%bias", unit), "i64")
+        total = v.cast("trunc", "i64", v.binary("add", "i64", total, bias), "i32")
+        store(v, "i8", requantized_by_words(kernel, v, total, 3), "%result", item)
+
+    return _of_memory(kernel, ("i16", "i64"), weighted, finish)
+
+
+def _memory_kernel(target: Target, name: str) -> KernelWriter:
+    return KernelWriter(target, name, ("out", "result", "features", "before", "times", "bias"))
+
+
+def _of_memory(
+    kernel: KernelWriter,
+    types: tuple[str, str],
+    weighted: Callable[[str, str, str], str],
+    finish: Callable[[str, str, str], None],
+) -> Unit:
+    """Writes a step of SVDF.
 
     `%features` has one number for each filter, which is stored in the last place of its memory
     `%before`; `%times` weights its places. `%out` is the next memory, whose last places are free.
-    Words: units, filters of each, places of a memory, and the limits of the results. A work item is
-    a unit of a row.
+    Words: units, filters of each, and places of a memory. A work item is a unit of a row.
+
+    Args:
+        kernel: the function.
+        types: of features, and of sums.
+        weighted: adds a feature times its weight to a sum.
+        finish: stores the result of a sum, for the number of a unit and of the work item.
     """
-    pointers = ("out", "result", "features", "before", "times", "bias")
-    kernel = KernelWriter(target, "first_svdf_step", pointers)
-    code, v = kernel.code, kernel.single
+    code, v, (element, total) = kernel.code, kernel.single, types
     units, rank, length = (kernel.word(number) for number in range(3))
-    low, high = kernel.word(3, "float"), kernel.word(4, "float")
     newest = kernel.difference(length, "1")
     with kernel.each_item() as item:
         _, unit = kernel.split(item, units)
         first, own = kernel.product(item, rank), kernel.product(unit, rank)
-        with code.loop("0", rank, [("float", v.number("float", 0))]) as filters:
+        with code.loop("0", rank, [(total, v.number(total, 0))]) as filters:
             number = kernel.sum(first, filters.index)
             begin = kernel.product(number, length)
             weights = kernel.product(kernel.sum(own, filters.index), length)
-            feature = kernel.element(v, "float", "%features", number)
+            feature = kernel.element(v, element, "%features", number)
 
-            def weighted(place: str, value: str, weights: str = weights) -> str:
-                weight = kernel.element(v, "float", "%times", kernel.sum(weights, place))
-                return v.binary("fmul", "float", value, weight)
+            def added(sums: str, place: str, value: str, weights: str = weights) -> str:
+                weight = kernel.element(v, element, "%times", kernel.sum(weights, place))
+                return weighted(sums, value, weight)
 
-            with code.loop("0", newest, [("float", filters.carried[0])], may_be_empty=True) as places:
-                value = kernel.element(v, "float", "%before", kernel.sum(begin, places.index))
-                sum_ = v.binary("fadd", "float", places.carried[0], weighted(places.index, value))
-                places.results = [sum_]
-            filters.results = [v.binary("fadd", "float", places.results[0], weighted(newest, feature))]
+            with code.loop("0", newest, [(total, filters.carried[0])], may_be_empty=True) as places:
+                value = kernel.element(v, element, "%before", kernel.sum(begin, places.index))
+                places.results = [added(places.carried[0], places.index, value)]
+            filters.results = [added(places.results[0], newest, feature)]
             # All but the oldest one move by one place.
             with code.loop("1", newest, may_be_empty=True) as places:
                 at = kernel.sum(begin, places.index)
-                value = kernel.element(v, "float", "%before", at)
-                store(v, "float", value, "%out", kernel.difference(at, "1"))
+                value = kernel.element(v, element, "%before", at)
+                store(v, element, value, "%out", kernel.difference(at, "1"))
             last = kernel.sum(begin, newest)
             is_long = v.compare("sgt", "i64", newest, "0")
             # A memory of one place has nothing but the free one.
             before_last = v.select(is_long, "i64", kernel.difference(last, "1"), last)
-            store(v, "float", feature, "%out", before_last)
-            store(v, "float", v.number("float", 0), "%out", last)
-        total = kernel.element(v, "float", "%bias", unit)
-        total = v.binary("fadd", "float", filters.results[0], total)
-        store(v, "float", clamped(v, total, low, high), "%result", item)
+            store(v, element, feature, "%out", before_last)
+            store(v, element, v.number(element, 0), "%out", last)
+        finish(filters.results[0], unit, item)
     return kernel.unit()

@@ -262,7 +262,7 @@ def stored_integer(
 
 
 _LARGEST: Final = next(each for each in REDUCTIONS if each.name == "largest_float")
-_SUM: Final = next(each for each in REDUCTIONS if each.name == "sum_float")
+SUM: Final = next(each for each in REDUCTIONS if each.name == "sum_float")
 _DOUBLE_SUM: Final = RowReduction(
     name="", element="double", total="double", start=0, combine="fadd", across="fadd"
 )
@@ -294,7 +294,7 @@ def _softmax(target: Target, *, is_logarithm: bool) -> Unit:
                 store(v, "float", x, "%out", kernel.sum(start, index))
             return x
 
-        total = reduced(kernel, length, _SUM, power)
+        total = reduced(kernel, length, SUM, power)
         if is_logarithm:
             total = vector_math.log(kernel.single, "float", total)
 
@@ -371,7 +371,7 @@ def _unit_rows(target: Target) -> Unit:
             return v.binary("fmul", "float", value, value)
 
         s = kernel.single
-        norm = s.call("llvm.sqrt", "float", reduced(kernel, length, _SUM, square))
+        norm = s.call("llvm.sqrt", "float", reduced(kernel, length, SUM, square))
         norm = s.select(s.compare("olt", "float", norm, least), "float", least, norm)
 
         def finish(v: Vector, index: str, start: str = start, norm: str = norm) -> None:

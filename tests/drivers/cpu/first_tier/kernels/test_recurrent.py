@@ -21,6 +21,17 @@ CELLS: dict[str, tuple[int, int, int, int, dict[str, Any]]] = {
     "peephole": (3, 2, 5, 20, {"peephole": True}),
     "coupled gates with peephole": (2, 1, 4, 21, {"coupled": True, "peephole": True}),
     "clip": (6, 2, 5, 17, {"cell_clip": 0.2}),
+    "projection": (4, 3, 7, 19, {"outputs": 5}),
+    "projection with bias and clip": (3, 2, 4, 9, {"outputs": 21, "biased": True, "projection_clip": 0.3}),
+    "normalisation": (5, 3, 7, 19, {"normalized": True}),
+    "normalisation with peephole": (3, 2, 5, 33, {"normalized": True, "peephole": True, "cell_clip": 0.5}),
+    "all of it": (
+        4,
+        2,
+        5,
+        17,
+        {"normalized": True, "peephole": True, "coupled": True, "outputs": 6, "time_major": True},
+    ),
 }
 
 
@@ -38,10 +49,14 @@ def _model(
     weights: nd.OperandType = FLOAT,
     asymmetric: bool = False,
     with_states: bool = True,
-    projection: bool = False,
+    outputs: int = 0,
+    biased: bool = False,
+    normalized: bool = False,
+    projection_clip: float = 0.0,
     activation: int = 4,
 ) -> nd.Model:
-    build = LayerBuilder(7)
+    """Returns a model of a cell; with a number of `outputs` one with a projection to these."""
+    build, width = LayerBuilder(7), outputs or units
     operation = nd.OperationType[name]
     is_sequence = "SEQUENCE" in name
     forms = DEFINITIONS[operation].forms
@@ -50,13 +65,13 @@ def _model(
         "input": ((steps, batch, size) if time_major else (batch, steps, size))
         if is_sequence
         else (batch, size),
-        "output_state_in": (batch, units),
+        "output_state_in": (batch, width),
         "cell_state_in": (batch, units),
     }
     scalars = {
         "cell_activation": (nd.OperandType.INT32, activation),
         "cell_clip": (nd.OperandType.FLOAT32, cell_clip),
-        "projection_clip": (nd.OperandType.FLOAT32, 0.0),
+        "projection_clip": (nd.OperandType.FLOAT32, projection_clip),
         "time_major": (nd.OperandType.BOOL, time_major),
         "asymmetric": (nd.OperandType.BOOL, asymmetric),
     }
@@ -70,38 +85,43 @@ def _model(
             inputs.append(build.operand(FLOAT, shapes[each]))
             given.append(inputs[-1])
             continue
-        is_of_input = each in ("input_to_input_weights", "recurrent_to_input_weights", "input_gate_bias")
+        is_of_input = each in (
+            "input_to_input_weights",
+            "recurrent_to_input_weights",
+            "input_gate_bias",
+            "input_layer_norm_weights",
+        )
         is_absent = (
             (coupled and (is_of_input or each == "cell_to_input_weights"))
-            or ("projection" in each and not (projection and each == "projection_weights"))
-            or "norm" in each
+            or ("projection" in each and not (outputs and (biased or each == "projection_weights")))
+            or ("norm" in each and not normalized)
             or (each.startswith("cell_to") and not peephole)
         )
         is_matrix = each.startswith(("input_to", "recurrent_to", "projection_w"))
-        kind = weights if is_matrix else FLOAT
+        kind = weights if is_matrix or each.startswith("cell_to") else FLOAT
         if is_absent:
             inputs.append(build.operand(kind, (0,), **({} if kind is FLOAT else {"scale": 1.0})))
             build.builder.set_operand_value(inputs[-1], None)
             continue
-        shape: tuple[int, ...] = (units,)
+        shape: tuple[int, ...] = (width if each == "projection_bias" else units,)
         if is_matrix:
-            shape = (units, size if each.startswith("input_to") else units)
+            shape = (units, size if each.startswith("input_to") else width)
+            shape = (width, units) if each == "projection_weights" else shape
         if kind is FLOAT:
             inputs.append(build.constant(FLOAT, values(build.rng, FLOAT, shape) * np.float32(0.3)))
         else:
             numbers = values(build.rng, SIGNED, shape)
             scale = float(build.rng.uniform(0.001, 0.005))
             inputs.append(build.constant(SIGNED, numbers, scale=scale, zero_point=0))
-    width = (3 if coupled else 4) * units
     results = {
-        "output": (*shapes["input"][:-1], units),
-        "output_state_out": (batch, units),
+        "output": (*shapes["input"][:-1], width),
+        "output_state_out": (batch, width),
         "cell_state_out": (batch, units),
-        "scratch_buffer": (batch, width),
+        "scratch_buffer": (batch, (3 if coupled else 4) * units),
     }
-    outputs = [build.operand(FLOAT, results[each.name]) for each in form.outputs]
-    build.builder.add_operation(operation, inputs, outputs)
-    build.builder.identify_inputs_and_outputs(given, outputs)
+    computed = [build.operand(FLOAT, results[each.name]) for each in form.outputs]
+    build.builder.add_operation(operation, inputs, computed)
+    build.builder.identify_inputs_and_outputs(given, computed)
     return build.builder.finish()
 
 
@@ -118,15 +138,17 @@ def test_sequences(target: str, cell: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("cell", ["one step", "coupled gates", "peephole", "clip"])
+@pytest.mark.parametrize(
+    "cell", ["one step", "coupled gates", "peephole", "clip", "projection", "normalisation", "all of it"]
+)
 def test_single_steps(target: str, cell: str) -> None:
     _, *sizes, options = CELLS[cell]
-    check(_model("LSTM", 1, *sizes, **options), target)
+    check(_model("LSTM", 1, *sizes, **{**options, "time_major": False}), target)
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
 @pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize("cell", ["batch-major", "time-major", "coupled gates"])
+@pytest.mark.parametrize("cell", ["batch-major", "time-major", "coupled gates", "projection", "all of it"])
 def test_weights_of_8_bits(target: str, cell: str, asymmetric: bool) -> None:
     *sizes, options = CELLS[cell]
     name = "TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -135,9 +157,8 @@ def test_weights_of_8_bits(target: str, cell: str, asymmetric: bool) -> None:
     check(model, target, rtol=1e-2)
 
 
-@pytest.mark.parametrize("options", [{"projection": True}, {"activation": 1}], ids=str)
-def test_other_cells_have_no_kernel(options: dict[str, Any]) -> None:
-    model = _model("UNIDIRECTIONAL_SEQUENCE_LSTM", 2, 1, 3, 4, **options)
+def test_other_cells_have_no_kernel() -> None:
+    model = _model("UNIDIRECTIONAL_SEQUENCE_LSTM", 2, 1, 3, 4, activation=1)
     assert isinstance(prepared(model, TARGETS_HERE[0]), ReferenceModel)
 
 
@@ -326,3 +347,38 @@ def test_factored_layers(target: str, rank: int, length: int, activation: int) -
             weights,
         )
         check(model, target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(("rank", "length"), [(1, 1), (2, 2), (3, 10)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_factored_layers_of_integers(target: str, rank: int, length: int, biased: bool) -> None:
+    batch, size, units = 3, 7, 21
+    filters = rank * units
+    build = LayerBuilder(5)
+    features = values(build.rng, SIGNED, (filters, size))
+    times = build.rng.integers(-(1 << 15), 1 << 15, (filters, length)).astype(np.int16)
+    bias = build.rng.integers(-(1 << 20), 1 << 20, units).astype(np.int32)
+    short = nd.OperandType.TENSOR_QUANT16_SYMM
+    given = build.operand(SIGNED, (batch, size), scale=0.03, zero_point=-7)
+    inputs = [
+        given,
+        build.constant(SIGNED, features, scale=0.01, zero_point=0),
+        build.constant(short, times, scale=0.0004, zero_point=0),
+        build.constant(nd.OperandType.TENSOR_INT32, bias, scale=0.0004 * 0.0002, zero_point=0),
+        build.operand(short, (batch, filters * length), scale=0.0002, zero_point=0),
+        build.scalar(rank, INT),
+        build.scalar(0, INT),
+        build.scalar(False, BOOL),
+    ]
+    state = inputs[4]
+    if not biased:
+        inputs[3] = build.operand(nd.OperandType.TENSOR_INT32, (0,), scale=1.0)
+        build.builder.set_operand_value(inputs[3], None)
+    outputs = [
+        build.operand(short, (batch, filters * length), scale=0.0002, zero_point=0),
+        build.operand(SIGNED, (batch, units), scale=0.02 * length, zero_point=3),
+    ]
+    build.builder.add_operation(nd.OperationType.TFLITE_SVDF, inputs, outputs)
+    build.builder.identify_inputs_and_outputs([given, state], outputs)
+    check(build.builder.finish(), target, threads=2)
