@@ -13,34 +13,34 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from neurald.service.cli.benchmark import BenchmarkCommand, benchmark
 from neurald.service.cli.cache import cache
-from neurald.service.cli.calibrate import calibrate
 from neurald.service.cli.cert import cert
-from neurald.service.cli.compile import compile  # noqa: A004
-from neurald.service.cli.config import config
-from neurald.service.cli.conformance import conformance
 from neurald.service.cli.demo import demo
-from neurald.service.cli.devices import devices
 from neurald.service.cli.doctor import doctor
-from neurald.service.cli.driver import driver
-from neurald.service.cli.explain import explain
-from neurald.service.cli.forgive import forgive
-from neurald.service.cli.inspect import inspect
-from neurald.service.cli.install_service import install_service, uninstall_service
-from neurald.service.cli.new_driver import new_driver
+from neurald.service.cli.drivers.calibrate import calibrate
+from neurald.service.cli.drivers.conformance import conformance
+from neurald.service.cli.drivers.devices import devices
+from neurald.service.cli.drivers.driver import driver
+from neurald.service.cli.drivers.new_driver import new_driver
+from neurald.service.cli.manager.config import config
+from neurald.service.cli.manager.forgive import forgive
+from neurald.service.cli.manager.install_service import install_service, uninstall_service
+from neurald.service.cli.manager.restart import restart
+from neurald.service.cli.manager.serve import serve
+from neurald.service.cli.manager.status import status
+from neurald.service.cli.manager.top import top
+from neurald.service.cli.models.benchmark import BenchmarkCommand, benchmark
+from neurald.service.cli.models.compile import compile  # noqa: A004
+from neurald.service.cli.models.explain import explain
+from neurald.service.cli.models.inspect import inspect
+from neurald.service.cli.models.run import run
+from neurald.service.cli.models.verify import verify
 from neurald.service.cli.options.service import ServeCommand
-from neurald.service.cli.restart import restart
-from neurald.service.cli.run import run
-from neurald.service.cli.serve import serve
-from neurald.service.cli.status import status
-from neurald.service.cli.top import top
-from neurald.service.cli.verify import verify
 from neurald.service.sandbox.mode import OWN_PROCESS
 
 #: If this variable is set, unexpected errors are shown with a traceback.
@@ -59,7 +59,26 @@ _INTERRUPT_DELAY_S = 0.01
 
 
 class _Commands(TyperGroup):
-    """Converts any exception of a command into one sentence and an exit status."""
+    """Lists commands by subject, and converts their exceptions into one sentence and an exit status."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Lists the commands of each subject under its title."""
+        sections: dict[str, dict[str, Any]] = {}
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                title = getattr(command, "rich_help_panel")  # noqa: B009 - only Typer's commands have it
+                sections.setdefault(title, {})[name] = command
+        width = max(len(name) for commands in sections.values() for name in commands)
+        for title, commands in sections.items():
+            with formatter.section(title):
+                # Names have the same width in all sections.
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), command.get_short_help_str(formatter.width - 6 - width))
+                        for name, command in commands.items()
+                    ]
+                )
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         with _wrapping_usage_errors():
@@ -173,34 +192,100 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(help="Run a model on a photo, arrays or random input.")(run)
-app.command(cls=BenchmarkCommand, help="Measure how fast a model loads, prepares and runs.")(benchmark)
-app.command(help="List the devices and how fast they are.")(devices)
-app.command(help="Compile a model to a signed plan file.")(compile)
-app.command(help="Measure what operations, launches and transfers cost on each device.")(calibrate)
-app.command(help="Check that devices compute a model as the reference kernels do.")(verify)
-app.command(help="Show which device would run each operation of a model, and why.")(explain)
-app.command(help="Show what is in a model: inputs, outputs, constants, operations.")(inspect)
-app.add_typer(cache, name="cache", help="Manage the compilation cache: ls, verify, prune, warm.")
-app.command(help="Serve a device to other processes until stopped.")(driver)
-app.add_typer(cert, name="cert", help="Manage certificates for other hosts: init, issue, revoke, show.")
-app.command(cls=ServeCommand, help="Start drivers on demand, supervise them, and serve models.")(serve)
-app.command("up", cls=ServeCommand, help="The same as `neurald serve`.", hidden=True)(serve)
-app.command(help="Show what the service manager's drivers do, and why.")(status)
-app.command(help="Show what drivers use of the machine, again and again.")(top)
-app.command(help="Replace a driver's process without a gap, or end its quarantine.")(restart)
-app.command(help="Let a driver try again what killed it or was wrong.")(forgive)
-app.command(help="Show the service manager's configuration and where it comes from.")(config)
-app.command(help="Say what is installed, what is wrong, and how to mend it.")(doctor)
-app.command("install-service", help="Make the service manager a service of systemd.")(install_service)
-app.command("uninstall-service", help="Remove the service of systemd.")(uninstall_service)
+_MODELS: Final = "Models"
+app.command(help="Run a model on a photo, arrays or random input.", rich_help_panel=_MODELS)(run)
+app.command(
+    cls=BenchmarkCommand,
+    help="Measure how fast a model loads, prepares and runs.",
+    rich_help_panel=_MODELS,
+)(benchmark)
+app.command(help="Compile a model to a signed plan file.", rich_help_panel=_MODELS)(compile)
+app.command(
+    help="Check that devices compute a model as the reference kernels do.",
+    short_help="Check that devices compute a model correctly.",
+    rich_help_panel=_MODELS,
+)(verify)
+app.command(
+    help="Show which device would run each operation of a model, and why.",
+    short_help="Show which device runs each operation, and why.",
+    rich_help_panel=_MODELS,
+)(explain)
+app.command(
+    help="Show what is in a model: inputs, outputs, constants, operations.",
+    short_help="Show the inputs, outputs and operations of a model.",
+    rich_help_panel=_MODELS,
+)(inspect)
+
+_DRIVERS: Final = "Devices and drivers"
+app.command(help="List the devices and how fast they are.", rich_help_panel=_DRIVERS)(devices)
+app.command(help="Serve a device to other processes until stopped.", rich_help_panel=_DRIVERS)(driver)
+app.command(
+    help="Measure what operations, launches and transfers cost on each device.",
+    short_help="Measure what operations cost on each device.",
+    rich_help_panel=_DRIVERS,
+)(calibrate)
 app.command(
     help="Check that a device behaves as every device must.\n\nA device of this process is also opened "
     "in a separate process, where cases run with their inputs and outputs between inaccessible memory "
-    "pages. This is not possible for a daemon; the report says so."
+    "pages. This is not possible for a daemon; the report says so.",
+    rich_help_panel=_DRIVERS,
 )(conformance)
-app.command("new-driver", help="Write the package of a new driver, with tests.")(new_driver)
-app.command(help="Classify handwritten digits in this process, in a daemon and by a service.")(demo)
+app.command("new-driver", help="Write the package of a new driver, with tests.", rich_help_panel=_DRIVERS)(
+    new_driver
+)
+
+_MANAGER: Final = "Service manager"
+app.command(
+    cls=ServeCommand,
+    help="Start drivers on demand, supervise them, and serve models.",
+    short_help="Start and supervise drivers, and serve models.",
+    rich_help_panel=_MANAGER,
+)(serve)
+app.command("up", cls=ServeCommand, help="The same as `neurald serve`.", hidden=True)(serve)
+app.command(help="Show what the service manager's drivers do, and why.", rich_help_panel=_MANAGER)(status)
+app.command(help="Show what drivers use of the machine, again and again.", rich_help_panel=_MANAGER)(top)
+app.command(
+    help="Replace a driver's process without a gap, or end its quarantine.",
+    short_help="Replace a driver's process, or end its quarantine.",
+    rich_help_panel=_MANAGER,
+)(restart)
+app.command(help="Let a driver try again what killed it or was wrong.", rich_help_panel=_MANAGER)(forgive)
+app.command(
+    help="Show the service manager's configuration and where it comes from.",
+    short_help="Show the configuration, and where it comes from.",
+    rich_help_panel=_MANAGER,
+)(config)
+app.command(
+    "install-service", help="Make the service manager a service of systemd.", rich_help_panel=_MANAGER
+)(install_service)
+app.command("uninstall-service", help="Remove the service of systemd.", rich_help_panel=_MANAGER)(
+    uninstall_service
+)
+
+_MACHINE: Final = "This machine"
+app.command(
+    help="Say what is installed, what is wrong, and how to mend it.",
+    short_help="Say what is wrong here, and how to mend it.",
+    rich_help_panel=_MACHINE,
+)(doctor)
+app.add_typer(
+    cache,
+    name="cache",
+    help="Manage the compilation cache: ls, verify, prune, warm.",
+    rich_help_panel=_MACHINE,
+)
+app.add_typer(
+    cert,
+    name="cert",
+    help="Manage certificates for other hosts: init, issue, revoke, show.",
+    short_help="Manage certificates: init, issue, revoke, show.",
+    rich_help_panel=_MACHINE,
+)
+app.command(
+    help="Classify handwritten digits in this process, in a daemon and by a service.",
+    short_help="Classify handwritten digits in three ways.",
+    rich_help_panel=_MACHINE,
+)(demo)
 
 
 def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:

@@ -24,6 +24,10 @@ def test_help_lists_the_commands() -> None:
     assert result.exit_code == 0
     for command in COMMANDS:
         assert f"  {command} " in result.stdout
+    lines = result.stdout.splitlines()
+    assert not [line for line in lines if line.startswith("  ") and line.endswith("...")], "cut"
+    titles = [line.rstrip(":") for line in lines if line.endswith(":")]
+    assert titles == ["Options", "Models", "Devices and drivers", "Service manager", "This machine"]
 
 
 @sweep("command", COMMANDS)

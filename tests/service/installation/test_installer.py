@@ -9,7 +9,7 @@ import pytest
 
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE
-from neurald.service.cli.install_service import install_service, uninstall_service
+from neurald.service.cli.manager.install_service import install_service, uninstall_service
 from neurald.service.installation import installer
 from neurald.service.installation.installer import install, uninstall, unit_files, unit_paths
 from neurald.service.manager.settings.configuration import Flags, load_configuration

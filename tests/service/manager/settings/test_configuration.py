@@ -12,7 +12,7 @@ from neurald.hal.admission.sharing import Sharing
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
 from neurald.hal.registry import default_drivers
-from neurald.service.cli.config import config
+from neurald.service.cli.manager.config import config
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.manager.settings.configuration import (
     DRAIN_VARIABLE,

@@ -10,7 +10,7 @@ from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE
-from neurald.service.cli.config import config
+from neurald.service.cli.manager.config import config
 from neurald.service.cli.options.service import service_settings
 from neurald.service.manager.settings.configuration import Flags, load_configuration
 from neurald.service.manager.settings.service_configuration import (

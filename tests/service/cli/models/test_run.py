@@ -13,7 +13,7 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald.hal.crashes.wrong_results import WrongResults
-from neurald.service.cli.run import _show
+from neurald.service.cli.models.run import _show
 from neurald.service.demo.digits import MODEL, load_held_out_digits
 
 Kind = nd.OperandType

@@ -1,0 +1,1 @@
+"""Commands for models: run, measure, compile, check and describe one."""
