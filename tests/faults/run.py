@@ -11,27 +11,29 @@
     .venv/bin/python tests/faults/run.py --swaps --count 1000 --json swaps.json
     .venv/bin/python tests/faults/run.py --updates --count 100000 --clients 64 --json updates.json
 
-Scenarios are drawn and played one after another (`scenario.py`), while 8 clients call: half of them
-are threads that use the devices directly and receive their errors (`client.py`); half are
-application processes, for which the CPU replaces devices, so that every call must succeed
-(`application.py`). Then clients come and go, in order or killed, and the daemon's resources must
-not grow (`leak.py`). The seed determines what is drawn, but not the timing.
+Scenarios are drawn and played one after another (`scenarios/scenario.py`), while 8 clients call:
+half of them are threads that use the devices directly and receive their errors
+(`scenarios/client.py`); half are application processes, for which the CPU replaces devices, so that
+every call must succeed (`scenarios/application.py`). Then clients come and go, in order or killed,
+and the daemon's resources must not grow (`scenarios/leak.py`). The seed determines what is drawn,
+but not the timing.
 
-With `--attacks` hostile clients attack a daemon (`attacks/`), one class of attacks after another,
-while an honest client measures its calls (`attacked.py`). Attackers run at the lowest priority. On
-machines with at least four cores they get a separate quarter of them; on others the client's calls
-without attack are measured beside ordinary programs that compute (`cores.py`). The comparison thus
-shows what the daemon lets attackers take, not their own computations. With `--soak` clients use a
-daemon for a long time, and its resources must not grow (`soak.py`); with `--service` it is the
-execution service, whose models come and go (`service_soak.py`). With `--kills` the processes of an
-execution service are killed and stopped while clients call it in every way (`service_kills.py`).
-With `--matrix` each of six faults strikes in each of eight phases of a call, under the service
-manager (`managed/matrix.py`), in as many jobs as the cores allow (`managed/matrix_jobs.py`). With
-`--heal` the process of an installed driver is killed and stopped during executions on its device
-(`managed/heal.py`). With `--updates` a driver is replaced again and again while its clients call
-(`managed/update.py`). With `--swaps` the first tiers of models are replaced by optimised code under
-threads, while compiling processes and daemons are killed and disks are full (`swap.py`). All exit
-with 1 if anything was wrong, too slow, or grew.
+With `--attacks` hostile clients attack a daemon (`attacks/kinds/`), one class of attacks after
+another, while an honest client measures its calls (`attacks/attacked.py`). Attackers run at the
+lowest priority. On machines with at least four cores they get a separate quarter of them; on others
+the client's calls without attack are measured beside ordinary programs that compute
+(`attacks/cores.py`). The comparison thus shows what the daemon lets attackers take, not their own
+computations. With `--soak` clients use a daemon for a long time, and its resources must not grow
+(`soak/soak.py`); with `--service` it is the execution service, whose models come and go
+(`soak/service_soak.py`). With `--kills` the processes of an execution service are killed and
+stopped while clients call it in every way (`service_kills.py`). With `--matrix` each of six faults
+strikes in each of eight phases of a call, under the service manager (`managed/matrix.py`), in as
+many jobs as the cores allow (`managed/matrix_jobs.py`). With `--heal` the process of an installed
+driver is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a
+driver is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the
+first tiers of models are replaced by optimised code under threads, while compiling processes and
+daemons are killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow,
+or grew.
 """
 
 import argparse
@@ -50,16 +52,18 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from faults import attack_run, soak, swap  # noqa: E402
+from faults import swap  # noqa: E402
+from faults.attacks import attack_run  # noqa: E402
 from faults.attacks.catalogue import ATTACKS  # noqa: E402
-from faults.client import CALL_S, SLACK_S, Client  # noqa: E402
 from faults.field import Child, Field  # noqa: E402
-from faults.leak import rounds  # noqa: E402
 from faults.managed import heal, matrix_jobs, update  # noqa: E402
 from faults.managed.matrix import cells_of  # noqa: E402
 from faults.plans import play  # noqa: E402
 from faults.proc import Held, shared_memory_entries  # noqa: E402
-from faults.scenario import SCENARIOS  # noqa: E402
+from faults.scenarios.client import CALL_S, SLACK_S, Client  # noqa: E402
+from faults.scenarios.leak import rounds  # noqa: E402
+from faults.scenarios.scenario import SCENARIOS  # noqa: E402
+from faults.soak import soak  # noqa: E402
 
 CLIENTS = 8
 ROUNDS = 20
@@ -100,7 +104,7 @@ def _play(field: Field, names: Sequence[str], clients: int, seed: int) -> dict[s
     probe = Client(field.address, seed)
     _until_right(probe)  # creates what is created once, such as gRPC's threads
     before = Held.here()
-    applications = [field.start("application", number) for number in range(clients // 2)]
+    applications = [field.start("scenarios.application", number) for number in range(clients // 2)]
     for application in applications:
         application.wait_ready()
     group = [Client(field.address, number + 1) for number in range(clients - len(applications))]
@@ -163,7 +167,7 @@ def _until_right(client: Client) -> None:
 def _leaks(before: Held) -> list[str]:
     end = time.monotonic() + _SETTLE_S
     while True:
-        # Memory is checked by `leak.py`, where nothing else happens.
+        # Memory is checked by `scenarios/leak.py`, where nothing else happens.
         more = Held.here().more_than(before, descriptors=8, threads=4, rss_bytes=1 << 30)
         if not more or time.monotonic() > end:
             return more
@@ -262,7 +266,7 @@ def main() -> int:
 
         return service_kills.main(arguments.seconds, arguments.seed, arguments.json)
     if arguments.soak and arguments.service:
-        from faults import service_soak  # needs tritonclient
+        from faults.soak import service_soak  # needs tritonclient
 
         return service_soak.main(30.0 if arguments.minutes is None else arguments.minutes, arguments.json)
     if arguments.soak:

@@ -2,7 +2,7 @@
 
 import pytest
 from faults.run import run
-from faults.scenario import SCENARIOS
+from faults.scenarios.scenario import SCENARIOS
 
 
 @pytest.mark.full

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from faults.attacks.attack import MIB
-from faults.soak import Growth, Sample, slope, soak
+from faults.soak.soak import Growth, Sample, slope, soak
 
 _HALF_HOUR_S = 1800
 

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from faults.attacked import Played, daemon_for, play
+from faults.attacks.attacked import Played, daemon_for, play
 from faults.attacks.catalogue import ATTACKS
-from faults.cores import cores_of_attackers
+from faults.attacks.cores import cores_of_attackers
 
 _HEAD = (
     f"{'attack':24}{'p50/p99 alone, ms':>20}{'under attack':>20}{'ratio':>7}"

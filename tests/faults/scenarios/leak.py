@@ -7,10 +7,10 @@ import threading
 import time
 from typing import Any
 
-from faults.client import Client
 from faults.field import Field
 from faults.proc import Held
-from faults.victim import WAYS
+from faults.scenarios.client import Client
+from faults.scenarios.victim import WAYS
 
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 
@@ -90,7 +90,7 @@ def _figures(base: Held, now: Held) -> dict[str, Any]:
 
 
 def _round(field: Field, clients: int) -> list[str]:
-    victim = field.start("victim", field.address, *WAYS)
+    victim = field.start("scenarios.victim", field.address, *WAYS)
     group = [Client(field.address, number + 1) for number in range(clients)]
     threads = [threading.Thread(target=_visit, args=(client,)) for client in group]
     for thread in threads:

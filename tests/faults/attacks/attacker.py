@@ -1,6 +1,6 @@
 """A process that attacks a daemon until its input ends, and then reports what came of it.
 
-python -m faults.attacker NAME INTENSITY ADDRESS PROCESS FOLDER [CORE ...]
+python -m faults.attacks.attacker NAME INTENSITY ADDRESS PROCESS FOLDER [CORE ...]
 """
 
 import json

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from faults.attacks.attack import MIB, Attack
-from faults.cores import busy_cores, end_idle_priority
+from faults.attacks.cores import busy_cores, end_idle_priority
+from faults.attacks.honest import Honest, Latencies
 from faults.daemon_process import DaemonProcess
 from faults.field import Child
-from faults.honest import Honest, Latencies
 from faults.proc import Held, resident_bytes
 
 from neurald.hal.errors import Error
@@ -91,7 +91,7 @@ def play(
         daemon: its target.
         seconds: the duration of each measurement.
         intensity: the intensity of the attack.
-        cores: the attacker's cores; by default it shares those of this process, see `faults.cores`.
+        cores: of the attacker, see `faults.attacks.cores`; by default those of this process.
         compares: whether the latencies are compared, so that cores that are shared must be equally
             busy in all measurements.
     """
@@ -104,7 +104,7 @@ def play(
         with _Watch(daemon.process.pid) as watch, tempfile.TemporaryDirectory(prefix="na") as folder:
             child = Child(
                 Path(folder),
-                "attacker",
+                "attacks.attacker",
                 attack.name,
                 intensity,
                 daemon.address,
@@ -161,7 +161,7 @@ def _measure_alone(honest: Honest, seconds: float, *, is_beside_others: bool) ->
 
 
 def _no_report(child: Child, folder: Path) -> dict[str, Any]:
-    log = (folder / "attacker.log").read_text(errors="replace")[-2000:]
+    log = (folder / "attacks.attacker.log").read_text(errors="replace")[-2000:]
     status = child.process.returncode
     return {"outcomes": {}, "wrong": [f"the attacker hangs or died, exit status {status}: {log}"]}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from faults.attacks.attack import MIB, Attack
 from support.daemon.command_line import invoke
 
-_MODEL = Path(__file__).resolve().parents[3] / "service" / "demo" / "digits.tflite"
+_MODEL = Path(__file__).resolve().parents[4] / "service" / "demo" / "digits.tflite"
 _ZERO = Path("/dev/zero")
 #: A file of zeros compresses well.
 _BOMB_BYTES = 1 << 30

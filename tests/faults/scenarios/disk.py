@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from faults.field import Child, Field
-from faults.writer import CONSTANT_BYTES, CONSTANTS, MODELS, compile_and_check
+from faults.scenarios.writer import CONSTANT_BYTES, CONSTANTS, MODELS, compile_and_check
 
 import neurald as nd
 from neurald.hal.cache.store import Cache
@@ -22,7 +22,9 @@ def fill_disk(field: Field) -> None:
     with _small_disk(field) as (folder, limit_bytes):
         cache = folder / "cache"
         writers = [
-            field.start("writer", field.address, cache, field.random.randrange(1 << 30), 6, limit_bytes)
+            field.start(
+                "scenarios.writer", field.address, cache, field.random.randrange(1 << 30), 6, limit_bytes
+            )
             for _ in range(_WRITERS)
         ]
         for writer in writers:
@@ -64,7 +66,7 @@ def kill_writers(field: Field) -> None:
     """Kills processes that fill a cache; what they leave must be complete, or be cleaned up."""
     cache = field.folder / "written"
     writers: list[Child] = [
-        field.start("writer", field.address, cache, field.random.randrange(1 << 30), 0, 0)
+        field.start("scenarios.writer", field.address, cache, field.random.randrange(1 << 30), 0, 0)
         for _ in range(_WRITERS)
     ]
     for writer in writers:

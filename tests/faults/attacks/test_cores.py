@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults.cores import busy_cores, cores_of_attackers, end_idle_priority
+from faults.attacks.cores import busy_cores, cores_of_attackers, end_idle_priority
 from support.processes import children
 from support.waiting import wait_until
 

@@ -1,6 +1,6 @@
 """Client process that fills a cache.
 
-    python -m faults.writer ADDRESS FOLDER SEED COUNT LIMIT
+    python -m faults.scenarios.writer ADDRESS FOLDER SEED COUNT LIMIT
 
 It compiles COUNT models, few different ones determined by SEED, or runs until killed if COUNT is 0.
 If LIMIT is not 0, it limits the size of files that the process writes. It reports failures as a

@@ -147,7 +147,7 @@ def soak(
     with tempfile.TemporaryDirectory(prefix="nk") as folder, DaemonProcess(Path(folder) / "d") as daemon:
         before = Held.by(daemon.process.pid)
         children = [
-            Child(Path(folder), "soak_client", daemon.address, number, LOAD) for number in range(clients)
+            Child(Path(folder), "soak.soak_client", daemon.address, number, LOAD) for number in range(clients)
         ]
         try:
             for child in children:
@@ -159,7 +159,7 @@ def soak(
             for number, child in enumerate(children):
                 report = json.loads(child.report(_REPORT_S) or "null")
                 if report is None:
-                    log = (Path(folder) / "soak_client.log").read_text(errors="replace")
+                    log = (Path(folder) / "soak.soak_client.log").read_text(errors="replace")
                     wrong.append(f"client {number} hangs or died: {log[-2000:]}")
                 else:
                     outcomes.update(report["outcomes"])

@@ -7,10 +7,10 @@ runs.
 from collections.abc import Iterator
 
 import pytest
-from faults.attacked import daemon_for, play
 from faults.attacks.attack import Attack
-from faults.attacks.blocking_fences import BlockingFences
+from faults.attacks.attacked import daemon_for, play
 from faults.attacks.catalogue import ATTACKS
+from faults.attacks.kinds.blocking_fences import BlockingFences
 from faults.daemon_process import DaemonProcess
 
 _SECONDS = 0.3

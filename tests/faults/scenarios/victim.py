@@ -1,6 +1,6 @@
 """Process to be killed while it acts: one client thread for each way.
 
-    python -m faults.victim ADDRESS WAY…
+    python -m faults.scenarios.victim ADDRESS WAY…
 
 It never stops by itself.
 """

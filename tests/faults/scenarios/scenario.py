@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from faults.disk import fill_disk, kill_writers
 from faults.field import EXECUTION_S, Field
-from faults.victim import WAYS
+from faults.scenarios.disk import fill_disk, kill_writers
+from faults.scenarios.victim import WAYS
 from support.models.small import add_model
 
 import neurald as nd
@@ -99,7 +99,7 @@ def misbehave(field: Field) -> None:
 def kill_clients(field: Field) -> None:
     """Kills clients in the middle of calls, bursts, fenced executions and preparations."""
     ways = field.random.sample(WAYS, field.random.randint(1, len(WAYS)))
-    victim = field.start("victim", field.address, *ways)
+    victim = field.start("scenarios.victim", field.address, *ways)
     victim.wait_ready()
     field.pause(0.0, 0.05)
     victim.kill()

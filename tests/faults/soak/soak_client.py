@@ -1,6 +1,6 @@
 """Long-running client that prepares models, executes them in every way, drops them, and reconnects.
 
-python -m faults.soak_client ADDRESS SEED LOAD
+python -m faults.soak.soak_client ADDRESS SEED LOAD
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Every call must succeed, whatever happens to the daemons.
 
-    python -m faults.application SEED
+    python -m faults.scenarios.application SEED
 
 It uses the client library as applications do, and lets the CPU replace devices. One model is an
 addition, which the daemon `first` runs; the other has three steps, which `first` and `second` run
@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from faults.client import CALL_S, PAUSE_S, SLACK_S
 from faults.proc import Held, input_ends
+from faults.scenarios.client import CALL_S, PAUSE_S, SLACK_S
 from support.models.small import FLOAT, add_model
 
 import neurald as nd

@@ -1,7 +1,7 @@
 """Long-running load on the execution service, while a model is loaded and unloaded again and again.
 
-Its front end and the worker of the model that is asked must not grow, see `faults.soak`. Clients
-use every way in: messages of gRPC and HTTP, a stream, system shared memory, and a lane.
+Its front end and the worker of the model that is asked must not grow, see `faults.soak.soak`.
+Clients use every way in: messages of gRPC and HTTP, a stream, system shared memory, and a lane.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tritonclient.grpc as grpc_client
 from faults.proc import Held, shared_memory_entries
-from faults.soak import FLAT, LOAD, MOST_PER_HOUR, Growth, left, sampled, show
+from faults.soak.soak import FLAT, LOAD, MOST_PER_HOUR, Growth, left, sampled, show
 from support.inference import zoo
 from support.inference.serving import Serving
 from support.inference.ways import Way, ways
@@ -95,7 +95,7 @@ def soak_service(seconds: float, *, most_per_hour: float = MOST_PER_HOUR, flat: 
 
     Args:
         seconds: the duration.
-        most_per_hour, flat: see `faults.soak.soak`.
+        most_per_hour, flat: see `faults.soak.soak.soak`.
     """
     entries = shared_memory_entries()
     with tempfile.TemporaryDirectory(prefix="nk") as name:
