@@ -28,6 +28,7 @@ from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import OpFailed
 from neurald.hal.lazy_numpy import np
+from neurald.hal.model.types import MAX_OPERAND_BYTES
 from neurald.hal.sync.cancellation import Cancellation
 
 _LOG = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ _LOG = logging.getLogger(__name__)
 #: Length for which there is memory in the first execution, unless that is too much memory.
 _FIRST_CAPACITY: Final = 32
 _FIRST_BYTES: Final = 16 << 20
+#: Memory that a value may have for larger lengths than it needs.
+_UNUSED_BYTES: Final = 64 << 20
 #: Maximum number of sets of lengths of which the shapes of outputs are kept.
 _MAX_KNOWN_SHAPES: Final = 64
 #: Minimum capacity of a short call, which else is twice the length of the last execution.
@@ -240,11 +243,23 @@ class GrowingInstance:
         self._set_capacities()
 
     def _enlarge(self, lengths: Sequence[int]) -> None:
-        """Replaces the instance by one with memory for these lengths, and twice what there was."""
+        """Replaces the instance by one with memory for these lengths, and twice what there was.
+
+        Raises:
+            LengthsRefused: an operand would be too large, which references say.
+            OutOfMemory: there is no memory for the values.
+        """
+        needed = self._opened.largest_value(lengths)
+        if needed > MAX_OPERAND_BYTES:
+            _LOG.info("an execution runs on references: values of lengths %s are too large", list(lengths))
+            raise LengthsRefused
         capacities = [
             max(length, 2 * capacity) if length > capacity else capacity
             for length, capacity in zip(lengths, self._capacities, strict=True)
         ]
+        if self._opened.largest_value(capacities) > max(_UNUSED_BYTES, 2 * needed):
+            # Several lengths that vary are seldom all long at once.
+            capacities = [max(1, length) for length in lengths]
         grown = self._opened.grown(capacities)
         self._instance = self._make(grown)
         self._grown, self._capacities = grown, capacities

@@ -1,5 +1,6 @@
 """A compiled step with open dimensions: an executable for each set of lengths, with the same code."""
 
+import math
 import re
 from collections.abc import Sequence
 from itertools import chain
@@ -92,6 +93,13 @@ class OpenExecutable(OpenStep, frozen=True, array_like=True, kw_only=True):
     def output_shapes(self, lengths: Sequence[int]) -> list[tuple[int, ...]]:
         """Returns the shapes of the outputs for these lengths."""
         return self._shapes(self.outputs, lengths)
+
+    def largest_value(self, capacities: Sequence[int]) -> float:
+        """Returns the bytes of the largest value for lengths up to these; infinity beyond all limits."""
+        numbers = self.program.largest(capacities)
+        if numbers is None:
+            return math.inf
+        return max((value.size_bytes(numbers) for value in self.values), default=0)
 
     def grown(self, capacities: Sequence[int]) -> "Grown":
         """Returns the executable with memory for lengths that change, up to these.

@@ -27,12 +27,14 @@ from support.cpu.growing_lists import (
 from support.models.control_flow import ADD, BOOL, FLOAT, INT, Graph
 from support.models.random_loops import random_loops
 from support.sweeps import sweep
+from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native.growing_call import GrowingCall
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.step_memory import StepMemory
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import read_open_artifact
 from neurald.drivers.cpu.parts import read_parts
@@ -43,6 +45,7 @@ from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.operations.machinery.call import Array
 
 
 def divided_sum(graph: Graph, value: int, reduction: nd.OperationType = Op.TFLITE_SUM) -> int:
@@ -640,3 +643,83 @@ def test_windows_longer_than_what_they_move_over(taps: int, *, is_depthwise: boo
             compiled.run(array, turns(length)), reference.run(array, turns(length)), strict=True
         ):
             np.testing.assert_array_equal(found, wanted)
+
+
+def _sized_by_data(operator: str) -> tuple[nd.Model, list[Array], list[Array]]:
+    """Returns a model whose output has a size that is data, inputs for a small one, and for a large one."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    large = (1 << 31) - 1
+    image = np.ones((1, 2, 2, 1), np.float32)
+    options: dict[str, Any] = {}
+    sizes: list[Any]
+    if operator == "RANGE":
+        given: list[Any] = [np.int32(0)]
+        sizes = [np.int32(5), np.int32(large)]
+        tensors = [graph.tensor((), "INT32", has_rank=True) for _ in range(2)]
+        step = graph.tensor((), "INT32", data=np.array(1, np.int32), has_rank=True)
+        inputs, name = [*tensors, step], "RangeOptions"
+    else:
+        given = [image if "RESIZE" in operator else np.ones(2, np.float32)]
+        sizes = [
+            np.array(each, np.int32)
+            for each in {
+                "PAD": ([[1, 2]], [[large, 1]]),
+                "FILL": ([3, 2], [large, 2]),
+                "BROADCAST_TO": ([3, 2], [large, 2]),
+            }.get(operator, ([3, 5], [large, 40_000]))
+        ]
+        if operator == "FILL":
+            given = []
+        tensors = [*(graph.tensor(each.shape) for each in given), graph.tensor(sizes[0].shape, "INT32")]
+        value = graph.tensor((), "FLOAT32", data=np.array(2, np.float32), has_rank=True)
+        inputs, name = [*tensors, *([value] if operator == "FILL" else [])], None
+        if "RESIZE" in operator:
+            name = "ResizeBilinearOptions" if "BILINEAR" in operator else "ResizeNearestNeighborOptions"
+            options = {"AlignCorners": False, "HalfPixelCenters": False}
+    rank = {"RANGE": 1, "PAD": 1, "FILL": 2, "BROADCAST_TO": 2}.get(operator, 4)
+    kind = "INT32" if operator == "RANGE" else "FLOAT32"
+    output = graph.tensor((1,) * rank, kind, shape_signature=(-1,) * rank)
+    graph.operator(operator, inputs, [output], name, **options)
+    graph.inputs, graph.outputs = tensors, [output]
+    return nd.load_tflite(file.build()), [*given, sizes[0]], [*given, sizes[1]]
+
+
+@sweep("operator", ["BROADCAST_TO", "FILL", "PAD", "RANGE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+def test_sizes_that_are_data_are_limited_as_on_references(operator: str, compiles_here: None) -> None:
+    """No memory is mapped for an operand of more than 2^32 - 1 bytes, and others follow."""
+    model, small, large = _sized_by_data(operator)
+    expected = nd.CompilationBuilder(model, [ReferenceDevice()]).finish().run(*small)[0]
+    builder = nd.CompilationBuilder(model, [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    for _ in range(2):
+        np.testing.assert_array_equal(compilation.run(*small)[0], expected)
+        with pytest.raises(Error, match=r"more than 2\^32 - 1 bytes"):
+            compilation.run(*large)
+
+
+def test_a_long_axis_takes_no_memory_for_others(monkeypatch: pytest.MonkeyPatch, compiles_here: None) -> None:
+    """Lengths that are not known yet are not taken to be as long as in other executions."""
+    taken: list[int] = []
+
+    class Counted(StepMemory):
+        def __init__(self, size_bytes: int) -> None:
+            taken.append(size_bytes)
+            super().__init__(size_bytes)
+
+    monkeypatch.setattr("neurald.drivers.cpu.native.instance.StepMemory", Counted)
+    file = TfliteModel()
+    graph = file.subgraph()
+    value, shape = graph.tensor((1,)), graph.tensor((4,), "INT32")
+    output = graph.tensor((1,) * 4, shape_signature=(-1,) * 4)
+    graph.operator("BROADCAST_TO", [value, shape], [output], "BroadcastToOptions")
+    graph.inputs, graph.outputs = [value, shape], [output]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    for lengths in ((30_000, 1, 1, 1), (1, 1, 1, 30_000), (1, 300, 300, 1), (2, 3, 4, 5)):
+        found = compilation.run(np.full(1, 7, np.float32), np.array(lengths, np.int32))[0]
+        assert found.shape == lengths
+        assert (found == 7).all()
+    assert 0 < max(taken) < 1 << 28
