@@ -305,16 +305,12 @@ class V2Service:
             tasks: set[asyncio.Task[bytes]] = set()
 
             async def read() -> None:
-                try:
-                    async for data in requests:
-                        task = asyncio.create_task(
-                            self._streamed(data, trace_id, ends_at_error=ends_at_error)
-                        )
-                        tasks.add(task)
-                        task.add_done_callback(tasks.discard)
-                        await answers.put(task)
-                finally:
-                    await answers.put(None)
+                async for data in requests:
+                    task = asyncio.create_task(self._streamed(data, trace_id, ends_at_error=ends_at_error))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
+                    await answers.put(task)
+                await answers.put(None)
 
             reader = asyncio.create_task(read())
             try:

@@ -5,7 +5,7 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -230,6 +230,31 @@ def test_streams_end_at_errors_if_their_metadata_say_so(client: Any) -> None:
             client.async_stream_infer("same_FP32", [given("x", X)])
             assert answers.get(timeout=60)[1] is None
         client.stop_stream()
+
+
+def test_nothing_of_a_stream_stays_whose_client_has_left() -> None:
+    """Also if it has sent more requests than are under way at once, and has taken no answer."""
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def requests() -> AsyncIterator[bytes]:
+        while True:
+            yield b""
+
+    async def run() -> None:
+        calls: Any = SimpleNamespace(regions=NoRegions(), infer=never)
+        service = V2Service(calls, RegionCalls(), RequestBudget(1), "", Restrictions((), noun="protocol"))
+        call: Any = SimpleNamespace(invocation_metadata=tuple)
+        stream = asyncio.ensure_future(anext(service._stream(requests(), call)))
+        await asyncio.sleep(0.05)
+        assert len(asyncio.all_tasks()) > 10
+        stream.cancel()
+        async with asyncio.timeout(60):
+            while len(asyncio.all_tasks()) > 1:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(run())
 
 
 def test_calls_of_coroutines(serving: Serving) -> None:
