@@ -6,10 +6,11 @@ The text of a kernel is the same in every process.
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.ir.expression import Axis, Expression
+from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, index
 from neurald.drivers.compiler.ir.extents.extent import Extent, at_least, estimate, surely_lowest
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 from neurald.drivers.compiler.passes.contraction.contraction_expansion import expand_contraction
@@ -27,6 +28,7 @@ from neurald.drivers.cpu.schedule.axis_splitting import split_into_sections
 from neurald.drivers.cpu.schedule.vectorization import LoopSchedule, schedule_loops
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 
 def render(kernel: Kernel, target: Target) -> Routine:
@@ -54,6 +56,7 @@ def render(kernel: Kernel, target: Target) -> Routine:
         lanes = max(layout.lanes for layout, _ in layouts)
         count = len({id(layout.kernel) for layout, _ in layouts})
         label = f"{lanes} elements at once" if lanes > 1 else "element by element"
+        label += ", reduced together" if any(layout.is_together for layout, _ in layouts) else ""
         label += ", rows written out" if any(layout.row is not None for layout, _ in layouts) else ""
         label += f", in {count} sections" if count > 1 else ""
     lines = [
@@ -192,11 +195,30 @@ class _Loops:
     def _elements(self) -> None:
         """Writes the elements of an iteration of the innermost loop."""
         along, lanes = self._layout.kernel.axes[-1], self._layout.lanes
+        if self._layout.is_together:
+            self._together()
+            return
         if self._layout.row is None:
             self._vector(dict(self._counters))
             return
         for begin in range(0, along.extent, lanes):
             self._vector({**self._counters, along: str(min(begin, along.extent - lanes))})
+
+    def _together(self) -> None:
+        """Writes all elements along the last axis, whose reductions share a loop."""
+        kernel = self._layout.kernel
+        names = {axis: name for axis, name in self._counters.items() if axis is not kernel.axes[-1]}
+        statements = Statements(self._code, self._target, self._pointers, names)
+        places: list[dict[Expression, Expression]] = [
+            {kernel.axes[-1]: index(number)} for number in range(kernel.axes[-1].extent)
+        ]
+        bodies = [substitute(kernel.body, place) for place in places]
+        statements.reduce_together(
+            [each for body in bodies for each in walk(body) if isinstance(each, Reduce)]
+        )
+        for place, body in zip(places, bodies, strict=True):
+            offset = substitute(_stored_at(kernel), place)
+            finish(statements, replace(kernel, body=body), self._pointers[kernel.output], offset)
 
     def _vector(self, names: dict[Expression, str]) -> None:
         """Writes the elements that are computed together, beginning at an index."""
@@ -218,7 +240,9 @@ class _Loops:
             is_streaming=not kernel.has_reduction,
             row=row,
         )
-        stored_at = (
-            linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
-        )
-        finish(statements, kernel, self._pointers[kernel.output], stored_at)
+        finish(statements, kernel, self._pointers[kernel.output], _stored_at(kernel))
+
+
+def _stored_at(kernel: Kernel) -> Expression:
+    """Returns the offset of an element in the output."""
+    return linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset

@@ -487,7 +487,7 @@ class Statements:
             if along is None:
                 with self._with_lanes(VectorLanes(self._single)):
                     return self._reduce_per_lane(expression)
-            return self._reduce_along(expression, along)
+            return self._reduce_along((expression,), along)[0]
 
     @contextmanager
     def _with_lanes(self, lanes: VectorLanes) -> Iterator[None]:
@@ -540,9 +540,16 @@ class Statements:
             v, expression.reduction, expression.type, element, total, value, ignores_nan=is_number(body)
         )
 
-    def _reduce_along(self, expression: Reduce, along: Axis) -> str:
-        """Vectorises along a reduced axis; the lanes are reduced horizontally at the end."""
-        addend = byte_sum_of(expression, along, self._target)
+    def reduce_together(self, expressions: Sequence[Reduce]) -> None:
+        """Computes reductions along the same axes in one loop; `value` then knows their results."""
+        along = reduction_axis(expressions[0], self._target)
+        assert along is not None  # noqa: S101 - the schedule vectorises them
+        results = self._reduce_along(expressions, along)
+        self._scalars.update(zip(expressions, results, strict=True))
+
+    def _reduce_along(self, expressions: Sequence[Reduce], along: Axis) -> list[str]:
+        """Vectorises reductions along one of their axes; the lanes are reduced horizontally at the end."""
+        addend = byte_sum_of(expressions[0], along, self._target) if len(expressions) == 1 else None
         count = reduction_lanes(along.extent, self._target) if addend is None else addend.lanes
         v = Vector(self._code, self._target, count)
         # A scalar accumulator reference is the same in all lanes.
@@ -550,75 +557,88 @@ class Statements:
             each: False for each in self._names if isinstance(each, AccumulatorRef)
         }
         lanes = VectorLanes(v, along, varying=same)
-        element, sums = computed(expression, count), v if addend is None else addend.sums(v)
+        sums = v if addend is None else addend.sums(v)
+        elements = [computed(each, count) for each in expressions]
 
-        def accumulate(total: str) -> str:
+        def accumulate(totals: Sequence[str]) -> list[str]:
             if addend is None:
-                return self._accumulate(expression, expression.body, total, element)
+                return [
+                    self._accumulate(each, each.body, total, element)
+                    for each, total, element in zip(expressions, totals, elements, strict=True)
+                ]
             value = self.value(addend.source)
-            return addend.added(
-                v, total, v.select(lanes.mask, "i8", value, "zeroinitializer") if lanes.mask else value
-            )
+            present = v.select(lanes.mask, "i8", value, "zeroinitializer") if lanes.mask else value
+            return [addend.added(v, totals[0], present)]
 
         with self._with_lanes(lanes):
-            others = [axis for axis in expression.axes if axis is not along]
-            start = identity_text(sums, expression)
-            total = self._reduce_rows(others, start, sums.type(element), accumulate)
-        total = reduce_lanes(sums, expression, element, total, ignores_nan=is_number(expression.body))
-        if addend is not None and addend.bias:
-            total = self._single.binary("sub", element, total, self._single.number(element, addend.bias))
-        return self._as_result(self._single, expression, self._wide(expression, element, total))
+            others = [axis for axis in expressions[0].axes if axis is not along]
+            starts = [
+                (sums.type(element), identity_text(sums, each))
+                for each, element in zip(expressions, elements, strict=True)
+            ]
+            totals = self._reduce_rows(others, starts, accumulate)
+        results = []
+        for each, element, total in zip(expressions, elements, totals, strict=True):
+            result = reduce_lanes(sums, each, element, total, ignores_nan=is_number(each.body))
+            if addend is not None and addend.bias:
+                result = self._single.binary(
+                    "sub", element, result, self._single.number(element, addend.bias)
+                )
+            results.append(self._as_result(self._single, each, self._wide(each, element, result)))
+        return results
 
     def _wide(self, expression: Expression, element: str, name: str) -> str:
         return resized(self._single, (element, name), "i64") if expression.type is Scalar.INDEX else name
 
     def _reduce_rows(
-        self, axes: Sequence[Axis], total: str, kind: str, accumulate: Callable[[str], str]
-    ) -> str:
-        """Writes loops over the axes and along the lanes' axis; returns the final accumulator.
+        self,
+        axes: Sequence[Axis],
+        carried: Sequence[tuple[str, str]],
+        accumulate: Callable[[Sequence[str]], list[str]],
+    ) -> list[str]:
+        """Writes loops over the axes and along the lanes' axis; returns the final accumulators.
 
         Args:
             axes: those that are left besides the lanes' axis.
-            total: the accumulator.
-            kind: its type.
-            accumulate: returns the accumulator after the elements at the indices in `_names`.
+            carried: types and initial values of the accumulators.
+            accumulate: returns the accumulators after the elements at the indices in `_names`.
         """
         lanes = self._lanes
+        kinds, totals = [kind for kind, _ in carried], [total for _, total in carried]
         if axes:
             axis, *rest = axes
             if axis.extent == 1:
                 self._names[axis] = "0"
-                return self._reduce_rows(rest, total, kind, accumulate)
-            carried = [(kind, total)]
+                return self._reduce_rows(rest, carried, accumulate)
             with self._code.loop(
                 "0", str(axis.extent), carried, may_be_empty=may_be_zero(axis.extent)
             ) as loop:
                 self._names[axis] = loop.index
-                loop.results.append(self._reduce_rows(rest, loop.carried[0], kind, accumulate))
+                inner = list(zip(kinds, loop.carried, strict=True))
+                loop.results = self._reduce_rows(rest, inner, accumulate)
             del self._names[axis]
-            return loop.results[0]
+            return loop.results
         along = lanes.along
         assert along is not None  # noqa: S101 - it is chosen before
         count = lanes.v.lanes
         whole, is_open = along.extent // count * count, isinstance(along.extent, Extent)
         if is_open or whole:
-            carried = [(kind, total)]
             with self._code.loop("0", str(whole), carried, step=count, may_be_empty=is_open) as loop:
                 self._names[along] = loop.index
-                loop.results.append(accumulate(loop.carried[0]))
-            total = loop.results[0]
+                loop.results = accumulate(loop.carried)
+            totals = loop.results
         left = along.extent % count
         if is_open or left:
             self._names[along] = str(whole)
             lanes.mask = first_lanes(lanes.v, left)
             lanes.known.clear()
             self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
-            total = accumulate(total)
+            totals = accumulate(totals)
             lanes.mask = None
         self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
         lanes.known.clear()
         del self._names[along]
-        return total
+        return totals
 
 
 def _computed(offset: Expression) -> Iterator[Expression]:

@@ -45,6 +45,8 @@ _MAX_CHEAP_STEPS = 10
 _REGISTERS = 4
 #: With this many registers, more expensive elements are too.
 _MIN_MANY_REGISTERS = 32
+#: Maximum number of elements that are reduced together.
+_MAX_TOGETHER = 4
 #: Limits on rows whose loop is written out: elements, vectors, and expressions in all vectors.
 _MAX_ROW_LENGTH = 4096
 _MAX_WRITTEN_VECTORS = 32
@@ -79,6 +81,8 @@ class LoopSchedule(Struct, frozen=True, kw_only=True):
         units_per_work_item: number of units in a work item.
         cost_ns: estimated time for all elements.
         row: constants of the last axis if its loop is written out; None if it is a loop.
+        is_together: True if all elements along the last axis are computed in one iteration, with
+            one loop for their reductions, since these read the same.
     """
 
     kernel: Kernel
@@ -90,12 +94,13 @@ class LoopSchedule(Struct, frozen=True, kw_only=True):
     units_per_work_item: int
     cost_ns: float
     row: LaneConstants | None
+    is_together: bool = False
 
     def iterations(self, axis: Axis) -> int:
         """Returns the number of iterations of an axis' loop."""
         if axis is not self.kernel.axes[-1]:
             return axis.extent
-        return 1 if self.row is not None else -(-axis.extent // self.lanes)
+        return 1 if self.row is not None or self.is_together else -(-axis.extent // self.lanes)
 
     @property
     def units(self) -> int:
@@ -140,6 +145,7 @@ def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -
         units_per_work_item=1,
         cost_ns=cost,
         row=chosen.row,
+        is_together=lanes == 1 and not is_single and _is_reduced_together(kernel, target),
     )
     outer, units = 0, 1
     while outer < len(order) - 1 and units < wanted:
@@ -383,6 +389,20 @@ def _vectorizes_reduction(kernel: Kernel, target: Target) -> bool:
             for each in fold.axes
         )
     return along < beside
+
+
+def _is_reduced_together(kernel: Kernel, target: Target) -> bool:
+    """Returns True if the few elements along the last axis reduce different functions of the same.
+
+    Such are the limits of rows that are quantised: the maximum of the elements and of their negations.
+    """
+    along = kernel.axes[-1]
+    if isinstance(along.extent, Extent) or not 1 < along.extent <= _MAX_TOGETHER or kernel.requirements:
+        return False
+    folds = [each for each in walk(kernel.body) if isinstance(each, Reduce)]
+    if len(folds) != 1 or along not in free_axes(folds[0].body) or reduction_axis(folds[0], target) is None:
+        return False
+    return not any(isinstance(each, Load) and along in free_axes(each) for each in walk(folds[0].body))
 
 
 def _reads(fold: Reduce, along: Axis) -> float:

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from support.compiler.elementwise import interpreted
@@ -6,7 +8,16 @@ from support.cpu.native import DIFFERENT, RUNNABLE, Array, compiled, run
 from support.cpu.rendered import check_rendered
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.expression import Expression, accumulator, apply, axis, load, reduce, select
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    accumulator,
+    apply,
+    axis,
+    constant,
+    load,
+    reduce,
+    select,
+)
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Contraction,
@@ -156,6 +167,33 @@ def test_short_rows_are_reduced_along_themselves(how: ReductionOp, length: int, 
     if how is ReductionOp.MAXIMUM:
         given[::7, length // 2], given[::5, -1] = np.nan, -np.inf
     _check(kernel, {value: given}, target)
+
+
+@_TARGETS
+@pytest.mark.parametrize("shape", [(1, 4099), (5, 70), (3, 128), (2, 40)])
+@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT32, Scalar.INT8])
+def test_limits_of_rows_are_found_in_one_loop(shape: tuple[int, int], kind: Scalar, target: Target) -> None:
+    value, (rows, length) = Value(shape, kind), shape
+    at, along = (axis(rows), axis(2)), axis(length)
+    read = load(value, (at[0], along))
+    folded = reduce(ReductionOp.MAXIMUM, (along,), select(at[1].equals(0), -read, read))
+    body = apply(Op.MAXIMUM, folded, constant(0, kind))
+    kernel = Kernel(output=Value((rows, 2), kind), axes=at, body=body)
+    _check(kernel, {value: _numbers(value, high=100)}, target)
+    routine = render(kernel, target)
+    assert "reduced together" in routine.label
+    loaded = re.findall(r" = load <", routine.text)
+    # Those of whole vectors, and of the elements that are left.
+    assert len(loaded) <= 2
+
+
+@_TARGETS
+def test_different_elements_are_not_reduced_together(target: Target) -> None:
+    value, at, along = Value((3, 2, 64), Scalar.FLOAT32), (axis(3), axis(2)), axis(64)
+    body = reduce(ReductionOp.SUM, (along,), load(value, (at[0], at[1], along)))
+    kernel = Kernel(output=Value((3, 2), Scalar.FLOAT32), axes=at, body=body)
+    _check(kernel, {value: _numbers(value)}, target)
+    assert "together" not in render(kernel, target).label
 
 
 @_TARGETS
