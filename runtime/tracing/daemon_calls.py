@@ -13,8 +13,8 @@ from typing import Any
 
 from neurald.hal.rpc.transport.call_times import CallTimes, decode_times, times_from, trace_header
 from neurald.hal.rpc.transport.ring_end import read_stamps
-from neurald.runtime.tracing.recorded import NO_DETAILS, failure
-from neurald.runtime.tracing.span import SERVED_MODEL, Recorder, Span
+from neurald.runtime.tracing.recorded import NO_DETAILS
+from neurald.runtime.tracing.span import SERVED_MODEL, Recorder, Span, failure
 
 
 class Exchange:

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from neurald.hal.cache.store import Miss
-from neurald.runtime.tracing.span import Recorder, Span
+from neurald.runtime.tracing.span import Recorder, Span, failure
 
 #: The name of a span; or a function that returns its name and details, from the arguments of the
 #: call and its result; or what does so later.
@@ -32,9 +32,10 @@ class Later(Struct, frozen=True):
     describe: Callable[[Any], tuple[str, Mapping[str, Any]]]
 
 
-def failure(error: BaseException) -> Mapping[str, Any]:
-    """Returns the details of a call that has failed."""
-    return {"error": f"{type(error).__name__}: {error}"}
+def _span(
+    process: int, name: str, category: str, start: int, end: int, thread: int, call: int
+) -> tuple[Span, ...]:
+    return (Span(name, category, start, end, process, thread, call),)
 
 
 def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Replace:
@@ -58,6 +59,9 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Rep
         return found_now
 
     def replace(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+        if name and recorder.native is not None:
+            subject = recorder.subject(partial(_span, recorder.process, name, category))
+            return recorder.native.recorded(method, subject, is_call=is_call)
         threads, now, extend, values = recorder.threads, time.monotonic_ns, recorder.extend, recorder.values
         most, span = recorder.most_values, recorder.span
 

@@ -10,10 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
+from neurald.hal.execution.recorded_calls import ShortCut
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.program.executor import SimpleExecutor
-from neurald.runtime.tracing.recorded import NO_DETAILS, Later, Replace, failure, recorded, step_call
-from neurald.runtime.tracing.span import Recorder, Span
+from neurald.runtime.tracing.recorded import NO_DETAILS, Later, Replace, recorded, step_call
+from neurald.runtime.tracing.span import Recorder, Span, failure
+
+#: With more inputs the method itself is called.
+_MAX_ARGUMENTS = 1 << 10
 
 
 def called(name: str, category: str, compilation: Callable[[Any], Any], *, is_call: bool = True) -> Replace:
@@ -72,7 +76,12 @@ def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
             recorder.trim()
         return outputs
 
-    return call
+    if recorder.native is None:
+        return call
+    short_cut = ShortCut(
+        path=("_array_runs", "latest"), most_arguments=_MAX_ARGUMENTS, subject=expand.subject
+    )
+    return recorder.native.shortened(call, short_cut)
 
 
 def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,7 +138,24 @@ def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any
         if len(values) > most:
             recorder.trim()
 
-    return call
+    if recorder.native is None:
+        return call
+
+    def finish(execution: Any, done: Any) -> bool:
+        if done and execution._accepts(done):
+            return True
+        in_full(execution, None)
+        return False
+
+    short_cut = ShortCut(
+        path=("_short",),
+        most_arguments=1,
+        owner="_compilation",
+        subject=expand.subject,
+        expected=True,
+        finish=finish,
+    )
+    return recorder.native.shortened(call, short_cut)
 
 
 def done(name: str) -> Replace:
@@ -228,6 +254,15 @@ class _RepeatedCall:
     def __init__(self, recorder: Recorder, name: str) -> None:
         self._process = recorder.process
         self._name = name
+        self._recorder = recorder
+
+    def subject(self, compilation: Any, executor: Any) -> int:
+        """Returns a number for calls of a compilation that native code records."""
+
+        def expand(start: int, end: int, thread: int, call: int) -> tuple[Span, ...]:
+            return self(start, end, thread, call, start, compilation, executor, None)
+
+        return self._recorder.subject(expand)
 
     def __call__(
         self,

@@ -8,12 +8,16 @@ import itertools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from neurald.hal.execution.recorded_calls import RecordedCalls, RecorderOfCalls, recorded_calls
 from neurald.hal.process.fork import forkable_lock
 
 #: Added to the numbers of processes of other hosts.
@@ -24,6 +28,11 @@ SERVED_MODEL: Final = "served model"
 MAX_SPANS: Final = 400_000
 #: Most records of a trace, each of which is a few spans; the oldest are dropped.
 MAX_RECORDS: Final = 400_000
+
+#: As many calls that native code records are kept, a power of two.
+_NATIVE_RECORDS: Final = 1 << 19
+#: Makes spans of a call that native code has recorded: takes its start, end, thread and call.
+ExpandCall: TypeAlias = Callable[[int, int, int, int], "Sequence[Span]"]
 
 #: Makes spans of a record: takes its start, end, thread and call, and four other values.
 Expand: TypeAlias = Callable[[int, int, int, int, Any, Any, Any, Any], "Iterable[Span]"]
@@ -55,7 +64,7 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
 
 
 class ThreadState:
-    """Work of a thread that is under way.
+    """Work of a thread that is under way. Native code finds the call in the first slot.
 
     Attributes:
         call: number of the call under way; 0 for none.
@@ -107,14 +116,54 @@ class Recorder:
         #: How many values make it worth while to drop some.
         self.most_values: Final = _RECORD_SIZE * (MAX_RECORDS + MAX_RECORDS // 8)
         self._lock = forkable_lock()
-        #: How many records were dropped because there were too many.
-        self.dropped = 0
+        #: How many records were dropped because there were too many, without those of native code.
+        self._dropped = 0
         #: Adds the values of a record. Afterwards `trim` is called if there are too many values.
         self.extend: Final[Callable[[tuple[Any, ...]], None]] = self.values.extend
-        #: Returns a number for a call of the application.
-        self.next_call: Final = itertools.count(1).__next__
+        #: Returns a number for a call of the application; native code uses those in between.
+        self.next_call: Final = itertools.count(1, 2).__next__
         #: Returns a number for a request to a daemon and what the daemon does for it.
         self.next_exchange: Final = itertools.count(1).__next__
+        #: What native code has met: the states of threads by their addresses, and for each number of
+        #: a subject what makes the spans of its calls.
+        self._states: dict[int, ThreadState] = {}
+        self._subjects: list[ExpandCall] = []
+
+    @cached_property
+    def native(self) -> RecordedCalls | None:
+        """Records of native code; None if there is none."""
+        return recorded_calls(
+            _NATIVE_RECORDS,
+            RecorderOfCalls(thread=self._known_thread, failed=self._add_failure, first_call=2),
+        )
+
+    @property
+    def dropped(self) -> int:
+        """How many records were dropped because there were too many."""
+        beyond = 0 if self.native is None else max(0, self.native.count - _NATIVE_RECORDS)
+        return self._dropped + beyond
+
+    def subject(self, expand: ExpandCall) -> int:
+        """Returns a number for what native code records.
+
+        Args:
+            expand: makes the spans of a call.
+        """
+        with self._lock:
+            self._subjects.append(expand)
+            return len(self._subjects) - 1
+
+    def _known_thread(self) -> ThreadState:
+        """Returns the state of this thread, and keeps it."""
+        state = self.threads.state
+        self._states[id(state)] = state
+        return state
+
+    def _add_failure(self, error: BaseException, start_ns: int, call: int, subject: int) -> None:
+        """Adds the spans of a call of native code that ends now with an exception."""
+        end, number = time.monotonic_ns(), self.threads.state.number
+        for span in self._subjects[subject](start_ns, end, number, call):
+            self.add_span(replace(span, details={**span.details, **failure(error)}))
 
     def trim(self) -> None:
         """Drops the oldest records if there are more than there may be."""
@@ -123,7 +172,7 @@ class Recorder:
             # Kept until the lock is free: their ends may run any code.
             dropped = self.values[: excess * _RECORD_SIZE]
             del self.values[: excess * _RECORD_SIZE]
-            self.dropped += excess
+            self._dropped += excess
         del dropped
 
     @property
@@ -196,10 +245,21 @@ class Recorder:
         """Returns the spans so far, in the order in which they ended."""
         values = iter(self.values.copy())
         # The same iterator as often as a record has values.
-        return [
+        found = [
             span for expand, *given in zip(*[values] * _RECORD_SIZE, strict=True) for span in expand(*given)
         ]
+        if self.native is not None:
+            for each in self.native.records():
+                thread = self._states[each.thread].number
+                found += self._subjects[each.subject](each.start_ns, each.end_ns, thread, each.call)
+            found.sort(key=attrgetter("end_ns"))
+        return found
 
 
 def _unchanged(*values: Any) -> tuple[Span, ...]:
     return (values[4],)
+
+
+def failure(error: BaseException) -> Mapping[str, Any]:
+    """Returns the details of a call that has failed."""
+    return {"error": f"{type(error).__name__}: {error}"}

@@ -344,5 +344,7 @@ def _replaced(point: TracePoint, owner: Any, original: Any, recorder: Recorder) 
         replacement: Any = classmethod(point.replace(recorder, original.__func__))
     else:
         replacement = point.replace(recorder, original)
+        if isinstance(owner, type) and recorder.native is not None:
+            replacement = recorder.native.as_method(replacement)
     setattr(owner, point.method, replacement)
     return partial(setattr, owner, point.method, original)

@@ -33,6 +33,7 @@ def _has_code(path: Path) -> bool:
 
 #: The test file that covers a source file without a test file of the same name.
 COVERED_BY: Mapping[str, str] = {
+    "hal/execution/recorded_calls.py": "tests/drivers/cpu/native/test_recorded_call.py",
     "hal/execution/native_serving.py": "tests/hal/rpc/server/test_native_ring.py",
     "hal/rpc/transport/varint.py": "tests/hal/rpc/transport/test_data_message.py",
     "hal/rpc/server/received_request.py": "tests/hal/rpc/test_ring.py",

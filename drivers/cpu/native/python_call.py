@@ -123,7 +123,7 @@ _SIZE, _OWN, _CURRENT, _COUNT, _MASK = (
 )
 
 #: Offsets in `PyArrayObject`, in bytes.
-_ARRAY_DATA: Final = 16
+ARRAY_DATA: Final = 16
 _ARRAY_RANK: Final = 24
 _ARRAY_SHAPE: Final = 32
 _ARRAY_DTYPE: Final = 56
@@ -147,7 +147,7 @@ _LARGE_BYTES: Final = 4096
 
 _NO_ARGUMENTS: Final = 0x4
 _ONE_ARGUMENT: Final = 0x8
-_FAST_ARGUMENTS: Final = 0x80
+FAST_ARGUMENTS: Final = 0x80
 
 _RunCall = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -168,7 +168,7 @@ def python_call_text() -> str:
         PLACE_BYTES=_WORD_BYTES * PLACE_WORDS,
         PORT_BYTES=_WORD_BYTES * len(_PORT),
         OBJECT_TYPE=OBJECT_TYPE,
-        ARRAY_DATA=_ARRAY_DATA,
+        ARRAY_DATA=ARRAY_DATA,
         ARRAY_RANK=_ARRAY_RANK,
         ARRAY_SHAPE=_ARRAY_SHAPE,
         ARRAY_DTYPE=_ARRAY_DTYPE,
@@ -261,7 +261,7 @@ def _has_layouts() -> bool:
         flags = ctypes.c_int32.from_address(start + _ARRAY_FLAGS).value
         if (
             _word(start + OBJECT_TYPE) != id(np.ndarray)
-            or _word(start + _ARRAY_DATA) != array.ctypes.data
+            or _word(start + ARRAY_DATA) != array.ctypes.data
             or _word(start + _ARRAY_DTYPE) != id(array.dtype)
             or not _has_layout_of_dtypes(array.dtype)
             or rank != len(shape)
@@ -488,15 +488,26 @@ class StepCall:
         """
         self._call[CALL_WORDS.index("ARRAY_COUNT")] = inputs
         self._call[CALL_WORDS.index("NEW_COUNT")] = outputs
-        return self._function(_CALL_ARRAYS, _FAST_ARGUMENTS)
+        return self._function(_CALL_ARRAYS, FAST_ARGUMENTS)
 
     def _function(self, name: str, flags: int) -> Callable[..., Any]:
-        new = _python().PyCFunction_NewEx
-        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-        # The last argument is the function's module, which may be any object; it keeps the memory.
-        method = _method(self._program[name], flags)
-        function: Callable[..., Any] = new(ctypes.addressof(method), self._call, self._keep)
-        return function
+        return new_function(self._program[name], flags, self._call, self._keep)
+
+
+def new_function(address: int, flags: int, words: Words, kept: object) -> Callable[..., Any]:
+    """Returns a function of Python that calls a native one.
+
+    Args:
+        address: of the native function.
+        flags: how it takes its arguments.
+        words: what it gets as the function's `__self__`.
+        kept: lives as long as the function.
+    """
+    new = _python().PyCFunction_NewEx
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+    # The last argument is the function's module, which may be any object.
+    function: Callable[..., Any] = new(ctypes.addressof(_method(address, flags)), words, kept)
+    return function
 
 
 def _run(run: Any, call: Words, _: object, binding: Words) -> bool:

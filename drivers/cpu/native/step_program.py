@@ -92,6 +92,7 @@ import os
 from typing import Final
 
 from neurald.drivers.cpu.native.python_call import python_call_text
+from neurald.drivers.cpu.native.recorded_call import recorded_call_text
 from neurald.drivers.cpu.native.ring_serving import ring_serving_text
 from neurald.drivers.cpu.native.sizing_program import sizing_program_text
 from neurald.drivers.cpu.target.executable import MAX_BANDED_ARGUMENTS, MAX_STREAMS, RECORD_WORDS, Opcode
@@ -252,7 +253,8 @@ def step_program_text(machine: str = "") -> str:
     )
     callers = "\n".join(caller_text(count) for count in range(1, COMMON_ARGUMENTS + 1))
     serving = ring_serving_text(futex_number(machine), pause)
-    return program + sharing + python_call_text() + serving + sizing_program_text() + callers
+    calls = python_call_text() + recorded_call_text()
+    return program + sharing + calls + serving + sizing_program_text() + callers
 
 
 def caller_name(count: int) -> str:

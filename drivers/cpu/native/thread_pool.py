@@ -12,10 +12,12 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode, link_image
 from neurald.drivers.cpu.native.python_call import PYTHON_FUNCTIONS
+from neurald.drivers.cpu.native.recorded_call import RECORD_FUNCTIONS, call_recorder
 from neurald.drivers.cpu.native.sizing_program import SIZING_FUNCTIONS
 from neurald.drivers.cpu.native.step_program import (
     BANDS_CALLER,
@@ -44,6 +46,7 @@ from neurald.drivers.settings import Settings
 from neurald.hal.digests import DIGEST_BYTES
 from neurald.hal.errors import BadData
 from neurald.hal.execution.native_serving import RING_FUNCTIONS
+from neurald.hal.execution.recorded_calls import offer_recorded_calls
 from neurald.hal.memory.pool import anonymous
 
 if TYPE_CHECKING:
@@ -138,13 +141,15 @@ class StepProgram:
         (code,) = link_image((code,))
         callers = (caller_name(count) for count in range(1, COMMON_ARGUMENTS + 1))
         own = ("neurald_run", "neurald_work", BANDS_CALLER)
-        names = (*own, *PYTHON_FUNCTIONS, *RING_FUNCTIONS, *SIZING_FUNCTIONS, *callers)
+        names = (*own, *PYTHON_FUNCTIONS, *RECORD_FUNCTIONS, *RING_FUNCTIONS, *SIZING_FUNCTIONS, *callers)
         loaded = LoadedCode((code,), names)
         # Workers still run the code when the process exits.
         loaded.keep_forever()
         self._loaded = loaded
         self.stored = digest or code
         self.addresses = loaded.addresses
+        (recorded_call,) = RECORD_FUNCTIONS
+        offer_recorded_calls(partial(call_recorder, loaded.addresses[recorded_call]))
         self.run: Any = _Run(loaded.addresses["neurald_run"])
         self.work: Any = _Work(loaded.addresses["neurald_work"])
 

@@ -316,7 +316,7 @@ def test_another_interpreter_calls_by_ctypes(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_layouts_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
-        "_ARRAY_DATA",
+        "ARRAY_DATA",
         "_ARRAY_SHAPE",
         "_ARRAY_DTYPE",
         "_DTYPE_SCALAR",

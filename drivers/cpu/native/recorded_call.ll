@@ -1,0 +1,403 @@
+; A function of Python that calls another one and records when; recorded_call.py describes the
+; layouts of memory.
+
+define internal i64 @recorded.now(ptr %table) {
+  %time = alloca [2 x i64]
+  %p.clock = getelementptr i8, ptr %table, i64 $CLOCK
+  %clock = load ptr, ptr %p.clock
+  %failed = call i32 %clock(i32 1, ptr %time)
+  %seconds = load i64, ptr %time
+  %p.rest = getelementptr i8, ptr %time, i64 8
+  %rest = load i64, ptr %p.rest
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  ret i64 %now
+}
+
+define internal void @recorded.drop(ptr %table, ptr %object) {
+  %p.decrease = getelementptr i8, ptr %table, i64 $DECREASE
+  %decrease = load ptr, ptr %p.decrease
+  call void %decrease(ptr %object)
+  ret void
+}
+
+define internal void @recorded.keep(ptr %table, ptr %object) {
+  %p.increase = getelementptr i8, ptr %table, i64 $INCREASE
+  %increase = load ptr, ptr %p.increase
+  call void %increase(ptr %object)
+  ret void
+}
+
+define internal ptr @recorded.call(ptr %table, ptr %function, ptr %arguments, i64 %count, ptr %names) {
+  %p.vectorcall = getelementptr i8, ptr %table, i64 $VECTORCALL
+  %vectorcall = load ptr, ptr %p.vectorcall
+  %result = call ptr %vectorcall(ptr %function, ptr %arguments, i64 %count, ptr %names)
+  ret ptr %result
+}
+
+; Returns an attribute of an object, a new reference; null if it raises an exception.
+define internal ptr @recorded.attribute(ptr %table, ptr %object, ptr %name) {
+  %p.get = getelementptr i8, ptr %table, i64 $GET_ATTRIBUTE
+  %get = load ptr, ptr %p.get
+  %found = call ptr %get(ptr %object, ptr %name)
+  ret ptr %found
+}
+
+; Returns the state of this thread, which somebody keeps; null if it raises an exception.
+define internal ptr @recorded.thread(ptr %table) {
+entry:
+  %p.get.thread = getelementptr i8, ptr %table, i64 $GET_THREAD
+  %get.thread = load ptr, ptr %p.get.thread
+  %interpreter.thread = call ptr %get.thread()
+  %p.get.number = getelementptr i8, ptr %table, i64 $GET_NUMBER
+  %get.number = load ptr, ptr %p.get.number
+  %number = call i64 %get.number(ptr %interpreter.thread)
+  %p.threads = getelementptr i8, ptr %table, i64 $THREADS
+  %threads = load ptr, ptr %p.threads
+  %slot = and i64 %number, $THREAD_MASK
+  %offset = mul i64 %slot, 16
+  %p.known = getelementptr i8, ptr %threads, i64 %offset
+  %known = load i64, ptr %p.known
+  %p.state = getelementptr i8, ptr %p.known, i64 8
+  %is.known = icmp eq i64 %known, %number
+  br i1 %is.known, label %found, label %ask
+found:
+  %state = load ptr, ptr %p.state
+  ret ptr %state
+ask:
+  %p.ask = getelementptr i8, ptr %table, i64 $ASK_THREAD
+  %ask.function = load ptr, ptr %p.ask
+  %told = call ptr @recorded.call(ptr %table, ptr %ask.function, ptr null, i64 0, ptr null)
+  %failed = icmp eq ptr %told, null
+  br i1 %failed, label %raise, label %store
+store:
+  store i64 %number, ptr %p.known
+  store ptr %told, ptr %p.state
+  call void @recorded.drop(ptr %table, ptr %told)
+  ret ptr %told
+raise:
+  ret ptr null
+}
+
+; Returns the number of what is called: that of the record, or that of the executor of a compilation,
+; which is asked for once. -1 if it raises an exception.
+define internal i64 @recorded.subject(ptr %table, ptr %record, ptr %instance) {
+entry:
+  %p.subject = getelementptr i8, ptr %record, i64 $SUBJECT
+  %subject = load i64, ptr %p.subject
+  %is.fixed = icmp sge i64 %subject, 0
+  br i1 %is.fixed, label %fixed, label %look
+fixed:
+  ret i64 %subject
+look:
+  %p.owner.name = getelementptr i8, ptr %record, i64 $OWNER_NAME
+  %owner.name = load ptr, ptr %p.owner.name
+  %is.itself = icmp eq ptr %owner.name, null
+  br i1 %is.itself, label %itself, label %other
+itself:
+  call void @recorded.keep(ptr %table, ptr %instance)
+  br label %have.owner
+other:
+  %read = call ptr @recorded.attribute(ptr %table, ptr %instance, ptr %owner.name)
+  br label %have.owner
+have.owner:
+  %owner = phi ptr [ %instance, %itself ], [ %read, %other ]
+  %no.owner = icmp eq ptr %owner, null
+  br i1 %no.owner, label %raise, label %read.executor
+read.executor:
+  %p.executor.name = getelementptr i8, ptr %record, i64 $EXECUTOR_NAME
+  %executor.name = load ptr, ptr %p.executor.name
+  %executor = call ptr @recorded.attribute(ptr %table, ptr %owner, ptr %executor.name)
+  %no.executor = icmp eq ptr %executor, null
+  br i1 %no.executor, label %drop.owner, label %search
+drop.owner:
+  call void @recorded.drop(ptr %table, ptr %owner)
+  br label %raise
+search:
+  %address = ptrtoint ptr %executor to i64
+  %unit = lshr i64 %address, 4
+  %slot = and i64 %unit, $SUBJECT_MASK
+  %offset = mul i64 %slot, 16
+  %p.subjects = getelementptr i8, ptr %record, i64 $SUBJECTS
+  %subjects = load ptr, ptr %p.subjects
+  %p.known = getelementptr i8, ptr %subjects, i64 %offset
+  %known = load ptr, ptr %p.known
+  %p.number = getelementptr i8, ptr %p.known, i64 8
+  %is.known = icmp eq ptr %known, %executor
+  br i1 %is.known, label %found, label %ask
+found:
+  call void @recorded.drop(ptr %table, ptr %owner)
+  call void @recorded.drop(ptr %table, ptr %executor)
+  %number = load i64, ptr %p.number
+  ret i64 %number
+ask:
+  %arguments = alloca [2 x ptr]
+  store ptr %owner, ptr %arguments
+  %p.second = getelementptr i8, ptr %arguments, i64 8
+  store ptr %executor, ptr %p.second
+  %p.ask = getelementptr i8, ptr %record, i64 $ASK_SUBJECT
+  %ask.function = load ptr, ptr %p.ask
+  %told = call ptr @recorded.call(ptr %table, ptr %ask.function, ptr %arguments, i64 2, ptr null)
+  call void @recorded.drop(ptr %table, ptr %owner)
+  call void @recorded.drop(ptr %table, ptr %executor)
+  %failed = icmp eq ptr %told, null
+  br i1 %failed, label %raise, label %store
+store:
+  %p.to.integer = getelementptr i8, ptr %table, i64 $TO_INTEGER
+  %to.integer = load ptr, ptr %p.to.integer
+  %value = call i64 %to.integer(ptr %told)
+  call void @recorded.drop(ptr %table, ptr %told)
+  store ptr %executor, ptr %p.known
+  store i64 %value, ptr %p.number
+  ret i64 %value
+raise:
+  ret i64 -1
+}
+
+; Hands an exception and what is known of the call to Python, and raises it again.
+define internal void @recorded.failure(ptr %table, ptr %record, i64 %start, i64 %number, i64 %subject) {
+entry:
+  %error = alloca [3 x ptr]
+  %p.value = getelementptr i8, ptr %error, i64 8
+  %p.trace = getelementptr i8, ptr %error, i64 16
+  %p.fetch = getelementptr i8, ptr %table, i64 $FETCH
+  %fetch = load ptr, ptr %p.fetch
+  call void %fetch(ptr %error, ptr %p.value, ptr %p.trace)
+  %p.normalize = getelementptr i8, ptr %table, i64 $NORMALIZE
+  %normalize = load ptr, ptr %p.normalize
+  call void %normalize(ptr %error, ptr %p.value, ptr %p.trace)
+  %arguments = alloca [4 x ptr]
+  %value = load ptr, ptr %p.value
+  store ptr %value, ptr %arguments
+  %p.from.integer = getelementptr i8, ptr %table, i64 $FROM_INTEGER
+  %from.integer = load ptr, ptr %p.from.integer
+  %start.object = call ptr %from.integer(i64 %start)
+  %p.1 = getelementptr i8, ptr %arguments, i64 8
+  store ptr %start.object, ptr %p.1
+  %number.object = call ptr %from.integer(i64 %number)
+  %p.2 = getelementptr i8, ptr %arguments, i64 16
+  store ptr %number.object, ptr %p.2
+  %subject.object = call ptr %from.integer(i64 %subject)
+  %p.3 = getelementptr i8, ptr %arguments, i64 24
+  store ptr %subject.object, ptr %p.3
+  %p.failed = getelementptr i8, ptr %record, i64 $FAILED
+  %failed.function = load ptr, ptr %p.failed
+  %told = call ptr @recorded.call(ptr %table, ptr %failed.function, ptr %arguments, i64 4, ptr null)
+  call void @recorded.drop(ptr %table, ptr %start.object)
+  call void @recorded.drop(ptr %table, ptr %number.object)
+  call void @recorded.drop(ptr %table, ptr %subject.object)
+  %is.null = icmp eq ptr %told, null
+  br i1 %is.null, label %restore, label %drop
+drop:
+  call void @recorded.drop(ptr %table, ptr %told)
+  br label %restore
+restore:
+  %p.restore = getelementptr i8, ptr %table, i64 $RESTORE
+  %restore.function = load ptr, ptr %p.restore
+  %type = load ptr, ptr %error
+  %again = load ptr, ptr %p.value
+  %trace = load ptr, ptr %p.trace
+  call void %restore.function(ptr %type, ptr %again, ptr %trace)
+  ret void
+}
+
+define ptr @neurald_recorded_call(ptr %self, ptr %given, i64 %given.count, ptr %names) {
+entry:
+  %p.record = getelementptr i8, ptr %self, i64 $ARRAY_DATA
+  %record = load ptr, ptr %p.record
+  %p.table = getelementptr i8, ptr %record, i64 $TABLE
+  %table = load ptr, ptr %p.table
+  %p.path = getelementptr i8, ptr %record, i64 $PATH_FIRST
+  %path.first = load ptr, ptr %p.path
+  %is.plain = icmp eq ptr %path.first, null
+  br i1 %is.plain, label %plain, label %check.short
+plain:
+  %p.function = getelementptr i8, ptr %record, i64 $FUNCTION
+  %plain.function = load ptr, ptr %p.function
+  call void @recorded.keep(ptr %table, ptr %plain.function)
+  br label %ready
+; The object has the function that does the work, which is called in its method's place.
+check.short:
+  %no.instance = icmp eq i64 %given.count, 0
+  %has.names = icmp ne ptr %names, null
+  %p.most = getelementptr i8, ptr %record, i64 $MOST_ARGUMENTS
+  %most = load i64, ptr %p.most
+  %too.many = icmp sgt i64 %given.count, %most
+  %odd = or i1 %has.names, %too.many
+  %unusual = or i1 %no.instance, %odd
+  br i1 %unusual, label %slow, label %follow
+follow:
+  %method.instance = load ptr, ptr %given
+  %first = call ptr @recorded.attribute(ptr %table, ptr %method.instance, ptr %path.first)
+  %no.first = icmp eq ptr %first, null
+  br i1 %no.first, label %raise, label %check.second
+check.second:
+  %p.path.second = getelementptr i8, ptr %record, i64 $PATH_SECOND
+  %path.second = load ptr, ptr %p.path.second
+  %is.short.path = icmp eq ptr %path.second, null
+  br i1 %is.short.path, label %have.function, label %read.second
+read.second:
+  %second = call ptr @recorded.attribute(ptr %table, ptr %first, ptr %path.second)
+  call void @recorded.drop(ptr %table, ptr %first)
+  %no.second = icmp eq ptr %second, null
+  br i1 %no.second, label %raise, label %have.function
+have.function:
+  %short.function = phi ptr [ %first, %check.second ], [ %second, %read.second ]
+  %p.none = getelementptr i8, ptr %table, i64 $NONE
+  %none = load ptr, ptr %p.none
+  %is.none = icmp eq ptr %short.function, %none
+  br i1 %is.none, label %forget, label %skip
+forget:
+  call void @recorded.drop(ptr %table, ptr %short.function)
+  br label %slow
+skip:
+  %rest = getelementptr i8, ptr %given, i64 8
+  %rest.count = sub i64 %given.count, 1
+  br label %ready
+ready:
+  %function = phi ptr [ %plain.function, %plain ], [ %short.function, %skip ]
+  %arguments = phi ptr [ %given, %plain ], [ %rest, %skip ]
+  %count = phi i64 [ %given.count, %plain ], [ %rest.count, %skip ]
+  %has.arguments = icmp ne i64 %given.count, 0
+  br i1 %has.arguments, label %with.instance, label %find
+with.instance:
+  %loaded.instance = load ptr, ptr %given
+  br label %find
+find:
+  %instance = phi ptr [ null, %ready ], [ %loaded.instance, %with.instance ]
+  %subject = call i64 @recorded.subject(ptr %table, ptr %record, ptr %instance)
+  %no.subject = icmp slt i64 %subject, 0
+  br i1 %no.subject, label %give.up, label %find.thread
+find.thread:
+  %thread = call ptr @recorded.thread(ptr %table)
+  %no.thread = icmp eq ptr %thread, null
+  br i1 %no.thread, label %give.up, label %number
+number:
+  %p.under.way = getelementptr i8, ptr %thread, i64 $STATE_CALL
+  %outer = load ptr, ptr %p.under.way
+  %p.zero = getelementptr i8, ptr %table, i64 $ZERO
+  %zero = load ptr, ptr %p.zero
+  %is.outermost = icmp eq ptr %outer, %zero
+  %p.is.call = getelementptr i8, ptr %record, i64 $IS_CALL
+  %is.call = load i64, ptr %p.is.call
+  %may.begin = icmp ne i64 %is.call, 0
+  %begins = and i1 %is.outermost, %may.begin
+  br i1 %begins, label %begin, label %inside
+begin:
+  %p.next = getelementptr i8, ptr %table, i64 $NEXT_CALL
+  %next = load i64, ptr %p.next
+  %after = add i64 %next, 2
+  store i64 %after, ptr %p.next
+  %p.from.integer = getelementptr i8, ptr %table, i64 $FROM_INTEGER
+  %from.integer = load ptr, ptr %p.from.integer
+  %next.object = call ptr %from.integer(i64 %next)
+  %no.object = icmp eq ptr %next.object, null
+  br i1 %no.object, label %give.up, label %enter
+enter:
+  store ptr %next.object, ptr %p.under.way
+  br label %run
+inside:
+  br i1 %is.outermost, label %run, label %convert
+convert:
+  %p.to.integer = getelementptr i8, ptr %table, i64 $TO_INTEGER
+  %to.integer = load ptr, ptr %p.to.integer
+  %outer.number = call i64 %to.integer(ptr %outer)
+  br label %run
+run:
+  %call.number = phi i64 [ %next, %enter ], [ 0, %inside ], [ %outer.number, %convert ]
+  %start = call i64 @recorded.now(ptr %table)
+  %result = call ptr @recorded.call(ptr %table, ptr %function, ptr %arguments, i64 %count, ptr %names)
+  %end = call i64 @recorded.now(ptr %table)
+  br i1 %begins, label %leave, label %done
+leave:
+  %present = load ptr, ptr %p.under.way
+  store ptr %outer, ptr %p.under.way
+  call void @recorded.drop(ptr %table, ptr %present)
+  br label %done
+done:
+  call void @recorded.drop(ptr %table, ptr %function)
+  %has.failed = icmp eq ptr %result, null
+  br i1 %has.failed, label %tell, label %check.result
+tell:
+  call void @recorded.failure(ptr %table, ptr %record, i64 %start, i64 %call.number, i64 %subject)
+  ret ptr null
+check.result:
+  br i1 %is.plain, label %store, label %compare
+compare:
+  %p.expected = getelementptr i8, ptr %record, i64 $EXPECTED
+  %expected = load ptr, ptr %p.expected
+  %wants.any = icmp eq ptr %expected, null
+  br i1 %wants.any, label %is.any, label %is.expected
+is.any:
+  %p.nothing = getelementptr i8, ptr %table, i64 $NONE
+  %nothing = load ptr, ptr %p.nothing
+  %has.nothing = icmp eq ptr %result, %nothing
+  br i1 %has.nothing, label %refused, label %store
+refused:
+  call void @recorded.drop(ptr %table, ptr %result)
+  br label %slow
+; The function returns whether it has succeeded, and the method nothing.
+is.expected:
+  %has.succeeded = icmp eq ptr %result, %expected
+  br i1 %has.succeeded, label %answer, label %finish
+finish:
+  %both = alloca [2 x ptr]
+  store ptr %instance, ptr %both
+  %p.both = getelementptr i8, ptr %both, i64 8
+  store ptr %result, ptr %p.both
+  %p.finish = getelementptr i8, ptr %record, i64 $FINISH
+  %finish.function = load ptr, ptr %p.finish
+  %finished = call ptr @recorded.call(ptr %table, ptr %finish.function, ptr %both, i64 2, ptr null)
+  call void @recorded.drop(ptr %table, ptr %result)
+  %not.finished = icmp eq ptr %finished, null
+  br i1 %not.finished, label %raise, label %was.good
+was.good:
+  %is.good = icmp eq ptr %finished, %expected
+  br i1 %is.good, label %answer, label %answer.only
+answer:
+  %to.drop = phi ptr [ %result, %is.expected ], [ %finished, %was.good ]
+  call void @recorded.drop(ptr %table, ptr %to.drop)
+  %p.answer = getelementptr i8, ptr %table, i64 $NONE
+  %answer.object = load ptr, ptr %p.answer
+  call void @recorded.keep(ptr %table, ptr %answer.object)
+  br label %store
+answer.only:
+  call void @recorded.drop(ptr %table, ptr %finished)
+  %p.only = getelementptr i8, ptr %table, i64 $NONE
+  %only = load ptr, ptr %p.only
+  call void @recorded.keep(ptr %table, ptr %only)
+  ret ptr %only
+store:
+  %returned = phi ptr [ %result, %check.result ], [ %result, %is.any ], [ %answer.object, %answer ]
+  %p.count = getelementptr i8, ptr %table, i64 $COUNT
+  %stored = load i64, ptr %p.count
+  %more = add i64 %stored, 1
+  store i64 %more, ptr %p.count
+  %p.capacity = getelementptr i8, ptr %table, i64 $CAPACITY_MASK
+  %capacity = load i64, ptr %p.capacity
+  %place = and i64 %stored, %capacity
+  %place.offset = mul i64 %place, $RECORD_BYTES
+  %p.ring = getelementptr i8, ptr %table, i64 $RING
+  %ring = load ptr, ptr %p.ring
+  %entry.start = getelementptr i8, ptr %ring, i64 %place.offset
+  store i64 %start, ptr %entry.start
+  %entry.end = getelementptr i8, ptr %entry.start, i64 8
+  store i64 %end, ptr %entry.end
+  %entry.thread = getelementptr i8, ptr %entry.start, i64 16
+  store ptr %thread, ptr %entry.thread
+  %entry.call = getelementptr i8, ptr %entry.start, i64 24
+  store i64 %call.number, ptr %entry.call
+  %entry.subject = getelementptr i8, ptr %entry.start, i64 32
+  store i64 %subject, ptr %entry.subject
+  ret ptr %returned
+give.up:
+  call void @recorded.drop(ptr %table, ptr %function)
+  br label %raise
+slow:
+  %p.slow = getelementptr i8, ptr %record, i64 $FUNCTION
+  %slow.function = load ptr, ptr %p.slow
+  %slow.result = call ptr @recorded.call(ptr %table, ptr %slow.function, ptr %given, i64 %given.count, ptr %names)
+  ret ptr %slow.result
+raise:
+  ret ptr null
+}

@@ -1,0 +1,233 @@
+"""Functions of Python that call others and record when, in a ring of numbers in native code.
+
+`recorded_call.ll` has the function. It reads the clock before and after the call, and stores both
+with the thread, the number of the application's call and the number of what was called. The
+recorder's Python code is asked only for what a thread or a compilation did not show before. So a
+record takes less than the Python frame whose work the function may do, too: for a method whose object
+has a function that does its work, that function is called in its place.
+
+Layouts (in 64-bit words):
+
+    table     see `_TABLE`; one for a recorder
+    record    see `_RECORD`; an array, which is the function's `__self__`
+    entry     start and end in nanoseconds of the monotonic clock, the thread's state, the number of
+              the call, the number of what was called
+    threads   for each slot the interpreter's number of a thread, and the state
+    subjects  for each slot an executor, and its number
+"""
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from types import BuiltinFunctionType
+from typing import Any, Final
+
+from neurald.drivers.cpu.native.python_call import ARRAY_DATA, FAST_ARGUMENTS, new_function, python_table
+from neurald.hal.execution.recorded_calls import CallRecord, Make, RecorderOfCalls, ShortCut
+from neurald.hal.lazy_numpy import np
+
+RECORD_FUNCTIONS: Final = ("neurald_recorded_call",)
+
+_WORD_BYTES: Final = 8
+_TABLE: Final = (
+    "ZERO",
+    "NONE",
+    "INCREASE",
+    "DECREASE",
+    "GET_ATTRIBUTE",
+    "VECTORCALL",
+    "CLOCK",
+    "GET_THREAD",
+    "GET_NUMBER",
+    "FROM_INTEGER",
+    "TO_INTEGER",
+    "FETCH",
+    "NORMALIZE",
+    "RESTORE",
+    "THREADS",
+    "ASK_THREAD",
+    "NEXT_CALL",
+    "RING",
+    "CAPACITY_MASK",
+    "COUNT",
+)
+_COUNT: Final = _TABLE.index("COUNT")
+#: Table; the function that is called, or what is called if there is no short cut; names of the
+#: attributes that lead to the function of the short cut (null without one), and most arguments of it;
+#: what that function returns if it has succeeded (null if anything but None), and what is called
+#: otherwise; number of what is called (-1 to ask), name of the attribute that has the compilation
+#: (null if it is the object itself), of the executor, slots, and what tells the number; what is called
+#: after an exception; and whether it begins a call of the application.
+_RECORD: Final = (
+    "TABLE",
+    "FUNCTION",
+    "PATH_FIRST",
+    "PATH_SECOND",
+    "MOST_ARGUMENTS",
+    "EXPECTED",
+    "FINISH",
+    "SUBJECT",
+    "OWNER_NAME",
+    "EXECUTOR_NAME",
+    "SUBJECTS",
+    "ASK_SUBJECT",
+    "FAILED",
+    "IS_CALL",
+)
+_ENTRY_WORDS: Final = 5
+_THREAD_SLOTS: Final = 64
+_SUBJECT_SLOTS: Final = 256
+_KEYWORDS: Final = 0x2
+#: Symbols of the interpreter and of the C library, in the order of the table.
+_SYMBOLS: Final = (
+    "Py_IncRef",
+    "Py_DecRef",
+    "PyObject_GetAttr",
+    "PyObject_Vectorcall",
+    "clock_gettime",
+    "PyThreadState_Get",
+    "PyThreadState_GetID",
+    "PyLong_FromLongLong",
+    "PyLong_AsLongLong",
+    "PyErr_Fetch",
+    "PyErr_NormalizeException",
+    "PyErr_Restore",
+)
+
+
+def recorded_call_text() -> str:
+    """Returns the IR of the function."""
+    from neurald.drivers.compiler.support.kernel_file import kernel_text
+
+    words = {
+        name: _WORD_BYTES * position for names in (_TABLE, _RECORD) for position, name in enumerate(names)
+    }
+    return kernel_text(
+        __name__,
+        "recorded_call.ll",
+        **words,
+        ARRAY_DATA=ARRAY_DATA,
+        STATE_CALL=_STATE_CALL,
+        THREAD_MASK=_THREAD_SLOTS - 1,
+        SUBJECT_MASK=_SUBJECT_SLOTS - 1,
+        RECORD_BYTES=_WORD_BYTES * _ENTRY_WORDS,
+    )
+
+
+#: Where an object with `__slots__` has the first of them.
+_STATE_CALL: Final = 16
+
+
+class NativeRecorder:
+    """Implements `neurald.hal.execution.recorded_calls.RecordedCalls`.
+
+    Args:
+        function: address of the native function.
+        capacity: how many records are kept, a power of two.
+        asked: answers what native code does not know.
+    """
+
+    def __init__(self, function: int, capacity: int, asked: RecorderOfCalls) -> None:
+        self._function = function
+        self._capacity = capacity
+        self._ring = np.empty((capacity, _ENTRY_WORDS), np.int64)
+        self._threads = np.full((_THREAD_SLOTS, 2), -1, np.int64)
+        library = ctypes.PyDLL(None)
+        addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _SYMBOLS]
+        self._table = np.array(
+            [
+                id(0),
+                id(None),
+                *addresses,
+                self._threads.ctypes.data,
+                id(asked.thread),
+                asked.first_call,
+                self._ring.ctypes.data,
+                capacity - 1,
+                0,
+            ],
+            np.int64,
+        )
+        self._asked = asked
+
+    def recorded(self, function: Callable[..., Any], subject: int, *, is_call: bool) -> Callable[..., Any]:
+        """Returns a function that calls another one and records it; see `RecordedCalls`."""
+        return self._made(function, SUBJECT=subject, IS_CALL=int(is_call))
+
+    def shortened(self, function: Callable[..., Any], short_cut: ShortCut) -> Callable[..., Any]:
+        """Returns a function that takes a short cut; see `RecordedCalls`."""
+        subjects = np.zeros((_SUBJECT_SLOTS, 2), np.int64)
+        first, second = (*map(sys.intern, short_cut.path), None)[:2]
+        return self._made(
+            function,
+            PATH_FIRST=first,
+            PATH_SECOND=second,
+            MOST_ARGUMENTS=short_cut.most_arguments,
+            EXPECTED=short_cut.expected,
+            FINISH=short_cut.finish,
+            SUBJECT=-1,
+            OWNER_NAME=short_cut.owner,
+            EXECUTOR_NAME="executor",
+            SUBJECTS=subjects,
+            ASK_SUBJECT=short_cut.subject,
+            IS_CALL=1,
+        )
+
+    def _made(self, function: Callable[..., Any], **values: Any) -> Callable[..., Any]:
+        """Returns a native function with a record of these values, of which objects are kept."""
+        values |= {"TABLE": self._table, "FUNCTION": function, "FAILED": self._asked.failed}
+        record = np.array([_word(values.get(name)) for name in _RECORD], np.int64)
+        return new_function(self._function, FAST_ARGUMENTS | _KEYWORDS, record, (self, values))
+
+    def as_method(self, function: Callable[..., Any]) -> Any:
+        """Returns what makes a function a method of a class; see `RecordedCalls`."""
+        new = ctypes.PyDLL(None).PyInstanceMethod_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.py_object,)
+        return new(function) if isinstance(function, BuiltinFunctionType) else function
+
+    @property
+    def count(self) -> int:
+        """How many calls were recorded, of which the last ones are kept."""
+        return int(self._table[_COUNT])
+
+    def records(self) -> Iterator[CallRecord]:
+        """Yields the records that are kept, in the order in which the calls ended."""
+        count = self.count
+        first = max(0, count - self._capacity)
+        for position in range(first, count):
+            yield CallRecord(*self._ring[position & (self._capacity - 1)].tolist())
+
+
+def _word(value: Any) -> int:
+    """Returns a number, the address of an array's memory or of another object, or 0 for None."""
+    if value is None:
+        return 0
+    if isinstance(value, int) and value is not True:
+        return value
+    return int(value.ctypes.data) if isinstance(value, np.ndarray) else id(value)
+
+
+def call_recorder(function: int) -> Make | None:
+    """Returns what makes recorders with a native function; None if the interpreter is another one."""
+    if not python_table() or not _has_layout():
+        return None
+    return lambda capacity, asked: NativeRecorder(function, capacity, asked)
+
+
+class _Slots:
+    """An object like the states of threads."""
+
+    __slots__ = ("call", "number")
+
+    def __init__(self, *values: object) -> None:
+        self.call, self.number = values
+
+
+def _has_layout() -> bool:
+    """Checks where an object with slots has them."""
+    value = object(), object()
+    slots = _Slots(*value)
+    found = [
+        ctypes.c_int64.from_address(id(slots) + _STATE_CALL + _WORD_BYTES * place).value for place in (0, 1)
+    ]
+    return found == [id(each) for each in value]

@@ -1,0 +1,269 @@
+"""Functions of native code that call others: results, records, numbers of calls, and references."""
+
+import gc
+import sys
+import sysconfig
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from neurald.drivers.cpu.native.thread_pool import process
+from neurald.hal.execution.recorded_calls import (
+    CallRecord,
+    RecordedCalls,
+    RecorderOfCalls,
+    ShortCut,
+    recorded_calls,
+)
+
+pytestmark = [
+    pytest.mark.quick,
+    pytest.mark.skipif(
+        bool(sysconfig.get_config_var("Py_GIL_DISABLED")) or sys.implementation.name != "cpython",
+        reason="these functions need CPython with a GIL",
+    ),
+]
+
+CAPACITY = 64
+
+
+class State:
+    __slots__ = ("call", "number")
+
+    def __init__(self) -> None:
+        self.call = 0
+        self.number = threading.get_native_id()
+
+
+class Asked:
+    """Answers what native code asks, and keeps what it tells."""
+
+    def __init__(self) -> None:
+        self.local = threading.local()
+        self.states: list[State] = []
+        self.failures: list[tuple[Any, ...]] = []
+        self.pairs: list[tuple[Any, Any]] = []
+        native = recorded_calls(
+            CAPACITY,
+            RecorderOfCalls(thread=self.state, failed=self.failed, first_call=2),
+        )
+        assert native is not None
+        self.native: RecordedCalls = native
+
+    def state(self) -> State:
+        if not hasattr(self.local, "state"):
+            self.local.state = State()
+            self.states.append(self.local.state)
+        found: State = self.local.state
+        return found
+
+    def failed(self, *told: Any) -> None:
+        self.failures.append(told)
+
+    def subject(self, compilation: Any, executor: Any) -> int:
+        self.pairs.append((compilation, executor))
+        return 100 + len(self.pairs) - 1
+
+    @property
+    def records(self) -> list[CallRecord]:
+        return list(self.native.records())
+
+
+@pytest.fixture
+def asked() -> Asked:
+    assert process.has_step_program
+    return Asked()
+
+
+def test_arguments_and_results_pass(asked: Asked) -> None:
+    def function(*arguments: Any, **named: Any) -> Any:
+        return arguments, named
+
+    recorded = asked.native.recorded(function, 7, is_call=True)
+    assert recorded() == ((), {})
+    assert recorded(1, "a") == ((1, "a"), {})
+    assert recorded(1, b=2, c=3) == ((1,), {"b": 2, "c": 3})
+    assert recorded(b=2) == ((), {"b": 2})
+    assert [(each.call, each.subject) for each in asked.records] == [(2, 7), (4, 7), (6, 7), (8, 7)]
+    assert asked.state().call == 0
+
+
+def test_times_are_those_of_the_monotonic_clock(asked: Asked) -> None:
+    begin = time.monotonic_ns()
+    asked.native.recorded(time.sleep, 1, is_call=True)(0.002)
+    (record,) = asked.records
+    assert begin <= record.start_ns <= record.end_ns - 2_000_000
+    assert record.end_ns <= time.monotonic_ns()
+    assert record.thread == id(asked.state())
+
+
+def test_inner_calls_are_part_of_the_outer_one(asked: Asked) -> None:
+    seen = []
+    part = asked.native.recorded(lambda: seen.append(asked.state().call), 1, is_call=False)
+    inner = asked.native.recorded(part, 2, is_call=True)
+    asked.native.recorded(lambda: (inner(), part()), 3, is_call=True)()
+    part()
+    assert seen == [2, 2, 0]
+    assert [(each.subject, each.call) for each in asked.records] == [(1, 2), (2, 2), (1, 2), (3, 2), (1, 0)]
+    asked.state().call = 41
+    inner()
+    assert asked.records[-1].call == asked.state().call == 41
+
+
+def test_exceptions_are_told_and_raised(asked: Asked) -> None:
+    def fail(text: str) -> None:
+        raise ValueError(text)
+
+    recorded = asked.native.recorded(fail, 5, is_call=True)
+    with pytest.raises(ValueError, match="bad") as raised:
+        recorded("bad")
+    with pytest.raises(TypeError, match="missing 1 required"):
+        recorded()
+    assert asked.state().call == 0
+    assert asked.records == []
+    (error, start, call, subject), (other, *_) = asked.failures
+    assert (error, call, subject) == (raised.value, 2, 5)
+    assert 0 < start <= time.monotonic_ns()
+    assert isinstance(other, TypeError)
+
+
+class Model:
+    """An object whose method may be replaced by a function that it has."""
+
+    def __init__(self) -> None:
+        self.executor = object()
+        self.compilation = self
+        self.latest: Callable[..., Any] | None = None
+        self.runs = self
+
+    def run(self, *arguments: Any, **named: Any) -> Any:
+        return "slow", arguments, named
+
+
+def shortened(asked: Asked, path: tuple[str, ...], **named: Any) -> Any:
+    short_cut = ShortCut(path=path, most_arguments=3, subject=asked.subject, **named)
+    return asked.native.as_method(asked.native.shortened(Model.run, short_cut))
+
+
+def test_a_short_cut_is_taken_where_there_is_one(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Model, "run", shortened(asked, ("runs", "latest")))
+    model = Model()
+    assert model.run(1) == ("slow", (1,), {})
+    model.latest = lambda *arguments: ("fast", arguments)
+    assert model.run(1, 2) == ("fast", (1, 2))
+    assert model.run() == ("fast", ())
+    assert model.run(1, 2, 3) == ("slow", (1, 2, 3), {})
+    assert model.run(a=1) == ("slow", (), {"a": 1})
+    model.latest = lambda *arguments: None
+    assert model.run(1) == ("slow", (1,), {})
+    assert [each.subject for each in asked.records] == [100, 100]
+    assert asked.pairs == [(model, model.executor)]
+    model.executor = object()
+    model.latest = lambda: 3
+    assert model.run() == 3
+    assert asked.records[-1].subject == 101
+    with pytest.raises(TypeError, match="takes 0 positional arguments"):
+        model.run(1)
+    del model.latest
+    with pytest.raises(AttributeError, match="latest"):
+        model.run()
+
+
+def test_a_short_cut_that_returns_whether_it_has_succeeded(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished: list[Any] = []
+
+    def finish(model: Model, result: Any) -> bool:
+        finished.append(result)
+        if result == "error":
+            raise KeyError(result)
+        return bool(result == "good")
+
+    method = shortened(asked, ("latest",), owner="compilation", expected=True, finish=finish)
+    monkeypatch.setattr(Model, "run", method)
+    model = Model()
+    for result, count in ((True, 1), ("good", 2), (False, 2), (None, 2)):
+        model.latest = lambda result=result: result
+        assert model.run() is None
+        assert len(asked.records) == count
+    model.latest = lambda: "error"
+    with pytest.raises(KeyError):
+        model.run()
+    assert finished == ["good", False, None, "error"]
+
+
+def test_the_last_records_are_kept(asked: Asked) -> None:
+    recorded = asked.native.recorded(lambda: None, 0, is_call=True)
+    for _ in range(CAPACITY + 10):
+        recorded()
+    assert asked.native.count == CAPACITY + 10
+    assert [each.call for each in asked.records] == list(range(22, 2 * (CAPACITY + 10) + 1, 2))
+
+
+def test_threads_have_calls_of_their_own(asked: Asked) -> None:
+    both = threading.Barrier(2)
+    seen: list[tuple[int, int]] = []
+
+    def meet() -> None:
+        both.wait(10)
+        seen.append((asked.state().number, asked.state().call))
+        both.wait(10)
+
+    recorded = asked.native.recorded(meet, 0, is_call=True)
+    for _ in range(3):
+        # Threads that begin after others have ended may have their numbers of the system.
+        threads = [threading.Thread(target=recorded) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len({call for _, call in seen}) == 6
+    numbers = {id(state): state.number for state in asked.states}
+    assert sorted((numbers[each.thread], each.call) for each in asked.records) == sorted(seen)
+
+
+def test_nothing_is_leaked(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Model, "run", shortened(asked, ("runs", "latest")))
+    model, argument, result = Model(), object(), object()
+    model.latest = lambda *_: result
+    plain = asked.native.recorded(lambda *_: result, 0, is_call=True)
+    failing = asked.native.recorded(lambda argument: argument.missing, 0, is_call=True)
+
+    def everything() -> None:
+        model.run(argument)
+        model.run(argument, argument, argument)
+        plain(argument, argument)
+        with pytest.raises(AttributeError):
+            failing(argument)
+        asked.failures.clear()
+
+    everything()
+    watched = (model, argument, result, model.latest, model.executor, asked.state(), plain, "latest")
+    gc.collect()
+    before = [sys.getrefcount(each) for each in watched]
+    for _ in range(50):
+        everything()
+    gc.collect()
+    assert [sys.getrefcount(each) for each in watched] == before
+
+
+def test_functions_live_as_long_as_they_are_used() -> None:
+    assert process.has_step_program
+    asked = Asked()
+
+    def function() -> int:
+        return 3
+
+    alive = weakref.ref(function)
+    recorded = asked.native.recorded(function, 0, is_call=True)
+    del asked, function
+    gc.collect()
+    assert recorded() == 3
+    del recorded
+    gc.collect()
+    assert alive() is None
