@@ -39,6 +39,19 @@ class RunTimes(Struct, frozen=True, kw_only=True):
     drivers: int
 
 
+class Copies(Struct, frozen=True, kw_only=True):
+    """What a profile, which times kernels one by one, says of copies to devices and back.
+
+    Attributes:
+        inward_ms, outward_ms: the times of copies to the memory of devices, and from it.
+        total_ms: those of all kernels and copies.
+    """
+
+    inward_ms: float = 0.0
+    outward_ms: float = 0.0
+    total_ms: float = 0.0
+
+
 def time_parts(
     compilation: nd.Compilation, inputs: Sequence[Array], outputs: Sequence[Array]
 ) -> dict[str, float | None]:
@@ -74,7 +87,7 @@ def time_parts(
     # Pauses of the machine are no part of a run.
     calls = sorted(run_times(trace.spans), key=lambda each: each.total_ns)[_RUNS // 4 : -(_RUNS // 4)]
     remote_steps = sum(step.device.is_remote for step in compilation.plan.steps)
-    parts = parts_ms(calls, durations[_FIRST_RUNS:], remote_steps, _copies_ms(compilation.profile()))
+    parts = parts_ms(calls, durations[_FIRST_RUNS:], remote_steps, _copies(compilation.profile()))
     total_ns, steps_ns = mean(each.total_ns for each in calls), mean(each.steps_ns for each in calls)
     return {"total_ms": total_ns / 1e6, **parts, "runtime_ms": max(0.0, total_ns - steps_ns) / 1e6}
 
@@ -93,7 +106,7 @@ def parts_ms(
     calls: Sequence[RunTimes],
     durations: Sequence[Sequence[StepDuration]],
     remote_steps: int,
-    copies_ms: tuple[float, float],
+    copies: Copies,
 ) -> dict[str, float | None]:
     """Returns the parts of a run that devices and their drivers take, in ms.
 
@@ -102,7 +115,8 @@ def parts_ms(
         durations: what the devices of each of other runs measured, by which the time inside of
             drivers is divided.
         remote_steps: number of steps whose devices are in other processes.
-        copies_ms: the times of the copies to the memory of devices, and from it.
+        copies: to devices and back. Where all kernels together take longer one by one than devices
+            do in a run, they are shortened to fit.
     """
     compute, driver, queue = (
         _mean_ms([[getattr(step, name) for step in steps] for steps in durations])
@@ -117,15 +131,18 @@ def parts_ms(
     if is_split and measured:
         scale = max(0.0, steps - inward - outward) / measured
         compute, driver, queue = (None if part is None else part * scale for part in (compute, driver, queue))
+    room = max(0.0, steps - inward - outward) if compute is None else compute
+    fit = min(1.0, room / copies.total_ms) if copies.total_ms else 1.0
+    copied_in, copied_out = copies.inward_ms * fit, copies.outward_ms * fit
     if compute is not None:
         # Copies are part of the time on the device.
-        compute = max(0.0, compute - sum(copies_ms))
+        compute -= copied_in + copied_out
     return {
         "compute_ms": compute,
         "driver_ms": driver,
         "queue_ms": queue,
-        "transfer_in_ms": inward + copies_ms[0] if is_split else None,
-        "transfer_out_ms": outward + copies_ms[1] if is_split else None,
+        "transfer_in_ms": inward + copied_in if is_split else None,
+        "transfer_out_ms": outward + copied_out if is_split else None,
     }
 
 
@@ -172,13 +189,14 @@ def _length(span: Span) -> int:
     return span.end_ns - span.start_ns
 
 
-def _copies_ms(profiles: Sequence[StepProfile]) -> tuple[float, float]:
-    """Returns the times of the copies to the memory of devices, and from it."""
+def _copies(profiles: Sequence[StepProfile]) -> Copies:
+    """Returns what a profile says of copies."""
     kernels = [kernel for profile in profiles for kernel in profile.kernels]
-    found = [
+    inward, outward = (
         sum(each.duration_ns for each in kernels if each.label == label) for label in (COPY_IN, COPY_OUT)
-    ]
-    return found[0] / 1e6, found[1] / 1e6
+    )
+    total = sum(each.duration_ns for each in kernels)
+    return Copies(inward_ms=inward / 1e6, outward_ms=outward / 1e6, total_ms=total / 1e6)
 
 
 def _mean_ms(runs: Sequence[Sequence[int | None]]) -> float | None:

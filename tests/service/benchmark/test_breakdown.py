@@ -7,7 +7,7 @@ from support.models.small import add_model
 import neurald as nd
 from neurald.hal.device import StepDuration
 from neurald.runtime.tracing.span import Span
-from neurald.service.benchmark.breakdown import RunTimes, parts_ms, run_times, time_parts
+from neurald.service.benchmark.breakdown import Copies, RunTimes, parts_ms, run_times, time_parts
 
 
 def duration(step: int, compute_ns: int | None) -> StepDuration:
@@ -40,7 +40,8 @@ def of_daemon(name: str, start_ns: int, end_ns: int, call: int = 1) -> Span:
 def test_the_parts_are_those_of_the_run_however_slow_runs_that_devices_time_are() -> None:
     # Devices measured 6, 2 and 2 ms, and drivers took 5 of the 8 ms that steps took.
     durations = [[duration(0, 5_000_000), duration(1, 1_000_000)]]
-    found = parts_ms([call(8_000_000, 1_000_000, 2_000_000, drivers=1)], durations, 1, (0.5, 1.5))
+    copies = Copies(inward_ms=0.5, outward_ms=1.5, total_ms=2.5)
+    found = parts_ms([call(8_000_000, 1_000_000, 2_000_000, drivers=1)], durations, 1, copies)
     expected = {
         "compute_ms": 3 - 2,
         "driver_ms": 1,
@@ -52,15 +53,28 @@ def test_the_parts_are_those_of_the_run_however_slow_runs_that_devices_time_are(
     assert sum(part or 0 for part in found.values()) == pytest.approx(8)
 
 
+def test_copies_that_take_longer_one_by_one_are_shortened_to_fit() -> None:
+    copies = Copies(inward_ms=60, outward_ms=30, total_ms=120)
+    found = parts_ms([call(8_000_000)], [[duration(0, 6_000_000)]], 0, copies)
+    assert sum(part or 0 for part in found.values()) == pytest.approx(8)
+    computing = 8 * 6 / 8
+    assert found["compute_ms"] == pytest.approx(computing / 4)
+    assert found["transfer_in_ms"] == pytest.approx(computing / 2)
+    # A device that measures nothing has no more time than its steps.
+    found = parts_ms([call(8_000_000)], [[duration(0, None)]], 0, copies)
+    assert found["transfer_in_ms"] == pytest.approx(4)
+    assert found["transfer_out_ms"] == pytest.approx(2)
+
+
 def test_a_driver_that_does_not_tell_when_it_ran() -> None:
-    found = parts_ms([call(90_000_000)], [[duration(0, 5_000_000)]], 1, (0.0, 0.0))
+    found = parts_ms([call(90_000_000)], [[duration(0, 5_000_000)]], 1, Copies())
     assert (found["compute_ms"], found["driver_ms"], found["queue_ms"]) == (5, 1, 1)
     assert (found["transfer_in_ms"], found["transfer_out_ms"]) == (None, None)
 
 
 @pytest.mark.parametrize("remote_steps", [1, 0])
 def test_a_device_that_measures_nothing(remote_steps: int) -> None:
-    found = parts_ms([call(10)], [[duration(0, None)]], remote_steps, (0.0, 0.0))
+    found = parts_ms([call(10)], [[duration(0, None)]], remote_steps, Copies())
     moved = None if remote_steps else 0.0
     assert found == {
         "compute_ms": None,
