@@ -31,8 +31,10 @@ from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels.attention import attention
 from neurald.drivers.opencl.kernels.attention.appended import read_appended
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
+from neurald.drivers.opencl.kernels.gemm import warpgroup_pipeline
 from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
+from neurald.drivers.opencl.kernels.normalised.folding import fold_normalisations
 from neurald.drivers.opencl.kernels.select import candidates, is_large_step
 from neurald.drivers.opencl.platform.channel_padding import pad_channels
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -262,7 +264,10 @@ def fused_graph(
     if kernel_set is KernelSet.ALL and not facts.is_cpu and facts.images is None:
         fused = stack_products(fused, alignment=_ALIGNED.read_bytes)
     fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
-    return read_appended(fused, lambda kernel: attention.fits(kernel, facts))
+    fused = read_appended(fused, lambda kernel: attention.fits(kernel, facts))
+    if kernel_set is KernelSet.ALL and is_large_step(fused.kernels):
+        return fold_normalisations(fused, lambda kernel: warpgroup_pipeline.computes_rows(kernel, facts))
+    return fused
 
 
 def joined(graph: FusedGraph) -> FusedGraph:
@@ -323,12 +328,12 @@ def _independent_kernels(graph: FusedGraph, sources: Sequence[Source]) -> Iterat
     start = 0
     written: set[Value] = set()
     for position, source in enumerate(sources):
-        output, *read = (graph.aliases.get(each, each) for each in source.arguments)
-        if not written.isdisjoint(read):
+        values = [graph.aliases.get(each, each) for each in source.arguments]
+        if not written.isdisjoint(values[1:]):
             yield range(start, position)
             start = position
             written.clear()
-        written.add(output)
+        written.update(values[each] for each in source.written)
     yield range(start, len(sources))
 
 

@@ -75,6 +75,11 @@ def walk_through(
             stack.append((following, iter(operands(following))))
 
 
+def loads(root: Expression) -> Iterator[Load]:
+    """Iterates over the loads in an expression."""
+    return (each for each in walk(root) if isinstance(each, Load))
+
+
 def free_axes(root: Expression) -> frozenset[Axis]:
     """Returns the axes that an expression depends on, except those of its own reductions."""
     free: dict[Expression, frozenset[Axis]] = {}

@@ -25,19 +25,22 @@ class KernelArgument:
         type: of the elements.
         first: the name of the variable with the index of the value's first texel; "" for a pointer.
         space: the address space of a pointer.
+        is_written: whether the function writes it.
     """
 
     name: str
     type: Scalar
     first: str = ""
     space: str = "__global"
+    is_written: bool = False
 
     @property
     def parameter(self) -> str:
-        """Declaration as a read-only parameter."""
+        """Declaration as a parameter."""
         if self.first:
             return f"read_only image1d_buffer_t {self.name}, const int {self.first}"
-        return f"{self.space} const {memory_type(self.type)} *{self.name}"
+        const = "" if self.is_written else "const "
+        return f"{self.space} {const}{memory_type(self.type)} *{self.name}"
 
     @property
     def call_arguments(self) -> str:
@@ -69,11 +72,13 @@ class KernelArguments:
         values: the values; the first of them is the output.
         images: those inputs that are images.
         near: those inputs that a work-group holds in local memory, for functions that it calls.
+        written: those that the function writes besides the output.
     """
 
     values: tuple[Value, ...]
     images: frozenset[Value] = frozenset()
     near: frozenset[Value] = frozenset()
+    written: frozenset[Value] = frozenset()
 
     def __getitem__(self, position: int) -> KernelArgument:
         """Returns the argument at a position.
@@ -84,7 +89,7 @@ class KernelArguments:
         if value in self.near:
             return KernelArgument(f"n{position}", value.type, space="__local")
         first = f"s{position}" if position and value in self.images else ""
-        return KernelArgument(f"a{position}", value.type, first)
+        return KernelArgument(f"a{position}", value.type, first, is_written=value in self.written)
 
     @property
     def all(self) -> tuple[KernelArgument, ...]:

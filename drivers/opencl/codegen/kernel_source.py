@@ -26,7 +26,7 @@ class Source:
     `local_size` - 1. It never queries OpenCL's indices, so that one kernel can run the groups of
     many functions. Every work-item calls it and reaches each of its barriers. An argument is a
     pointer to `__global` memory of the value's stored type; the first is the output, and only that
-    is written. Those in `images` are an `image1d_buffer_t` instead, followed by an `int`: the index
+    and those in `also_written` are written. Those in `images` are an `image1d_buffer_t` instead, followed by an `int`: the index
     of the value's first texel. `status` is only written if a requirement fails.
 
     Two kernels that differ only in the memory that they access have the same text.
@@ -40,6 +40,7 @@ class Source:
             file scope.
         arguments: the values, in the order of the function's pointers; the output first.
         images: the positions of the arguments that are images.
+        also_written: the positions of the arguments that are written besides the output.
         adds: whether the function adds to the output, which must be zero before.
         is_retargeted: whether the function needs `platform.retargeting`; then it runs only as a
             separate kernel, and local memory is aligned to 1,024 bytes.
@@ -63,9 +64,15 @@ class Source:
     label: str = ""
     operations: tuple[int, ...] = ()
     images: tuple[int, ...] = ()
+    also_written: tuple[int, ...] = ()
     adds: bool = False
     is_retargeted: bool = False
     extents: tuple[Extent, ...] = ()
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """Positions of the arguments that the function writes."""
+        return (0, *self.also_written)
 
     @property
     def waits(self) -> bool:

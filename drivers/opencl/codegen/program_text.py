@@ -99,7 +99,7 @@ class KernelTexts:
 
 def argument_text(source: Source, position: int, base: Base, offset: str) -> str:
     """Returns the text of the pointer to an argument at this byte offset of its buffer."""
-    const = "const " if position else ""
+    const = "" if position in source.written else "const "
     kind = memory_type(source.arguments[position].type)
     return f"(__global {const}{kind} *)({_POINTERS[base]} + {offset})"
 

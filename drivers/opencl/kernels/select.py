@@ -25,23 +25,22 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 #: Above this many FLOAT32 products, tensor cores are always faster.
 _MIN_MULTIPLICATIONS = 1 << 25
-#: Above this many multiplications in matrix products, the time between kernels of a step is little.
-_LARGE_STEP = 1 << 35
+#: From this many multiplications in matrix products on, the time between kernels of a step is little,
+#: if a weight is also multiplied with so many rows: tiles of fewer rows leave compute units idle.
+_LARGE_STEP, _MIN_ROWS = 1 << 33, 192
 #: How many products of warpgroups of each kind, and how many attentions of them, are candidates.
 _MAX_PIPELINES, _MAX_WARPGROUPS, _MAX_ATTENTIONS = 6, 6, 6
 
 
 def is_large_step(kernels: Iterable[Kernel]) -> bool:
     """Returns True if a step with these kernels is best run as separate kernels."""
-    products = (each.contraction for each in kernels)
-    return (
-        sum(
-            each.depth * each.output.count
-            for each in products
-            if isinstance(each, Convolution | MatrixProduct)
-        )
-        >= _LARGE_STEP
-    )
+    multiplications = weights = 0
+    for kernel in kernels:
+        product = kernel.contraction
+        if isinstance(product, Convolution | MatrixProduct):
+            multiplications += product.depth * product.output.count
+            weights += product.inputs[1].count
+    return multiplications >= max(_LARGE_STEP, _MIN_ROWS * weights)
 
 
 def candidates(
@@ -92,6 +91,15 @@ def _candidates(
         return
     product = gemm_view(kernel)
     if product is None:
+        return
+    if kernel.has_reduction:
+        # Others would compute what is the same in a row for each element.
+        yield from islice(
+            warpgroup_pipeline.candidates(
+                kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
+            ),
+            _MAX_PIPELINES,
+        )
         return
     # What streams a matrix needs a constant of floats, and a GPU that reads no images.
     yield from gemv_stream.candidates(kernel, product, facts) or gemv.candidates(kernel, product, facts)

@@ -108,17 +108,18 @@ class Phase:
     @property
     def written(self) -> tuple[MemoryRange, ...]:
         """Memory that the phase writes."""
-        return (*self._ranges(1), *self._workspace_range())
+        return (*self._ranges(self.source.written), *self._workspace_range())
 
     @property
     def touched(self) -> tuple[MemoryRange, ...]:
         """Memory that the phase reads or writes, except constants, which no phase writes."""
-        return (*self._ranges(len(self.locations)), *self._workspace_range())
+        return (*self._ranges(range(len(self.locations))), *self._workspace_range())
 
-    def _ranges(self, count: int) -> tuple[MemoryRange, ...]:
+    def _ranges(self, positions: Iterable[int]) -> tuple[MemoryRange, ...]:
+        found = ((self.source.arguments[each], self.locations[each]) for each in positions)
         return tuple(
             MemoryRange(start=place.offset, stop=place.offset + value.size_bytes)
-            for value, place in zip(self.source.arguments[:count], self.locations[:count], strict=True)
+            for value, place in found
             if place.base is Base.ARENA
         )
 

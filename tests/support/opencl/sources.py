@@ -86,7 +86,8 @@ class Bench:
 
         Args:
             source: the source.
-            arrays: contents of its arguments that are not constants.
+            arrays: contents of its arguments that are not constants. Those that the source also
+                writes are written.
         """
         text = program_of(source)
         program = cl.Program(self.context, text).build()
@@ -116,6 +117,8 @@ class Bench:
         size = (source.groups * source.local_size,)
         cl.enqueue_nd_range_kernel(self.queue, kernel, size, (source.local_size,)).wait()
         cl.enqueue_copy(self.queue, result, buffers[0])
+        for position in source.also_written:
+            cl.enqueue_copy(self.queue, arrays[source.arguments[position]], buffers[position])
         cl.enqueue_copy(self.queue, status, buffers[-1])
         return result, int(status[0])
 

@@ -267,11 +267,36 @@ _PIPELINE_FUNCTIONS = {
 }
 
 
+#: A vector of results that need numbers of its row, which other work-items of a warp have.
+_NUMBERS_CALL = re.compile(r"(\w+)_value4\(sum, ([^,]*), ([^,]*), \1_numbers\([^;]*?slab_row\), ([^;]*)\);")
+#: What the work-items of a warp add up for moments, and where one of them stores it.
+_MOMENTS = re.compile(
+    r"const float total = \w+_summed\(moments, lane\); \\\n"
+    r"\s*const int place = lane & \((\d+) / 4 - 1\), (.*?); \\\n"
+    r"\s*if \((.*?)\) (\w+)\[(.*?)\] = total; \\\n"
+)
+_OWN_NUMBERS = re.compile(r" *float4 numbers;\n *\{\n.*?\n *\}\n", re.DOTALL)
+_SHUFFLES = re.compile(r"static inline float4? (\w+)_(numbers|summed)\([^{]*\{\n.*?\n\}\n", re.DOTALL)
+
+
+def _without_shuffles(text: str) -> str:
+    """Returns a text in which each work-item computes the numbers of a row, and adds to moments."""
+    text = _OWN_NUMBERS.sub("", text)
+    text = _NUMBERS_CALL.sub(r"\1_value4(sum, \2, \3, \1_rows(\2, \4), \4);", text)
+    text = _MOMENTS.sub(
+        r"for (int place = 0; place < \1 / 4; ++place) { const int \2; "
+        r"if (\3) add_float(\4 + \5, moments[place]); } \\\n",
+        text,
+    )
+    return _SHUFFLES.sub("", text)
+
+
 def without_pipelines(text: str) -> str:
     """Returns a text without PTX whose groups copy all steps before they multiply them.
 
-    Local memory needs as many stages as a group has steps.
+    Local memory needs as many stages as a group has steps. Moments are added to, and must be zero.
     """
+    text = _without_shuffles(text)
     found = re.search(_ASSEMBLY.format("(?:run|step)"), text, re.DOTALL)
     assert found
     lines = found[2]

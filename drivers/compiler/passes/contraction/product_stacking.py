@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, axis, select
+from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Expression, Load, axis, load, select
 from neurald.drivers.compiler.ir.graph import MatrixProduct
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op
@@ -103,6 +103,7 @@ def _stacked(kernels: Sequence[Kernel]) -> Kernel:
     shape = (count, rows, columns)
     batch, row, column = axes = axis(count, "b"), axis(rows, "m"), axis(columns, "n")
     operations = _sorted(each.operations for each in kernels)
+    kernels = _with_one_bias(kernels, batch)
     product = replace(
         first,
         output=Value(shape, first.output.type, name=first.output.name),
@@ -117,6 +118,41 @@ def _stacked(kernels: Sequence[Kernel]) -> Kernel:
         contraction=product,
         operations=operations,
     )
+
+
+def _with_one_bias(kernels: Sequence[Kernel], batch: Expression) -> Sequence[Kernel]:
+    """Returns kernels that add a row of one matrix of biases, if each adds a bias to its sum.
+
+    So a batch has one load of a bias instead of one for each product.
+    """
+    biases = [_bias(kernel) for kernel in kernels]
+    known = [each for each in biases if each is not None]
+    arrays = [bias.value.constant for _, bias in known]
+    found = [each for each in arrays if each is not None]
+    if len(found) < len(kernels) or len({each.dtype for each in found}) > 1:
+        return kernels
+    matrix = np.stack(found)
+    value = Value(matrix.shape, known[0][1].type, matrix, known[0][1].value.name)
+    return [
+        replace(kernel, body=substitute(kernel.body, {bias: load(value, (batch, bias.index[0]))}))
+        for kernel, (_, bias) in zip(kernels, known, strict=True)
+    ]
+
+
+def _bias(kernel: Kernel) -> tuple[Expression, Load] | None:
+    """Returns the sum of a product with its bias, and the load of the bias; None if there is no such."""
+    for each in walk(kernel.body):
+        if isinstance(each, Apply) and each.op is Op.ADD:
+            sums, others = (
+                [part for part in each.operands if isinstance(part, AccumulatorRef) is wanted]
+                for wanted in (True, False)
+            )
+            bias = others[0] if len(sums) == 1 else None
+            if isinstance(bias, Apply) and bias.op is Op.CONVERT:
+                bias = bias.operands[0]
+            if isinstance(bias, Load) and bias.index == kernel.axes[-1:] and bias.guard is None:
+                return each, bias
+    return None
 
 
 def _selected(batch: Expression, bodies: Sequence[Expression]) -> Expression:

@@ -5,7 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.analysis.integer_ranges import RangeAnalysis, range_of_accumulator
-from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Axis, Expression, Load, axis
+from neurald.drivers.compiler.ir.expression import (
+    AccumulatorRef,
+    Apply,
+    Axis,
+    Expression,
+    Load,
+    Reduce,
+    axis,
+)
 from neurald.drivers.compiler.ir.extents.extent import is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import Attention, Contraction, Selection, delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -20,6 +28,9 @@ from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.epilogue.float_vector import FloatVector
 from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
+
+#: Limit on the numbers that a row has.
+_MAX_ROW_NUMBERS = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,7 +171,9 @@ def value4_function(kernel: Kernel, arguments: KernelArguments) -> "Vector4Funct
     Returns None if not possible.
 
     Floats are not yet rounded to the stored type; integers have the stored type. The text also
-    refers to the row length as a size.
+    refers to the row length as a size. If there are sums over a row's moments or the like, another
+    function `KERNEL_NAME_rows` computes up to four numbers from a row, which are the argument
+    before the kernel's.
 
     Args:
         kernel: with a contraction.
@@ -192,10 +205,15 @@ def stored4_text(value: str, place: str, kind: Scalar) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Vector4Function:
-    """Function of four elements, and the sizes that it refers to besides the row length."""
+    """Function of four elements, and the sizes that it refers to besides the row length.
+
+    Attributes:
+        row_numbers: how many numbers of the row it takes, see `value4_function`.
+    """
 
     text: str
     sizes: Mapping[str, int]
+    row_numbers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,9 +231,45 @@ class _EpilogueWriter:
         """C type of an accumulator."""
         return register_type(self.contraction.output.type)
 
-    def _head(self, name: str, kind: str, result: str = "void") -> str:
-        parameters = f"const {kind} sum, const int row, const int column, {self.arguments.pointers}"
+    def _head(self, name: str, kind: str, result: str = "void", numbers: str = "") -> str:
+        parameters = f"const {kind} sum, const int row, const int column, {numbers}{self.arguments.pointers}"
         return f"static inline {result} {NAME}_{name}({parameters}$SIZE_PARAMETERS) {{"
+
+    @property
+    def _row_numbers(self) -> tuple[Expression, ...]:
+        """The largest parts of the body that contain sums, but are the same in a whole row."""
+        differs: dict[Expression, bool] = {}
+        has_sum: dict[Expression, bool] = {}
+        for each in walk(self.body):
+            differs[each] = (
+                each is self.column
+                or isinstance(each, AccumulatorRef)
+                or any(differs[part] for part in each.operands)
+            )
+            has_sum[each] = isinstance(each, Reduce) or any(has_sum[part] for part in each.operands)
+        found: dict[Expression, None] = {}
+        pending, seen = [self.body], {self.body}
+        while pending:
+            each = pending.pop()
+            if not has_sum[each]:
+                continue
+            if not differs[each] and each.type is Scalar.FLOAT32:
+                found[each] = None
+                continue
+            parts = [part for part in each.operands if part not in seen]
+            seen.update(parts)
+            pending += reversed(parts)
+        return tuple(found)
+
+    def _rows_function(self, numbers: Sequence[Expression]) -> str:
+        """Returns the function that computes the numbers of a row."""
+        statements = Statements(self.arguments.by_value, {self.row: "row"})
+        texts = [statements.value(each) for each in numbers]
+        texts += ["0"] * (_MAX_ROW_NUMBERS - len(texts))
+        head = (
+            f"static inline float4 {NAME}_rows(const int row, {self.arguments.pointers}$SIZE_PARAMETERS) {{"
+        )
+        return "\n".join((head, *statements.lines, f"  return (float4)({', '.join(texts)});", "}", ""))
 
     @property
     def _names(self) -> dict[Expression, str]:
@@ -270,22 +324,32 @@ class _EpilogueWriter:
 
     def value4(self, length: int) -> Vector4Function | None:
         """Returns a function that computes four elements; None if the body cannot be vectorized."""
-        found = self._computed(length)
+        numbers = self._row_numbers
+        found = None if len(numbers) > _MAX_ROW_NUMBERS else self._computed(length, numbers)
         if found is None:
             return None
         element, texts = found
         kind = "float" if self.kind == "float" else memory_type(self.stored_as)
-        head = self._head("value4", f"{self.kind}4", f"{kind}4")
-        return Vector4Function("\n".join((head, *texts.lines, f"  return {element};", "}", "")), texts.sizes)
+        head = self._head("value4", f"{self.kind}4", f"{kind}4", "const float4 numbers, " if numbers else "")
+        text = "\n".join((head, *texts.lines, f"  return {element};", "}", ""))
+        before = self._rows_function(numbers) if numbers else ""
+        return Vector4Function(before + text, texts.sizes, row_numbers=len(numbers))
 
-    def _computed(self, length: int) -> tuple[str, FloatVector | IntegerVector] | None:
+    def _computed(
+        self, length: int, numbers: Sequence[Expression] = ()
+    ) -> tuple[str, FloatVector | IntegerVector] | None:
         """Returns the text of four elements in stored form, and their statements.
 
         Returns None if not possible.
+
+        Args:
+            length: the row length.
+            numbers: those of the row that are in the variable `numbers`.
         """
         loads = Vector4Loads(self.arguments.by_value, self._names, self.row, self.column, length)
         if self.kind == "float":
-            floats = FloatVector(loads, is_rounded=self.stored_as is Scalar.FLOAT16)
+            known = {each: f"numbers.s{place}" for place, each in enumerate(numbers)}
+            floats = FloatVector(loads, known, is_rounded=self.stored_as is Scalar.FLOAT16)
             element = floats.value(self._unrounded)
             return None if element is None else (f"(float4)({element})", floats)
         if self.kind == "int":

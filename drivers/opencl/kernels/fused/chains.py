@@ -2,31 +2,37 @@
 
 A chain is a depthwise convolution with the kernel that is the only reader of its output, and
 optionally the kernel that computes its input; or a kernel of rows, such as a normalisation, with
-the product of few rows that is its only reader.
+the product of few rows that is its only reader; or a product with the moments of its rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, pairwise, zip_longest
 
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused import bottleneck, pair, tensor_bottleneck
-from neurald.drivers.opencl.kernels.gemm import gemv_stream
+from neurald.drivers.opencl.kernels.gemm import gemv_stream, warpgroup_pipeline
+from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
+from neurald.drivers.opencl.kernels.normalised.row_moments import measured_matrix
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.hal.records import replace
 
 #: Without measurements, pairs are fused up to this number of columns: then few tiles recompute the
 #: depthwise convolution.
 _MAX_COLUMNS = 64
+#: How many ways to compute a product with moments are candidates.
+_MAX_PIPELINES = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelChain:
     """Kernels that one kernel may replace, which then takes the place of the last one.
 
-    Each member is the only reader of the output of the previous one.
+    Each member is the only reader of the output of the previous one, or follows it immediately and
+    the kernel that replaces both computes both outputs.
 
     Attributes:
         members: the positions of the kernels.
@@ -52,7 +58,7 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
     if facts.is_cpu:
         return ()
     readers = _only_readers(graph, kernels)
-    pairs, blocks = [], []
+    pairs, blocks = [*_products_with_moments(graph, kernels, facts)], []
     for position, following in readers.items():
         streamed = _streamed(graph, kernels[position], kernels[following], facts)
         if streamed:
@@ -69,6 +75,33 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
             if block:
                 blocks.append(KernelChain(members=members, sources=block, is_likely=False))
     return (*pairs, *blocks)
+
+
+def _products_with_moments(
+    graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts
+) -> Iterator[KernelChain]:
+    """Yields the chains of a product and the kernel behind it that computes moments of its rows."""
+    for position, (first, second) in enumerate(pairwise(kernels)):
+        matrix = measured_matrix(second)
+        if matrix is None or graph.aliases.get(matrix, matrix) is not first.output:
+            continue
+        product = gemm_view(first) if warpgroup_pipeline.computes_rows(first, facts) else None
+        if product is None or product.batches > 1:
+            continue
+        operations = tuple(sorted({*first.operations, *second.operations}))
+        sources = warpgroup_pipeline.candidates(
+            replace(first, operations=operations),
+            product,
+            facts,
+            relaxed=True,
+            has_workspace=True,
+            moments=second.output,
+        )
+        yield KernelChain(
+            members=(position, position + 1),
+            sources=LazySources(islice(sources, _MAX_PIPELINES)),
+            is_likely=True,
+        )
 
 
 def _streamed(graph: FusedGraph, first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]:

@@ -43,7 +43,7 @@ from neurald.hal.records import replace
 _TEMPLATES = templates(__name__, "warpgroup.cl")
 _CAPABILITY = (9, 0)
 #: Products of fewer multiplications have too few tiles.
-_MIN_MULTIPLICATIONS = 1 << 28
+_MIN_MULTIPLICATIONS = 1 << 26
 #: Work-items of a warpgroup, and the rows that an instruction multiplies.
 _WARPGROUP, _ROWS = 128, 64
 #: Bytes of each row in a step, and those that an instruction multiplies.
@@ -216,7 +216,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     if is_packed:
         base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
     items, chunks = tiling.items, STEP_BYTES // 16
-    after, stored, sizes_of_epilogue = storing(kernel, product, values, _TEMPLATES, "found[i]")
+    after, stored, sizes_of_epilogue, _ = storing(kernel, product, values, _TEMPLATES, "found[i]")
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
         "BM": tiling.rows,
@@ -281,8 +281,10 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
 
 def storing(
     kernel: Kernel, product: GemmView, values: KernelArguments, ways: Mapping[str, str], found: str
-) -> tuple[str, dict[str, object], Mapping[str, int]]:
+) -> tuple[str, dict[str, object], Mapping[str, int], int]:
     """Returns the functions that compute the output from sums, and the placeholders and sizes for them.
+
+    The last of the results is how many numbers of a row they take.
 
     Args:
         kernel, product: what is computed.
@@ -299,7 +301,7 @@ def storing(
             "STORE_ALL": ways["store_each"],
             "STORE": store_text(product, after),
         }
-        return after.text, names, after.sizes
+        return after.text, names, after.sizes, 0
     row, column = (
         ("row", "column")
         if product.batches == 1
@@ -318,6 +320,7 @@ def storing(
             "ARGUMENTS": values.call_arguments,
         },
         {"length": length, **four.sizes},
+        four.row_numbers,
     )
 
 

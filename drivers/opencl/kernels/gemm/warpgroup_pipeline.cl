@@ -33,6 +33,8 @@ static inline void ${KERNEL}_meet() {
 }
 $RUNNING
 $TOTAL
+$NUMBERS_OF_ROW
+$SUMMED
 $FUNCTION {
   const uint steps_at = (uint)(ulong)scratch, full = steps_at + $STAGES * $STEP, empty = full + $STAGES * 8, turns = empty + $STAGES * 8;
   if (lid == 0) {
@@ -96,6 +98,7 @@ $FUNCTION {
       // Teams multiply in turn: the phase of a counter only differs from that of the use before.
       if ($TEAMS > 1) ${KERNEL}_await(turns + team * 8, turn);
       turn ^= 1;
+$COMPUTE_NUMBERS
 $RUN
       position += $TEAMS * $steps;
 $HAND_ON
@@ -110,6 +113,7 @@ $HAND_ON
           *(__local ${T}2 *)(to + 8 * $SLAB_PITCH) = four.hi; \
         } \
         ${KERNEL}_meet();
+$BEGIN_MOMENTS
 $STORE_ALL
 $STORING
 #undef NEURALD_PLACE
@@ -141,15 +145,73 @@ $STORING
           NEURALD_PLACE(block, behind) \
           const ${T}4 sum = *(__local const ${T}4 *)(slab + slab_row * $SLAB_PITCH + slab_column); \
           const int row = min(m, $rows - 1), column = min(n, $columns - 4); \
-          found[i] = ${KERNEL}_value4(sum, $ROW, $COLUMN, $ARGUMENTS$SIZE_ARGUMENTS); \
+          found[i] = ${KERNEL}_value4(sum, $ROW, $COLUMN, $NUMBERS$ARGUMENTS$SIZE_ARGUMENTS); \
+          $ADD_MOMENTS \
         } \
         _Pragma("unroll") for (int i = 0; i < $SLAB / 8; ++i) { \
           NEURALD_PLACE(block, behind) \
           const int row = m, column = n; \
           if (m < $rows && n < $columns) { $STORE_VALUE } \
         } \
+        $STORE_MOMENTS \
         ${KERNEL}_meet(); \
       }
+
+//: [numbers_of_row]
+//: Function that returns the numbers of a row, which a work-item of the warp has.
+static inline float4 ${KERNEL}_numbers(const float4 own, const int lane) {
+  float4 found;
+$FETCH_NUMBERS
+  return found;
+}
+
+//: [fetch_number]
+//: Fetches one of them.
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(found.$PART) : "f"(own.$PART), "r"(lane));
+
+//: [compute_numbers]
+//: Computes the numbers of a row in each work-item: 16 rows for each of up to two blocks.
+      float4 numbers;
+      {
+        const int row = min(m0 + down + (lane >> 4) * ($BLOCKS - 1) * 64 + (lane & 15), $rows - 1);
+        numbers = ${KERNEL}_rows($ROW, $ARGUMENTS$SIZE_ARGUMENTS);
+      }
+
+//: [numbers]
+//: The numbers of the row of a vector, as an argument.
+${KERNEL}_numbers(numbers, (block) * 16 + slab_row), 
+
+//: [summed]
+//: Function that adds up as many numbers as work-items have a part of a row. Each of them gets a sum.
+static inline float ${KERNEL}_summed(float *values, const int lane) {
+#pragma unroll
+  for (int distance = $SLAB / 8; distance > 0; distance /= 2)
+#pragma unroll
+    for (int k = 0; k < distance; ++k) {
+      const bool is_upper = lane & distance;
+      const float given = is_upper ? values[k] : values[k + distance], kept = is_upper ? values[k + distance] : values[k];
+      float taken;
+      asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(taken) : "f"(given), "r"(distance));
+      values[k] = kept + taken;
+    }
+  return values[0];
+}
+
+//: [begin_moments]
+//: Moments of the rows of each vector, from the first of $MOMENT_COLUMNS columns on.
+      float moments[$SLAB / 4];
+
+//: [add_moments]
+//: Adds those of a vector.
+if ((behind) % $MOMENT_COLUMNS == 0) moments[2 * i] = moments[2 * i + 1] = 0; moments[2 * i] += (found[i].x + found[i].y) + (found[i].z + found[i].w); moments[2 * i + 1] += dot(found[i], found[i]);
+
+//: [store_moments]
+//: Adds up the moments of these columns, and stores them.
+if (((behind) + $SLAB) % $MOMENT_COLUMNS == 0) { \
+          const float total = ${KERNEL}_summed(moments, lane); \
+          const int place = lane & ($SLAB / 4 - 1), n = n0 + (behind), m = m0 + down + (block) * 64 + lane / ($SLAB / 4) + (place >> 1) * (128 / $SLAB); \
+          if (m < $rows && n < $columns) $MOMENTS[(n / $MOMENT_COLUMNS * $rows + m) * 2 + (place & 1)] = total; \
+        }
 
 //: [own]
 //: Four accumulators of a work-item.

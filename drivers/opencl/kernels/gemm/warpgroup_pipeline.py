@@ -7,7 +7,8 @@ others. Several warpgroups share a tile, or each has a tile of its own ("teams")
 multiplies while another one stores.
 
 The warpgroup that copies gives registers to the others. A warp stores whole rows through a part of
-local memory of its own, some columns at a time.
+local memory of its own, some columns at a time. So it can also add up the moments of these rows,
+and what its results need of each row is computed once for the rows of a tile, by a work-item each.
 """
 
 import math
@@ -17,13 +18,14 @@ from dataclasses import dataclass
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
-from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values
+from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values, value4_function
 from neurald.drivers.opencl.kernels.gemm.accumulate import share_text
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
-from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, gemm_view
 from neurald.drivers.opencl.kernels.gemm.tensor_core import by_column
 from neurald.drivers.opencl.kernels.gemm.warpgroup import (
     BLOCK,
@@ -37,6 +39,7 @@ from neurald.drivers.opencl.kernels.gemm.warpgroup import (
     storing,
 )
 from neurald.drivers.opencl.kernels.gemm.warpgroup_remainders import split, step_lines
+from neurald.drivers.opencl.kernels.normalised.row_moments import MOMENT_COLUMNS
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.retargeting import HIDDEN
 from neurald.hal.records import replace
@@ -51,6 +54,9 @@ _SLAB_ROWS = 16
 _REGISTERS = {2: (40, 232), 3: (32, 160)}
 #: Numbers of tiles that share a depth, and the least number of steps of each.
 _SPLITS, _MIN_STEPS = (1, 2, 3, 4, 6), 4
+#: Templates for results that need numbers of each row, and for moments of rows.
+_ROW_TEMPLATES = ("numbers_of_row", "compute_numbers", "numbers")
+_MOMENT_TEMPLATES = ("summed", "begin_moments", "add_moments", "store_moments")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,13 +139,42 @@ _SPLIT_TILINGS = (
 )
 
 
+def computes_rows(kernel: Kernel, facts: DeviceFacts) -> bool:
+    """Returns True if there are candidates for a product, also with moments of its rows.
+
+    These are for products of FLOAT16 whose results are computed four at a time.
+    """
+    product = gemm_view(kernel)
+    if product is None or product.left.type is not Scalar.FLOAT16 or not fits(product, facts):
+        return False
+    is_constant = product.right.type is Scalar.FLOAT16 and product.right.constant is not None
+    is_vector = product.column_step == 0 or product.columns % 4 == 0
+    if not is_constant or not is_vector or product.is_windowed or kernel.output_offset is not None:
+        return False
+    values = KernelArguments((kernel.output, *used_values(kernel)))
+    return kernel.limit is None and value4_function(kernel, values) is not None
+
+
 def candidates(
-    kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed: bool, has_workspace: bool = False
+    kernel: Kernel,
+    product: GemmView,
+    facts: DeviceFacts,
+    *,
+    relaxed: bool,
+    has_workspace: bool = False,
+    moments: Value | None = None,
 ) -> Iterator[Source]:
     """Yields every tiling, the best first; those that split the depth need a workspace.
 
     There are none where `warpgroup` has none, for windows of images, and unless the right matrix is
     a constant, which is packed in blocks.
+
+    Args:
+        kernel, product: what is computed.
+        facts: the device.
+        relaxed: whether FLOAT32 factors may be rounded.
+        has_workspace: whether the caller provides the workspace that a source requests.
+        moments: of the output, which are computed as well; only if `computes_rows`.
     """
     right = by_column(product) if fits(product, facts) else None
     if right is None or right.constant is None or product.is_windowed:
@@ -155,7 +190,7 @@ def candidates(
     ]
     fitting = [each for each in tilings if each.split == 1 or _is_worth(each, product, facts)]
     for tiling in sorted(fitting, key=lambda each: _cost(each, product, facts)):
-        yield _source(kernel, product, right, tiling, facts)
+        yield _source(kernel, product, right, tiling, facts, moments)
 
 
 def _steps(product: GemmView) -> int:
@@ -191,18 +226,26 @@ def _cost(tiling: PipelineTiling, product: GemmView, facts: DeviceFacts) -> floa
 
 
 def _source(
-    kernel: Kernel, product: GemmView, right: Value, tiling: PipelineTiling, facts: DeviceFacts
+    kernel: Kernel,
+    product: GemmView,
+    right: Value,
+    tiling: PipelineTiling,
+    facts: DeviceFacts,
+    moments: Value | None,
 ) -> Source:
     has_remainders = tiling.parts > 1
     operands = [product.left, packed_blocks(split(right) if has_remainders else right)]
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
+    if moments is not None:
+        values = KernelArguments((*values.values, moments), written=frozenset((moments,)))
     size = product.left.type.size_bytes
     blocks, steps = math.ceil(product.columns / BLOCK), _steps(product) // tiling.split
     block_pitch = _steps(product) * BLOCK * STEP_BYTES // size
     tiles, is_split = tiling.tiles(product), tiling.split > 1
     items = tiles * product.batches * tiling.split
     groups = min(items, facts.compute_units)
-    after, stored, sizes_of_epilogue = storing(kernel, product, values, _TEMPLATES, "found[i]")
+    after, stored, sizes_of_epilogue, row_numbers = storing(kernel, product, values, _TEMPLATES, "found[i]")
+    also_written = () if moments is None else (len(values.values) - 1,)
     fewer, more = _REGISTERS[tiling.sharing * tiling.teams]
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
@@ -243,6 +286,13 @@ def _source(
         "RUNNING": _TEMPLATES["running_remainders" if has_remainders else "running"],
         "RUN": _TEMPLATES["run_remainders" if has_remainders else "run"],
         "STORING": _statements(tiling),
+        "FETCH_NUMBERS": "".join(
+            fill(_TEMPLATES["fetch_number"], PART=part) for part in "xyzw"[:row_numbers]
+        ),
+        **{name.upper(): _TEMPLATES[name] if row_numbers else "" for name in _ROW_TEMPLATES},
+        **{name.upper(): "" if moments is None else _TEMPLATES[name] for name in _MOMENT_TEMPLATES},
+        "MOMENTS": "".join(f"a{each}" for each in also_written),
+        "MOMENT_COLUMNS": MOMENT_COLUMNS,
         **stored,
     }
     sizes = {
@@ -272,6 +322,7 @@ def _source(
         workspace_bytes=WORKSPACE_ZEROS + items * tiling.rows * tiling.columns * 4 if is_split else 0,
         has_barriers=True,
         is_retargeted=True,
+        also_written=also_written,
         label=f"warpgroups, pipeline, {'3xTF32, ' if has_remainders else ''}tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages, {way}",
         operations=kernel.operations,
     )

@@ -64,6 +64,16 @@ def test_products_of_one_matrix_are_one(count: int) -> None:
     expect_equal_results(graph, fused)
 
 
+def test_biases_become_rows_of_one_matrix() -> None:
+    builder = GraphBuilder()
+    graph = summed(builder, projections(builder, builder.input(5, 8), (6, 6, 6)))
+    fused = stacked(graph)
+    (kernel,) = (each for each in fused.kernels if isinstance(each.contraction, MatrixProduct))
+    constants = [each.shape for each in kernel.inputs if each.constant is not None]
+    assert constants == [(3, 6, 8), (3, 6)]
+    expect_equal_results(graph, fused)
+
+
 def test_others_stay_apart() -> None:
     def found(change: str) -> list[tuple[int, ...]]:
         builder = GraphBuilder()

@@ -1,11 +1,13 @@
 """Chains of kernels that become one: which are found, and that results are the same."""
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from support.opencl.adding import without_ptx
 from support.opencl.models import FLOAT, Models, expect_close, prepared_from, random_inputs, run
+from support.opencl.normalised import Network
 from support.sweeps import sweep
 from support.tiers import one_in
 
@@ -15,6 +17,9 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
+from neurald.drivers.opencl.kernels.gemm import warpgroup, warpgroup_pipeline
+from neurald.drivers.opencl.kernels.normalised.folding import fold_normalisations
+from neurald.drivers.opencl.kernels.normalised.row_moments import measured_matrix
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
@@ -188,3 +193,23 @@ def test_pairs_with_few_columns_are_likely(opencl: DeviceContext) -> None:
 def test_cpus_have_no_chains(opencl: DeviceContext) -> None:
     facts = replace(opencl.facts, kind=DeviceKind.CPU)
     assert not pairs(chain(0), facts)
+
+
+def test_products_compute_the_moments_of_their_rows(opencl: DeviceContext) -> None:
+    """The kernel of both takes the place of that of the moments, and reports the operations of both."""
+    facts = replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0), images=None)
+    network = Network(rows=(2, 512), width=1024, columns=1024)
+    with patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0):
+        fused = fold_normalisations(
+            network.fused(), lambda kernel: warpgroup_pipeline.computes_rows(kernel, facts)
+        )
+        product, moments, *_ = fused.kernels
+        assert measured_matrix(moments) is product.output
+        (chain,) = chains_of(fused, fused.kernels, facts)
+        assert chain.members == (0, 1)
+        assert chain.is_likely
+        for source in chain.sources:
+            assert [source.arguments[each] for each in source.written] == [product.output, moments.output]
+            assert source.operations == tuple(sorted({*product.operations, *moments.operations}))
+        others = replace(facts, compute_capability=(8, 0))
+        assert not chains_of(fused, fused.kernels, others)

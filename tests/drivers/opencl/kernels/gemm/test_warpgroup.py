@@ -95,7 +95,7 @@ def test_many_steps_and_one(is_one: bool, tiling: int) -> None:
 def test_only_large_aligned_products_of_this_gpu_have_candidates() -> None:
     large = _product(1 << 10, 1 << 9, 1 << 9)
     assert warpgroup.fits(large, warpgroup_facts())
-    assert not warpgroup.fits(_product(1 << 9, 1 << 9, 1 << 9), warpgroup_facts())
+    assert not warpgroup.fits(_product(1 << 8, 1 << 8, 1 << 9), warpgroup_facts())
     assert not warpgroup.fits(_product(1 << 11, 1 << 9, 500), warpgroup_facts())
     for other in (
         {"compute_capability": (8, 9)},
@@ -123,6 +123,13 @@ def _product(rows: int, columns: int, depth: int, kind: Scalar = Scalar.FLOAT16)
     product = gemm_view(kernel)
     assert product is not None
     return product
+
+
+@pytest.mark.parametrize(("rows", "is_large"), [(128, False), (192, True)])
+def test_steps_of_few_rows_are_not_large(rows: int, is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of few rows leave compute units idle, which a persistent kernel of other tiles does not."""
+    monkeypatch.setattr(select, "_LARGE_STEP", 1 << 20)
+    assert is_large_step(fuse(_graph(rows, 1 << 9, 1 << 9)).kernels) is is_large
 
 
 @pytest.mark.parametrize("is_large", [False, True])

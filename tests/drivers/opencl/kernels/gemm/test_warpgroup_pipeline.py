@@ -1,5 +1,6 @@
 """Pipelines of warpgroups compute the same as the interpreter; without the instruction, C stands for it."""
 
+from collections.abc import Mapping
 from unittest.mock import patch
 
 import numpy as np
@@ -8,16 +9,20 @@ from support.compiler.contractions import Case, Cases
 from support.compiler.graphs import GraphBuilder, random_array
 from support.opencl import sources
 from support.opencl.facts import has_warpgroup_instruction
+from support.opencl.normalised import Network
 from support.opencl.sources import Bench, opencl_facts, program_of
 from support.opencl.warps import without_pipelines
 from support.tiers import one_in
 
-from neurald.drivers.compiler.analysis.interpreter import evaluate
+from neurald.drivers.compiler.analysis.interpreter import Array, evaluate, evaluate_kernel
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.gemm import warpgroup, warpgroup_pipeline
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
+from neurald.drivers.opencl.kernels.normalised.folding import fold_normalisations
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.hal.records import replace
 
@@ -41,7 +46,7 @@ def facts(units: int) -> DeviceFacts:
     )
 
 
-def sources_of(case: Case, units: int, stages: int = 0) -> list[Source]:
+def sources_of(case: Case, units: int, stages: int = 0, moments: Value | None = None) -> list[Source]:
     """Returns all candidates. Emulated ones need as many stages as a group has steps."""
     product = gemm_view(case.kernel)
     assert product is not None
@@ -56,7 +61,9 @@ def sources_of(case: Case, units: int, stages: int = 0) -> list[Source]:
         patch.object(warpgroup_pipeline, "_TILINGS", tilings),
         patch.object(warpgroup_pipeline, "_SPLIT_TILINGS", split),
     ):
-        return list(warpgroup_pipeline.candidates(case.kernel, product, facts(units), relaxed=False))
+        return list(
+            warpgroup_pipeline.candidates(case.kernel, product, facts(units), relaxed=False, moments=moments)
+        )
 
 
 def run(source: Source, case: Case) -> tuple[np.ndarray, int]:
@@ -188,6 +195,74 @@ def test_groups_share_the_depth(split: int) -> None:
         result, status = run(source, case)
         np.testing.assert_allclose(result, expected, rtol=2e-3, atol=5e-2, err_msg=source.label)
         assert status == 0
+
+
+@pytest.mark.parametrize("tiling", one_in(3, range(_TILINGS)))
+def test_moments_of_rows(tiling: int) -> None:
+    """They are those of the product that the same kernel stores."""
+    _skip_what_pocl_cannot_compile(tiling)
+    first, moments, *_ = fold_normalisations(_normalised().fused(), lambda kernel: True).kernels
+    case = _case(first)
+    source = sources_of(case, 2, 8, moments.output)[tiling]
+    assert source.arguments[source.also_written[0]] is moments.output
+    assert source.written == (0, len(source.arguments) - 1)
+    case.arrays[moments.output] = np.zeros(moments.output.shape, np.float32)
+    result, status = run(source, case)
+    case.assert_equal(result, source.label)
+    assert status == 0
+    expected = _computed(moments, {moments.inputs[0]: result})
+    np.testing.assert_allclose(
+        case.arrays[moments.output], expected, rtol=2e-3, atol=2e-2, err_msg=source.label
+    )
+
+
+@pytest.mark.parametrize("tiling", one_in(3, range(_TILINGS)))
+@pytest.mark.parametrize("is_added", [False, True])
+def test_results_that_need_numbers_of_rows(is_added: bool, tiling: int) -> None:
+    """Products of rows that are not normalised, and sums with rows that are."""
+    _skip_what_pocl_cannot_compile(tiling)
+    fused = fold_normalisations(_normalised(is_added=is_added).fused(), lambda kernel: True)
+    *_, kernel = (each for each in fused.kernels if each.contraction and each.has_reduction)
+    case = _case(kernel)
+    first, moments, *_ = fused.kernels
+    matrix = np.random.default_rng(tiling).standard_normal(first.output.shape).astype(np.float16)
+    for value in kernel.inputs:
+        if fused.aliases.get(value, value) is first.output:
+            case.arrays[value] = matrix.reshape(value.shape)
+    case.arrays[moments.output] = _computed(moments, {moments.inputs[0]: matrix})
+    expected = _computed(kernel, case.arrays)
+    source = sources_of(case, 2, 8)[tiling]
+    result, status = run(source, case)
+    assert status == 0
+    np.testing.assert_allclose(result, expected, rtol=4e-3, atol=2e-2, err_msg=source.label)
+
+
+def _skip_what_pocl_cannot_compile(tiling: int) -> None:
+    """Its compiler aborts the process for some of the largest texts."""
+    each = warpgroup_pipeline._TILINGS[tiling]
+    if each.teams > 1 and each.columns > 128 and not has_warpgroup_instruction():
+        pytest.skip("PoCL's compiler aborts")
+
+
+def _normalised(*, is_added: bool = False) -> Network:
+    return Network(rows=(2, 50), width=192, columns=128, products=1, is_added=is_added)
+
+
+def _case(kernel: Kernel) -> Case:
+    """Returns a kernel with random inputs and what it computes of them."""
+    generator = np.random.default_rng(0)
+    arrays = {
+        value: random_array(generator, value.shape, value.type)
+        for value in kernel.inputs
+        if value.constant is None
+    }
+    return Case(kernels=(kernel,), arrays=arrays, expected=_computed(kernel, arrays), label="normalised")
+
+
+def _computed(kernel: Kernel, arrays: Mapping[Value, Array]) -> Array:
+    """Returns what the interpreter computes."""
+    constants = {value: value.constant for value in kernel.inputs if value.constant is not None}
+    return evaluate_kernel(kernel, {**constants, **arrays})
 
 
 def test_tiles_and_registers_fit_a_compute_unit() -> None:

@@ -1,0 +1,1 @@
+"""Matrix products of normalised rows, which read the rows as they are."""
