@@ -13,7 +13,8 @@ after another; only those that are cancelled are the CPU device. What is measure
 - drift: the work on a device, all of whose runs take twice as long from a moment on, until the CPU
   device takes over.
 - never slower: by how much trials against the CPU device lengthen the first 1,000 runs, where the
-  device takes two thirds of the CPU device's time, and where it takes twice its time.
+  device takes two thirds of the CPU device's time, and where it takes twice its time; and trials of
+  a plan of two devices against the CPU device and a third one, which is faster or slower than both.
 - goodput: executions in time, in relation to the capacity, where twice as many are asked for, each
   in a thread of its own and with a limit of so many times its length. The capacity is what two
   threads reach before and after.
@@ -270,34 +271,81 @@ def never_slower() -> Iterator[Measured]:
         found = []
         for number in range(3):
             device = SimulatedDevice(f"tried {name} {number}", default_s=_PLAN_S / 4)
-            table = CostTable(launch=Average(seconds=1e-12), link=DeviceLink())
-            for operation in model.main.operations:
-                graph = model.main
-                table = table.observed(kind_of(graph, operation), work_of(graph, operation), 1e-12)
-            store.costs_of(device).use(table)
+            _costed(device, model, 1e-12)
             with _cpu_device_takes(cpu_s):
                 compilation = _compiled(model, [device], "min_cost")
                 assert [step.device for step in compilation.plan.steps] == [device]  # noqa: S101 - measured
-                found.append(_trial_cost(compilation, device))
+                found.append(_trial_cost(compilation, [device]))
         yield f"trials over 1,000 runs, the device takes {name}", "% more time", found
+    for name, third_s in (("half of the plan's time", _PLAN_S / 2), ("twice", 2 * _PLAN_S)):
+        yield (
+            f"the same with two rivals, of which a third device takes {name}",
+            "% more time",
+            _two_rivals(third_s),
+        )
 
 
-def _trial_cost(compilation: nd.Compilation, device: SimulatedDevice) -> float:
+def _costed(device: SimulatedDevice, model: nd.Model, seconds: float) -> SimulatedDevice:
+    """Gives a device wrong costs: so many seconds for each operation of a model."""
+    table = CostTable(launch=Average(seconds=1e-12), link=DeviceLink())
+    for operation in model.main.operations:
+        graph = model.main
+        table = table.observed(kind_of(graph, operation), work_of(graph, operation), seconds)
+    store.costs_of(device).use(table)
+    return device
+
+
+def _two_rivals(third_s: float) -> list[float]:
+    """Returns what trials cost of a plan of two devices, in place of which a third one could run all.
+
+    The costs of the three promise that the plan takes a little less than the third device alone.
+    """
+    model = chain([kind.name for kind in _KINDS])
+    _costed(nd.devices()[0], model, _PLAN_S)
+    found = []
+    for number in range(3):
+        used = [
+            _costed(
+                SimulatedDevice(
+                    f"half {kind.name} {third_s} {number}",
+                    default_s=_PLAN_S / 2,
+                    supports=(kind,).__contains__,
+                ),
+                model,
+                1e-5,
+            )
+            for kind in _KINDS
+        ]
+        third = _costed(SimulatedDevice(f"third {third_s} {number}", default_s=third_s / 2), model, 4e-5)
+        with _cpu_device_takes(1.5 * _PLAN_S):
+            compilation = _compiled(model, [*used, third], "min_cost")
+            assert [step.device for step in compilation.plan.steps] == used  # noqa: S101 - measured
+            found.append(_trial_cost(compilation, [third, used[0]]))
+    return found
+
+
+def _trial_cost(compilation: nd.Compilation, devices: Sequence[SimulatedDevice]) -> float:
     """Returns by how much a trial lengthens its runs and those after it, in per cent.
 
     The trial begins with the first run of the CPU device, which has to compile the model before.
+
+    Args:
+        compilation: that is on trial.
+        devices: each in another contestant; the CPU device runs the model where none of them does.
     """
-    by_device: dict[bool, list[float]] = {False: [], True: []}
-    while len(by_device[False]) + len(by_device[True]) < _TRIAL_RUNS:
-        before = device.executions
+    times: dict[SimulatedDevice | None, list[float]] = {}
+    while sum(map(len, times.values())) < _TRIAL_RUNS:
+        before = [each.executions for each in devices]
         seconds = _timed(compilation, ramp())
-        is_device = device.executions > before
-        if by_device[False] or not is_device:
-            by_device[is_device].append(seconds)
-    assert "the plan or the CPU device:" in compilation.explain().text()  # noqa: S101 - it was decided
+        ran = next(
+            (each for each, count in zip(devices, before, strict=True) if each.executions > count), None
+        )
+        if times or ran is None:
+            times.setdefault(ran, []).append(seconds)
+    assert any("measured in" in note for note in compilation.explain().notes)  # noqa: S101 - it was decided
     # Interruptions by other programs lengthen the sum of all runs by more than a trial does.
-    best_s = min(map(statistics.median, by_device.values()))
-    spent_s = sum(len(each) * statistics.median(each) for each in by_device.values())
+    best_s = min(map(statistics.median, times.values()))
+    spent_s = sum(len(each) * statistics.median(each) for each in times.values())
     return 100 * (spent_s / (_TRIAL_RUNS * best_s) - 1)
 
 
