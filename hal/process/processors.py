@@ -34,10 +34,13 @@ class Processors:
     Args:
         count: how many this process may use; None asks the system.
         running: returns how many threads run or want to run; 0 if that is not known.
+
+    Attributes:
+        count: how many this process may use.
     """
 
     def __init__(self, count: int | None = None, running: Callable[[], int] = running_threads) -> None:
-        self._count = count or len(os.sched_getaffinity(0))
+        self.count = count or len(os.sched_getaffinity(0))
         self._running = running
         self._valid_until = 0.0
         self._are_crowded = True
@@ -52,7 +55,7 @@ class Processors:
         """
         if now >= self._valid_until:
             self._valid_until = now + _VALID_S
-            self._are_crowded = not 0 < self._running() <= self._count
+            self._are_crowded = not 0 < self._running() <= self.count
         return self._are_crowded
 
 

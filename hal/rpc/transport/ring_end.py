@@ -43,6 +43,8 @@ RING_BYTES = 4096
 SPIN_S = 1e-3
 #: Waits that usually take longer begin with sleep: waking up takes a small part of them.
 _SHORT_WAIT_S = 2e-3
+#: How long it polls while threads of the peers may need all cores: they may be about to end.
+_BRIEF_S = 2e-5
 #: How often it polls before it looks at the clock.
 _POLLS_AT_ONCE = 20
 #: How often an end that polls yields its core, in case the peer has been placed on the same one. A
@@ -217,11 +219,15 @@ class RingEnd:
             raise BadData(f"entry {number} came after entry {self._taken_number} of a ring")
         return True
 
-    def spin(self) -> bool:
+    def spin(self, running: int = 0) -> bool:
         """Polls for the peer's next entry for a short time; returns whether it has arrived.
 
         Polls for as long as waits usually take, and `SPIN_S` more, until a packet is announced.
-        Does not poll if that is long, nor while more threads want to run than there are cores.
+        Does not poll if that is long, nor while more threads want to run than there are cores. Polls
+        very briefly if threads of peers, with this one, are more than the cores.
+
+        Args:
+            running: how many threads of peers may run for this process now.
 
         Raises:
             BadData: see `has_entry`.
@@ -233,7 +239,7 @@ class RingEnd:
         now = time.perf_counter()
         if usual_s > _SHORT_WAIT_S or PROCESSORS.are_crowded(now):
             return self.has_entry
-        end = now + usual_s + SPIN_S
+        end = now + (usual_s + SPIN_S if running < PROCESSORS.count else _BRIEF_S)
         packets = self._packets
         if words[PACKETS] != packets:
             return self.has_entry

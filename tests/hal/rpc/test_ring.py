@@ -35,7 +35,7 @@ from neurald.hal.process.processors import Processors
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
-from neurald.hal.rpc.client.rings import ring_pool
+from neurald.hal.rpc.client.rings import ring_peer, ring_pool
 from neurald.hal.rpc.client.rings.ring import Ring
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer
@@ -400,6 +400,46 @@ def test_many_cycles_leave_nothing(prepared: RemotePreparedModel, server: Device
     for number in range(1000):
         cycle(number)
     wait_until(lambda: all(now <= then for now, then in zip(settle(), before, strict=True)))
+
+
+def test_waits_know_how_many_executions_are_under_way(
+    server: DeviceServer, prepared: RemotePreparedModel, device: AddingDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that polls for one of them would take its core from the others."""
+    found: list[int] = []
+    spin = RingEnd.spin
+
+    def noted(end: RingEnd, running: int = 0) -> bool:
+        found.append(running)
+        return spin(end, running)
+
+    monkeypatch.setattr(RingEnd, "spin", noted)
+    device.executions_at_once = 4
+    started, proceed = blocking(device)
+    before = len(ring_peer._under_way)
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(Caller().run, prepared, 0) for _ in range(2)]
+        for _ in runs:
+            assert started.acquire(timeout=30)
+        wait_until(lambda: len(found) >= 2)
+        assert len(ring_peer._under_way) == before + 2
+        proceed.set()
+        for run in runs:
+            run.result(30)
+    assert before < max(found) <= before + 2
+    assert len(ring_peer._under_way) == before
+    proceed.clear()
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(Caller().run, prepared, 0)
+        assert started.acquire(timeout=30)
+        # The ring ends with an execution under way.
+        stop_rings(session_of(server))
+        proceed.set()
+        late.exception(30)
+    del late, runs
+    prepared.connection.rings.close()
+    gc.collect()
+    wait_until(lambda: len(ring_peer._under_way) == before)
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])

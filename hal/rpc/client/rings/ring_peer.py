@@ -48,6 +48,9 @@ _LOOK_S = 0.005
 _FOREVER_S = float("inf")
 _UNKNOWN = Timing()
 _ENDED = "the ring has ended"
+#: The identities of the rings of this process whose daemons run an execution. Each change is one
+#: atomic operation, since a signal handler may make a call.
+_under_way: set[int] = set()
 
 
 class RingConnection(Protocol):
@@ -98,7 +101,7 @@ class RingPeer:
         self.deadline_s = deadline_s
         memory = SharedMemory.working(RING_BYTES, "neurald ring")
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._close = weakref.finalize(self, self.socket.close)
+        self._close = weakref.finalize(self, _release, self.socket, id(self))
         self._close.atexit = False
         with theirs:
             connection.open_ring(theirs, memory, deadline_s)
@@ -191,6 +194,7 @@ class RingPeer:
         """
         self.require_open()
         self._outputs = outputs
+        _under_way.add(id(self))
         self._ring.put(submission)
 
     def want_stamps(self, number: int) -> None:
@@ -292,10 +296,11 @@ class RingPeer:
         """Implements `complete`; returns None if the execution is still under way at `until_s`."""
         try:
             started = time.perf_counter()
-            if not self._ring.spin() and not self._ended(options, until_s):
+            if not self._ring.spin(len(_under_way)) and not self._ended(options, until_s):
                 return None
             self._ring.note_wait(time.perf_counter() - started)
             has_outcome, _, *times_ns = COMPLETION.unpack_from(self._ring.take())
+            _under_way.discard(id(self))
             timing = _UNKNOWN
             if min(times_ns) != UNKNOWN_NS:
                 on_device_ns, in_driver_ns, queued_ns = (None if ns == UNKNOWN_NS else ns for ns in times_ns)
@@ -445,6 +450,12 @@ class RingPeer:
         self._is_over = True
         self.shut_down()
         return error
+
+
+def _release(connection: socket.socket, identity: int) -> None:
+    """Releases what a ring holds."""
+    connection.close()
+    _under_way.discard(identity)
 
 
 def _is_stopped(options: ExecuteOptions) -> bool:

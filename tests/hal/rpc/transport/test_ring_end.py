@@ -108,6 +108,18 @@ def test_while_cores_are_scarce_an_end_does_not_poll(clock: Clock, ends: tuple[R
     assert daemon.spin()
 
 
+@pytest.mark.parametrize(("running", "polls_s"), [(1, SPIN_S), (2, 2e-5), (5, 2e-5)])
+def test_an_end_polls_briefly_while_peers_may_need_all_cores(
+    clock: Clock, ends: tuple[RingEnd, RingEnd], running: int, polls_s: float
+) -> None:
+    client, daemon = ends
+    start = clock.now
+    assert not client.spin(running)
+    assert clock.now == pytest.approx(start + polls_s, rel=0.7)
+    daemon.put(b"1")
+    assert client.spin(running)
+
+
 def test_polling_ends_once_cores_are_scarce(clock: Clock, ends: tuple[RingEnd, RingEnd]) -> None:
     _, daemon = ends
     for _ in range(300):
