@@ -320,7 +320,9 @@ class CompilationBuilder(Unpicklable):
         """
         self._require_open()
         if other is None:
-            raise UnexpectedNull("other is None")
+            raise UnexpectedNull(
+                "other is None; a Compilation of a model with the same variables is expected"
+            )
         instance(other, Compilation, "the other compilation").state.check_shared(self._model.state)
         self._shared = other.state
 
@@ -490,7 +492,9 @@ class CompilationBuilder(Unpicklable):
 
     def _require_open(self) -> None:
         if self._finished:
-            raise BadState("the compilation is finished")
+            raise BadState(
+                "the builder has finished its compilation; settings of another need another CompilationBuilder"
+            )
 
 
 def _split(

@@ -90,7 +90,7 @@ class MemoryDesc(Unpicklable):
     def _add(self, compilation: Compilation, index: int, probability: float, *, is_output: bool) -> Self:
         self._require_open()
         if compilation is None:
-            raise UnexpectedNull("compilation is None")
+            raise UnexpectedNull("compilation is None; what CompilationBuilder.finish returns is expected")
         if not isinstance(compilation, Compilation):
             raise BadState(f"{type(compilation).__name__} is not a compilation that finish() has completed")
         index, probability = integer(index, "the index"), number(probability, "the probability")
@@ -139,7 +139,7 @@ class MemoryDesc(Unpicklable):
         """
         self._require_open()
         if not self._roles:
-            raise BadData("a memory needs at least one role")
+            raise BadData("the memory has no role; call add_input_role or add_output_role before finish")
         self._operand = described_operand(_uses(self._roles), self._dimensions)
         return self
 
@@ -162,7 +162,7 @@ class MemoryDesc(Unpicklable):
         """
         operand = self._operand
         if operand is None:
-            raise BadState("the memory's description is not finished")
+            raise BadState("the memory's description is not finished; call finish before allocate")
         memory = self._device_memory(operand)
         if memory is None:
             if any(declared.compilation.has_explicit_devices for declared in self._roles.values()):
@@ -209,7 +209,9 @@ class MemoryDesc(Unpicklable):
 
     def _require_open(self) -> None:
         if self._operand is not None:
-            raise BadState("the memory's description is finished")
+            raise BadState(
+                "the memory's description is finished and cannot change; describe another with a new MemoryDesc"
+            )
 
 
 class _DeviceUse:

@@ -200,7 +200,7 @@ class ModelBuilder:
         """
         self._require_open()
         if memory is None:
-            raise UnexpectedNull("memory is None")
+            raise UnexpectedNull("memory is None; a Memory is expected")
         instance(memory, Memory, "the memory")
         offset, length = integer(offset, "the offset"), integer(length, "the length")
         index = integer(index, "the operand index")
@@ -401,7 +401,7 @@ class ModelBuilder:
 
     def _require_open(self) -> None:
         if self._state == "finished":
-            raise BadState("the model is finished")
+            raise BadState("the model is finished and cannot change; build another with a new ModelBuilder")
         if self._state == "broken":
             raise BadState("the operations of the model could not be sorted; build a new model")
 

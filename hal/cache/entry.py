@@ -270,7 +270,7 @@ def _manifest(head: memoryview, secret: bytes, key: str) -> tuple[Manifest, int]
     end = _START.size + size
     start = align(end)
     if head[end:start] != bytes(start - end):
-        raise BadData("there is something behind its manifest")
+        raise BadData("bytes after its manifest are not zero")
     return manifest, start
 
 

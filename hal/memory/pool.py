@@ -251,7 +251,7 @@ class Memory(Unpicklable):
             Error: a device failed; its memory then holds no value.
         """
         if source is None or target is None:
-            raise UnexpectedNull("a memory to copy is None")
+            raise UnexpectedNull("a memory to copy is None; a Memory is expected")
         for memory in (source, target):
             instance(memory, Memory, "a memory to copy")
         if source is not target:
@@ -272,7 +272,7 @@ class Memory(Unpicklable):
     def read(self, target: "Memory") -> None:
         """Copies all its bytes to host memory; see `write`."""
         if target.readonly:
-            raise BadData("the memory to copy to is read-only")
+            raise BadData("the memory to copy to is read-only; one that can be written is expected")
         if target.size != self.size:
             raise BadData(
                 f"{self.size} bytes are copied to a memory of {target.size}; equal sizes are expected"
@@ -287,7 +287,7 @@ class HostMemory(Memory):
     def __init__(self, source: Any) -> None:
         view = memoryview(source)
         if not view.c_contiguous:
-            raise BadData("a buffer must be C-contiguous")
+            raise BadData("a buffer is not C-contiguous; pass a copy: numpy.ascontiguousarray(array)")
         # memoryview.cast() rejects shapes that contain 0; there are no bytes to view then.
         empty = memoryview(b"" if view.readonly else bytearray())
         super().__init__(view.cast("B") if view.nbytes else empty)
@@ -544,7 +544,7 @@ def _map_over(address: int, size: int, fd: int) -> None:
     )
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     if call(address, size, protection, mmap.MAP_SHARED | _MAP_FIXED, fd, 0) != address:
-        raise OSError(ctypes.get_errno(), "the memory cannot be mapped")
+        raise OSError(ctypes.get_errno(), f"{size} bytes of memory cannot be mapped")
 
 
 def _seals(fd: int) -> int:

@@ -230,7 +230,7 @@ class CostTable(Struct, frozen=True, kw_only=True):
             if not 0 <= self.link.latency_s < _MAX_SECONDS:
                 raise BadData(f"the latency is {self.link.latency_s}; a time is expected")
         if not all(figure > 0 for figure in figures):
-            raise BadData("a cost is not a positive number")
+            raise BadData(f"costs are {min(figures)} and more; positive numbers are expected")
 
 
 def _averaged(old: Average | None, new: float) -> Average:

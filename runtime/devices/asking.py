@@ -79,7 +79,7 @@ def check_devices(devices: Sequence[Device]) -> None:
     if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
         raise WrongType(f"the devices are {shown(devices)}; a list of devices is expected")
     if not devices:
-        raise BadData("the list of devices is empty")
+        raise BadData("the list of devices is empty; name at least one, or pass None for all")
     for device in devices:
         # Other objects may have names, too, such as paths.
         if not isinstance(getattr(device, "name", None), str) or not hasattr(device, "prepare_model"):

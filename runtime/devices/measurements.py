@@ -200,7 +200,9 @@ def _measurement(content: _Device) -> Measurement:
     """
     for text in (content.name, content.version, *content.extensions):
         if not text.isprintable() or len(text) > _MAX_TEXT:
-            raise BadData("a name is not printable, or too long")
+            raise BadData(
+                f"a name, version or extension is {text[:40]!r}; at most {_MAX_TEXT} printable characters are expected"
+            )
     if not content.name:
         raise BadData("the device has no name")
     model_files, data_files = content.cache_files_needed
@@ -227,5 +229,5 @@ def _measurement(content: _Device) -> Measurement:
 
 def _performance(exec_time: float, power_usage: float) -> Performance:
     if not (math.isfinite(exec_time) and math.isfinite(power_usage) and min(exec_time, power_usage) > 0):
-        raise BadData("a figure is not a positive, finite number")
+        raise BadData(f"performance is ({exec_time}, {power_usage}); positive, finite numbers are expected")
     return Performance(exec_time=exec_time, power_usage=power_usage)

@@ -69,7 +69,7 @@ def require_compiled(compilation: object) -> None:
         BadState: it is anything else, such as an unfinished compilation.
     """
     if compilation is None:
-        raise UnexpectedNull("compilation is None")
+        raise UnexpectedNull("compilation is None; what CompilationBuilder.finish returns is expected")
     # Checked by attributes: isinstance() with the Protocol would dominate the cost of creating an
     # execution.
     if not (hasattr(compilation, "executor") and hasattr(compilation, "recovery")):

@@ -444,7 +444,7 @@ class Execution(Unpicklable):
             raise BadState("an execution that waits for fences keeps no receipt; call compute() for one")
         dependencies = items(dependencies, "dependencies", "a sequence of events")
         if any(event is None for event in dependencies):
-            raise UnexpectedNull("a dependency is None")
+            raise UnexpectedNull("a dependency is None; an event is expected")
         for event in dependencies:
             if not isinstance(event, Event):
                 raise WrongType(f"a dependency is a {type(event).__name__}; events are expected")
@@ -685,11 +685,13 @@ class Execution(Unpicklable):
 
     def _completed(self) -> ExecutionResult:
         if self._state is not _COMPLETED:
-            raise BadState("the execution has not completed")
+            raise BadState("the execution has not completed; call compute(), or wait for its event")
         if self._result is None:
-            raise BadState("the execution failed")
+            raise BadState(
+                "the execution failed and has no results; its error was raised by compute() or the event"
+            )
         return self._result
 
     def _require_preparation(self) -> None:
         if self._state is not _PREPARATION:
-            raise BadState("the execution has started")
+            raise BadState("the execution has started; buffers and settings can be changed before that only")

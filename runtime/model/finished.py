@@ -14,7 +14,7 @@ def finished_model(value: object) -> Model:
         WrongType: it is something else.
     """
     if value is None:
-        raise UnexpectedNull("model is None")
+        raise UnexpectedNull("model is None; what ModelBuilder.finish or load_tflite returns is expected")
     if isinstance(value, Model):
         return value
     if hasattr(value, "finish"):

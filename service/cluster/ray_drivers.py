@@ -94,7 +94,10 @@ class RayDrivers:
                 if answer:
                     return answer
                 time.sleep(_LOOK_S)
-        raise MissedDeadlineTransient("a driver daemon in the Ray cluster does not serve in time")
+        raise MissedDeadlineTransient(
+            "a driver daemon in the Ray cluster did not serve in time; "
+            "the log of its actor says why, or the cluster has no room for it yet"
+        )
 
     def close(self) -> None:
         """Ends the daemons."""

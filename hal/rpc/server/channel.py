@@ -270,9 +270,9 @@ class _ChannelPeer:
         try:
             # Waiting for a file of another kind may make this thread wait for the client.
             if not str(Path(f"/proc/self/fd/{pidfd}").readlink()).startswith(_PIDFDS):
-                raise BadData("the descriptor of a thread is none")
+                raise BadData("the descriptor for a thread is not a pidfd")
             if self.pidfd is not None:
-                raise BadData("the session ends with another thread")
+                raise BadData("the session already ends with another thread; there is one at most")
             if is_scarce(pidfd):
                 raise ResourceExhaustedTransient("the daemon has few file descriptors left")
             reservation = self.session.accounts.descriptors.reserve(1, "the thread of a client")

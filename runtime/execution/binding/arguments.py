@@ -292,8 +292,8 @@ def _array_memory(array: Array, operand: Operand, what: str) -> HostMemory:
 def _check_array(array: Array, operand: Operand, what: str) -> None:
     """Raises BadData unless the array has the operand's type and is C-contiguous."""
     if not isinstance(array, np.ndarray):
-        raise BadData(f"{what}: {type(array).__name__} is not a NumPy array")
+        raise BadData(f"{what}: {type(array).__name__} is no NumPy array; bind numpy.asarray(value)")
     if array.dtype != operand.type.dtype:
         raise BadData(f"{what}: an array of {array.dtype}; {operand.type.name} has {operand.type.dtype}")
     if not array.flags.c_contiguous:
-        raise BadData(f"{what}: the array is not C-contiguous")
+        raise BadData(f"{what}: the array is not C-contiguous; bind a copy: numpy.ascontiguousarray(array)")

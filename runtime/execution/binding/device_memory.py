@@ -118,7 +118,9 @@ class DeviceMemory(TrackedBuffer):
                 )
         held = source.dimensions
         if held is None:
-            raise BadData("cannot copy device memory that nothing was written to")
+            raise BadData(
+                "device memory that nothing was written to cannot be copied; run an execution that writes it first"
+            )
         merge_dimensions(self.operand.dimensions, held, "the source of the copy")
         # Devices cannot access each other's memory.
         bounce = HostMemory(bytearray(source.value_bytes))
@@ -128,7 +130,9 @@ class DeviceMemory(TrackedBuffer):
     def read(self, target: Memory) -> None:
         """Copies its value to host memory; see `Memory.copy`."""
         if self.dimensions is None:
-            raise BadData("cannot copy device memory that nothing was written to")
+            raise BadData(
+                "device memory that nothing was written to cannot be copied; run an execution that writes it first"
+            )
         super().read(target)
 
 

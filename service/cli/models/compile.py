@@ -56,7 +56,7 @@ def compile(  # noqa: A001 - the name of the command
         if model is None:
             return
     if model is None:
-        raise typer.BadParameter("a model is expected", param_hint="MODEL")
+        raise typer.BadParameter("no model is given; a .tflite file is expected", param_hint="MODEL")
     if output is None:
         raise typer.BadParameter("--output is expected with a model")
     require_writable(output)

@@ -110,13 +110,13 @@ def _zeros(name: str, datatype: str, shape: tuple[int, ...]) -> NamedTensor:
 def server_is_live(subject: CheckedServer) -> None:
     """The server is live."""
     if not subject.client.is_live():
-        raise Violation("it says that it is not")
+        raise Violation("the server says that it is not live")
 
 
 def server_is_ready(subject: CheckedServer) -> None:
     """The server is ready, since its model is."""
     if not subject.client.is_ready():
-        raise Violation("it says that it is not")
+        raise Violation("the server says that it is not ready")
 
 
 def readiness_of_models(subject: CheckedServer) -> None:

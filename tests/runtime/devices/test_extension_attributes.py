@@ -195,7 +195,7 @@ def test_each_attribute_is_given_once() -> None:
 def test_a_compilation_takes_them_before_it_is_finished(vendor: nd.Device) -> None:
     builder = builder_for(vendor)
     builder.finish()
-    with pytest.raises(BadState, match="the compilation is finished"):
+    with pytest.raises(BadState, match="the builder has finished its compilation"):
         builder.add_extension_attribute(NAME, ROUNDING, b"down")
 
 

@@ -188,13 +188,13 @@ class BoundedProtocol(HttpToolsProtocol):
         """Raises ValueError, after which the parser refuses the request, if its head is too large."""
         self._parsed_bytes += size
         if self._parsed_bytes > MAX_HEAD_BYTES:
-            raise ValueError("the head is too large")
+            raise ValueError(f"the head of the request has more than {MAX_HEAD_BYTES} bytes")
 
     def on_headers_complete(self) -> None:
         """Ends the head of a request, which is answered from now on."""
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
-                raise ValueError("no tunnels")
+                raise ValueError("tunnels (CONNECT) are not supported")
             return
         self._is_in_head = False
         self._head_timer.cancel()
