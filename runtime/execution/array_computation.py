@@ -5,10 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from neurald.hal.errors import OutputInsufficientSize
+from neurald.hal.errors import OutOfMemory, OutputInsufficientSize
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.model.elements import first_elements
-from neurald.hal.model.types import Dimensions
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import Dimensions, byte_size
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.execution import Execution
 
@@ -39,10 +40,7 @@ def compute_arrays(
     """
     operands = compilation.model.output_operands
     for _ in range(_MAX_OUTPUT_GROWTHS):
-        outputs: list[Array] = [
-            np.empty([d or 1 for d in shape or ()] if shape is None or 0 in shape else shape, each.type.dtype)
-            for shape, each in zip(shapes, operands, strict=True)
-        ]
+        outputs = [_buffer(shape, each) for shape, each in zip(shapes, operands, strict=True)]
         execution = Execution(compilation)
         if wants_receipt:
             execution.enable_receipt()
@@ -64,3 +62,17 @@ def compute_arrays(
         f"the outputs did not fit their buffers in {_MAX_OUTPUT_GROWTHS} runs with larger and larger buffers",
         shapes,
     )
+
+
+def _buffer(shape: Dimensions, operand: Operand) -> Array:
+    """Returns a buffer for an output, of one element along each axis of unknown length.
+
+    Raises:
+        OutOfMemory: there is no memory for it.
+    """
+    lengths = tuple([length or 1 for length in shape or ()])
+    try:
+        return np.empty(lengths, operand.type.dtype)
+    except MemoryError:
+        size_bytes = byte_size(operand.type, lengths)
+        raise OutOfMemory(f"cannot allocate {size_bytes} bytes for an output of shape {list(lengths)}") from None

@@ -12,6 +12,7 @@ from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, 
 from neurald.drivers.cpu.target.executable import WORD_BYTES, Executable, Instruction, Opcode
 from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import ALIGNMENT
+from neurald.hal.errors import OutOfMemory
 from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
 from neurald.hal.memory.pool import anonymous_whole
 from neurald.hal.model.graph import Operand, Subgraph
@@ -241,9 +242,17 @@ class _Assembly:
         )
 
     def _contents(self) -> np.ndarray:
-        """Returns the contents of the constants."""
+        """Returns the contents of the constants.
+
+        Raises:
+            OutOfMemory: there is no memory for them.
+        """
         # There is no memory without bytes.
-        whole = np.frombuffer(anonymous_whole(max(1, self._constants_bytes)), np.uint8)
+        size = max(1, self._constants_bytes)
+        try:
+            whole = np.frombuffer(anonymous_whole(size), np.uint8)
+        except OSError as error:
+            raise OutOfMemory(f"cannot map {size} bytes for constants: {error.strerror}") from None
         contents = whole[: self._constants_bytes]
         for slot in self._slots.values():
             constant = slot.constant
