@@ -75,4 +75,6 @@ def _buffer(shape: Dimensions, operand: Operand) -> Array:
         return np.empty(lengths, operand.type.dtype)
     except MemoryError:
         size_bytes = byte_size(operand.type, lengths)
-        raise OutOfMemory(f"cannot allocate {size_bytes} bytes for an output of shape {list(lengths)}") from None
+        raise OutOfMemory(
+            f"cannot allocate {size_bytes} bytes for an output of shape {list(lengths)}"
+        ) from None

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.lowering.movement.indexing import output_bytes
 from neurald.hal.accounting.account import charge, reserve
+from neurald.hal.errors import Error
 from neurald.hal.model.types import byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
-from neurald.hal.operations.machinery.working_memory import reference_working_bytes
+from neurald.hal.operations.machinery.working_memory import is_inflated, reference_working_bytes
 
 
 def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
@@ -37,11 +39,18 @@ def fold_constant_operation(call: Call, known: Mapping[int, Array]) -> Sequence[
 
 
 def is_foldable(call: Call, known: Mapping[int, Array]) -> bool:
-    """Returns True if an operation is deterministic and all of its inputs are known numbers."""
-    binding = call.binding
-    return not DEFINITIONS[binding.type].is_random and all(
-        index in known and known[index].dtype != object
-        for name, indexes in binding.inputs.items()
-        if call.has(name)
-        for index in indexes
-    )
+    """Returns True if an operation is deterministic, and all of its inputs are known numbers.
+
+    Results that are far larger than these are not folded, since a tiny model may have them.
+    """
+    definition, binding = DEFINITIONS[call.binding.type], call.binding
+    if definition.is_random:
+        return False
+    inputs = [index for name, indexes in binding.inputs.items() if call.has(name) for index in indexes]
+    if not all(index in known and known[index].dtype != object for index in inputs):
+        return False
+    try:
+        size_bytes = output_bytes(call)
+    except (Error, UnknownValue):
+        return True
+    return not is_inflated(size_bytes, [known[index] for index in inputs])

@@ -1,7 +1,7 @@
 """Estimates the memory that references need besides their arguments and results."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from neurald.hal.operations.machinery.call import Array, Shape
 
@@ -10,6 +10,10 @@ from neurald.hal.operations.machinery.call import Array, Shape
 #: size.
 _BYTES_OF_AN_ELEMENT = 8
 _ARRAYS = 3
+#: Larger results of operations on constants are kept if they have at most so many times as many bytes
+#: as these, such as weights of 4 bits that are dequantised.
+_MAX_KEPT_BYTES = 64 << 20
+_MAX_GROWTH = 16
 
 
 def reference_working_bytes(inputs: Sequence[Array], outputs: Sequence[Shape | None]) -> int:
@@ -23,3 +27,12 @@ def reference_working_bytes(inputs: Sequence[Array], outputs: Sequence[Shape | N
         math.prod(each) for each in outputs if each is not None
     )
     return _BYTES_OF_AN_ELEMENT * _ARRAYS * elements
+
+
+def is_inflated(size_bytes: int, inputs: Iterable[Array]) -> bool:
+    """Returns True if results of that many bytes are too large to be kept in place of these constants.
+
+    A tiny model may have operations on constants with results that fill the memory. Then only
+    executions compute them.
+    """
+    return size_bytes > _MAX_KEPT_BYTES and size_bytes > _MAX_GROWTH * sum(each.nbytes for each in inputs)

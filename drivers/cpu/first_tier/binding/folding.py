@@ -14,10 +14,11 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType as T
-from neurald.hal.model.types import Lifetime
+from neurald.hal.model.types import Lifetime, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
 from neurald.hal.operations.machinery.signature import Binding
+from neurald.hal.operations.machinery.working_memory import is_inflated
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import merge
 
@@ -129,10 +130,14 @@ class Folding:
         """Computes an operation; returns False if that is not possible."""
         definition = DEFINITIONS[operation.type]
         try:
-            if operation.type not in self._kinds:
-                shapes = definition.output_shapes(call)
-                if sum(map(math.prod, shapes)) > _MAX_ELEMENTS:
-                    return False
+            shapes = definition.output_shapes(call)
+            if operation.type not in self._kinds and sum(map(math.prod, shapes)) > _MAX_ELEMENTS:
+                return False
+            kinds = [self.operands[index].type for index in operation.outputs]
+            size_bytes = sum(map(byte_size, kinds, shapes))
+            values = map(self.value, operation.inputs)
+            if is_inflated(size_bytes, [value for value in values if value is not None]):
+                return False
             results = definition.reference(call)
         except Exception:
             # References report what is wrong with it, if anything.

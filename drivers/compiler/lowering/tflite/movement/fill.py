@@ -1,23 +1,27 @@
 """Lowers RANGE, FILL and ZEROS_LIKE."""
 
-from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import constant
 from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.indexing import constant_results, output_shapes
+from neurald.drivers.compiler.lowering.movement.indexing import constant_results, output_bytes, output_shapes
 from neurald.drivers.compiler.lowering.movement.tiling import fill
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.working_memory import is_inflated
 
 
 def _range(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers RANGE, of constants or of lengths that are not known."""
     first, limit, step = (call.array(name).item() for name in ("start", "limit", "delta"))
-    if not has_extents((first, limit, step)):
-        return constant_results(call, builder)
     kind = Scalar.of(call.operand("output").type.dtype)
     (shape,) = output_shapes(call)
+    if not has_extents((first, limit, step)):
+        if not is_inflated(output_bytes(call), ()):
+            return constant_results(call, builder)
+        if kind.is_float:
+            raise Unsupported("its elements are sums of those before, which are too many for a constant")
     return (builder.compute(shape, lambda at: (at * step + first).to(kind)),)
 
 

@@ -26,13 +26,17 @@ from neurald.hal.operations.machinery.call import Array, Call
 
 #: Limit on a table's entries for each segment and element.
 _MAX_TABLE_GROWTH = 4
+#: Limit on the segments for each element, in tables with more than these.
+_MAX_SPARSENESS, _MAX_SMALL_TABLE = 16, 1 << 16
 
 
 def _rows(segments: Array, count: int) -> Array | None:
     """Returns the int32 numbers of each segment's elements, one row each, padded with -1.
 
-    Returns None if most of the table would be padding.
+    Returns None if most of the table would be padding, or there are far more segments than elements.
     """
+    if count > _MAX_SPARSENESS * segments.size + _MAX_SMALL_TABLE:
+        return None
     order = np.argsort(segments, kind="stable")
     order = order[segments[order] >= 0]
     sizes = np.bincount(segments[order], minlength=count)
