@@ -130,6 +130,10 @@ class Statements:
             return self._scalar(expression)
         return self._vector(expression)
 
+    def know(self, expression: Expression, name: str) -> None:
+        """Takes a vector, of type `computed(expression, lanes)`, for an expression that differs between lanes."""
+        self._lanes.known[expression] = name
+
     def require(self, condition: Expression, code: int) -> None:
         """Stores `code` to `%status` if a condition fails in any existing lane."""
         v = self._lanes.v

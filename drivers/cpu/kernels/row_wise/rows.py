@@ -40,6 +40,7 @@ from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
+from neurald.drivers.cpu.kernels.row_wise import short_rows
 from neurald.drivers.cpu.kernels.row_wise.tiny_weights import without_tiny_weights
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -98,9 +99,13 @@ def is_row_by_row(kernel: Kernel) -> bool:
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
     """Returns the routine of a kernel without a contraction, if it is computed by rows."""
-    rows = _rows_of(kernel)
-    if rows is None:
+    arranged = _arranged(kernel)
+    if arranged is None:
         return None
+    rows = _with_kept(*arranged)
+    side_by_side = short_rows.routine(*arranged, target, steps=steps_of(rows))
+    if side_by_side is not None:
+        return side_by_side
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
     output, offset = (
@@ -144,14 +149,14 @@ def _is_candidate(kernel: Kernel) -> bool:
     return kernel.row_axes is not None and not kernel.requirements and kernel.output_offset is None
 
 
-def _rows_of(kernel: Kernel) -> RowWiseKernel | None:
-    """Returns a kernel as rows, or None if it has another form."""
+def _arranged(kernel: Kernel) -> tuple[Kernel, tuple[Reduce, ...]] | None:
+    """Returns a kernel with rows along its last axis and their reductions, or None if it has another form."""
     if not _is_candidate(kernel):
         return None
     kernel = simplify_axes(narrow_int64(kernel))
     kernel = replace(kernel, body=without_tiny_weights(kernel.body, _MIN_EXPONENT))
     reductions = _reductions_of(kernel)
-    return None if reductions is None else _with_kept(kernel, reductions)
+    return None if reductions is None else (kernel, reductions)
 
 
 def rows_along(kernel: Kernel) -> RowWiseKernel | None:

@@ -28,7 +28,20 @@ from neurald.drivers.cpu.target.target import Target
 #: One target for each kind of code.
 TARGETS = {target.vector_bytes: target for target in RUNNABLE}
 #: Shapes of sources: rows shorter than a vector, of a few vectors, and longer, whole and partial.
-SHAPES = ((5, 2), (3, 3), (2, 2, 7), (1, 8), (3, 17), (2, 21), (4, 64), (3, 65), (2, 3, 197), (2, 1001))
+SHAPES = (
+    (5, 2),
+    (3, 3),
+    (33, 4),
+    (19, 8),
+    (2, 2, 7),
+    (1, 8),
+    (3, 17),
+    (2, 21),
+    (4, 64),
+    (3, 65),
+    (2, 3, 197),
+    (2, 1001),
+)
 
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
 generator = np.random.default_rng(5)
