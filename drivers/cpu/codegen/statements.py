@@ -61,7 +61,7 @@ from neurald.drivers.cpu.emit.reductions import (
 )
 from neurald.drivers.cpu.emit.sloped_tables import sloped, sloped_table
 from neurald.drivers.cpu.emit.vector import Vector, first_lanes
-from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
+from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, SteppedReduction, windows
 from neurald.drivers.cpu.target.target import Target
 
 #: Size of values that exceed the first-level cache when read, and prefetch distance. Hardware
@@ -112,6 +112,8 @@ class Statements:
         self._names: dict[Expression, str] = {}
         self._is_streaming = is_streaming
         self._row = row
+        #: Start of the contiguous elements that are reduced, relative to those of the row.
+        self._window: int | None = None
         self._nesting = BoundedRecursion[str](self._parts)
         vector = Vector(code, target, lanes)
         self._lanes = VectorLanes(
@@ -383,10 +385,13 @@ class Statements:
         is_same = guard is None or not lanes.varies(guard)
         assert lanes.along is not None  # noqa: S101 - what varies does so along an axis
         stride = None if self._gathers(offset) else stride_along(offset, lanes.along)
-        if stride == 1 and is_same and lanes.mask is None and (guard is None or load.value.count >= v.lanes):
+        is_plain = stride == 1 and self._window is None
+        if is_plain and is_same and lanes.mask is None and (guard is None or load.value.count >= v.lanes):
             return self._contiguous(load, offset)
         if self._row is not None and lanes.along is self._row.along:
             found = self._row.row_load(load)
+            if found is not None and self._window is not None:
+                return self._contiguous(load, found.base + (int(found.offsets[0]) + self._window))
             if found is not None:
                 return self._row_load(load, found)
         is_short = isinstance(stride, int) and 1 < stride <= _MAX_LOADED_STRIDE <= v.lanes
@@ -485,7 +490,11 @@ class Statements:
         # Axes, accumulator references and other reductions that it depends on.
         leaves = [self._names[each] for each in walk(expression) if each in self._names]
         if self._lanes.varies(expression):
-            return self._reduce_per_lane(expression)
+            row = self._row
+            found = row.row_reduction(expression) if row is not None else None
+            if found is None or row is None or self._lanes.along is not row.along:
+                return self._reduce_per_lane(expression)
+            return self._reduce_windows(expression, found)
         with self._code.outside(self._code.depth(*leaves)):
             along = reduction_axis(expression, self._target)
             if along is None:
@@ -504,6 +513,22 @@ class Statements:
         v, element = self._lanes.v, computed(expression, self._lanes.v.lanes)
         total = self._nested(expression, expression.axes, identity_text(v, expression), element)
         return self._as_result(v, expression, total)
+
+    def _reduce_windows(self, expression: Reduce, found: SteppedReduction) -> str:
+        """Reduces contiguous elements in lanes, and takes those of the row from the results."""
+        lanes, v = self._lanes, self._lanes.v
+        at = [int(each) for each in self._of_lanes(found.offsets)]
+        length, starts = windows(at, found.reach, v.lanes)
+        if length == 1:
+            return self._reduce_per_lane(expression)
+        results = []
+        for start in starts:
+            whole = Vector(self._code, self._target, length)
+            with self._with_lanes(VectorLanes(whole, lanes.along, varying=lanes.varying)):
+                self._window = start
+                results.append(self._reduce_per_lane(expression))
+                self._window = None
+        return vector_memory.arranged(v, computed(expression, v.lanes), results, length, starts, at)
 
     def _as_result(self, v: Vector, expression: Reduce, total: str) -> str:
         # FLOAT16 is accumulated as float.

@@ -84,13 +84,26 @@ def permuted_load(
     loaded = [
         load(whole, element, pointer, single.binary("add", "i64", base, str(start))) for start in starts
     ]
+    return arranged(v, element, loaded, length, starts, at)
+
+
+def arranged(
+    v: Vector,
+    element: str,
+    vectors: Sequence[str],
+    length: int,
+    starts: Sequence[int],
+    at: Sequence[int | None],
+) -> str:
+    """Arranges the elements of contiguous vectors in lanes; see `permuted_load`."""
+    loaded = list(vectors)
     if length == 1:
         return v.splat(element, loaded[0])
     #: The vector of each lane's element, and its position there.
-    vectors = np.searchsorted(starts, [starts[0] if each is None else each for each in at], side="right") - 1
+    found = np.searchsorted(starts, [starts[0] if each is None else each for each in at], side="right") - 1
     places = [
         None if each is None else (int(vector), each - starts[vector])
-        for each, vector in zip(at, vectors, strict=True)
+        for each, vector in zip(at, found, strict=True)
     ]
     while True:
         pairs = []

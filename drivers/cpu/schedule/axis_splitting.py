@@ -4,9 +4,10 @@ Concatenation and padding test the source of every element. If the test only dep
 along an axis, it is constant between two points, and elements there can be read unconditionally.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
-from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, axis
+from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Linear, Load, Reduce, axis
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, highest, may_change, surely_lowest
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -21,7 +22,7 @@ from neurald.hal.records import replace
 
 #: More sections or expressions take longer to compile than they save.
 _MAX_SECTIONS, _MAX_EXPRESSIONS = 8, 120
-#: Smaller kernels finish before the code of more sections would be loaded.
+#: Kernels that compute fewer elements, reduced ones included, finish before the code of more sections would be loaded.
 _MIN_ELEMENTS = 2048
 #: Sections that are too short for vectors take at most this share of the time without them.
 _MAX_SHORT_SHARE = 0.8
@@ -36,10 +37,12 @@ def split_into_sections(kernel: Kernel, target: Target) -> tuple[Kernel, ...]:
     Each section computes some of the elements; see `Kernel.output_offset`.
 
     Args:
-        kernel: stores elements in order.
+        kernel: may store its elements anywhere, which its sections do as well.
         target: the target of the code.
     """
-    if estimate(kernel.output.count) < _MIN_ELEMENTS or kernel.contraction is not None:
+    reduced = [each.axes for each in walk(*kernel.roots) if isinstance(each, Reduce)]
+    times = max((math.prod(estimate(each.extent) for each in axes) for axes in reduced), default=1)
+    if estimate(kernel.output.count) * times < _MIN_ELEMENTS or kernel.contraction is not None:
         return (kernel,)
     sections = _sections(kernel, target, has_short=False)
     # A value between constants takes a single load of some lanes.
@@ -64,7 +67,8 @@ def _sections(kernel: Kernel, target: Target, *, has_short: bool) -> tuple[Kerne
         target: the target of the code.
         has_short: see `_cuts`.
     """
-    sections = [replace(kernel, output_offset=linearize(kernel.axes, kernel.shape))]
+    offset = linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
+    sections = [replace(kernel, output_offset=offset)]
     position = 0
     while position < len(sections) <= _MAX_SECTIONS:
         section = sections[position]
@@ -94,7 +98,7 @@ def _cuts(kernel: Kernel, target: Target, *, has_short: bool) -> Iterator[tuple[
             or each.arguments[0].type is not Scalar.INDEX
         ):
             continue
-        for along, at in _changes(each):
+        for along, at in _changes(each, kernel.axes):
             shortest = target.lanes(kernel.output.type.size_bytes) if along is moving[-1] else 1
             if along not in moving or any(_may_be_short(part, shortest) for part in (at, along.extent - at)):
                 continue
@@ -115,23 +119,30 @@ def _may_be_short(length: int, shortest: int) -> bool:
     return is_variable and surely_lowest(length) < shortest
 
 
-def _changes(condition: Apply) -> Iterator[tuple[Axis, int]]:
-    """Yields the axis that a comparison depends on, and the first index with another result."""
+def _changes(condition: Apply, axes: Sequence[Axis]) -> Iterator[tuple[Axis, int]]:
+    """Yields the axis that a comparison depends on, and indices at which its result changes.
+
+    If it also depends on axes of reductions, these are the indices from which it has another result
+    at one end of each, or at the other.
+    """
     first, second = condition.arguments
     difference = first - second
     if isinstance(difference, Linear):
         terms, offset = difference.terms, difference.constant
     else:
         terms, offset = ((difference, 1),), 0
-    if len(terms) != 1 or isinstance(difference, Constant):
+    found = [(term, factor) for term, factor in terms if term in axes]
+    others = [(term, factor) for term, factor in terms if term not in axes]
+    if len(found) != 1 or not all(isinstance(term, Axis) for term, _ in others):
         return
-    ((along, factor),) = terms
-    if not isinstance(along, Axis):
-        return
+    ((along, factor),) = found
+    assert isinstance(along, Axis)  # noqa: S101 - it is among the axes
+    ends = [[factor * (each.extent - 1), 0] for each, factor in others if isinstance(each, Axis)]
     # Finds where factor × along + offset crosses 0.
     from_equal = (condition.op is Op.LESS_EQUAL) is (factor < 0)
-    quotient, rest = divmod(-offset, factor)
-    yield along, quotient + (1 if rest or not from_equal else 0)
+    for rest in dict.fromkeys((offset + sum(map(min, ends)), offset + sum(map(max, ends)))):
+        quotient, left = divmod(-rest, factor)
+        yield along, quotient + (1 if left or not from_equal else 0)
 
 
 def _parts(kernel: Kernel, along: Axis, at: int) -> list[Kernel]:

@@ -63,6 +63,20 @@ class RowLoad(Struct, frozen=True, eq=False):
         return min(low, -self.base.low), max(high, load.value.count - 1 - self.base.high)
 
 
+class SteppedReduction(Struct, frozen=True, eq=False):
+    """A reduction of each element of a row, of loads that all step from element to element alike.
+
+    It can be computed for contiguous elements, of which those of the row are taken afterwards.
+
+    Attributes:
+        offsets: the offset of each element relative to the first one, the same for every load.
+        reach: the lowest and the highest relative offset that is inside every loaded value.
+    """
+
+    offsets: Array
+    reach: tuple[int, int]
+
+
 class LaneConstants:
     """The values of expressions at all indices of an axis.
 
@@ -76,6 +90,7 @@ class LaneConstants:
     def __init__(self, along: Axis) -> None:
         self.along = along
         self._loads: dict[Load, RowLoad | None] = {}
+        self._reductions: dict[Reduce, SteppedReduction | None] = {}
         self._known: dict[Expression, bool] = {}
         self._varying: dict[Expression, bool] = {}
         self._values: dict[Expression, Array] = {}
@@ -128,6 +143,37 @@ class LaneConstants:
         if load not in self._loads:
             self._loads[load] = self._new_row_load(load)
         return self._loads[load]
+
+    def row_reduction(self, reduction: Reduce) -> SteppedReduction | None:
+        """Returns a reduction of a row's elements, or None if they cannot be reduced beside others."""
+        if reduction not in self._reductions:
+            self._reductions[reduction] = self._new_row_reduction(reduction)
+        return self._reductions[reduction]
+
+    def _new_row_reduction(self, reduction: Reduce) -> SteppedReduction | None:
+        offsets: Array | None = None
+        low, high = -(1 << 62), 1 << 62
+        pending: list[Expression] = [reduction.body]
+        while pending:
+            each = pending.pop()
+            if not self.varies(each):
+                continue
+            if not isinstance(each, Load):
+                if each is self.along or isinstance(each, AccumulatorRef | Reduce):
+                    return None
+                pending += each.operands
+                continue
+            found = self.row_load(each)
+            is_whole = each.guard is None or not self.varies(each.guard)
+            if found is None or not is_whole or (each.otherwise is not None and self.varies(each.otherwise)):
+                return None
+            steps, first = found.offsets - found.offsets[0], int(found.offsets[0])
+            if offsets is not None and not np.array_equal(offsets, steps):
+                return None
+            offsets = steps
+            lowest, highest = found.reach(each)
+            low, high = max(low, lowest - first), min(high, highest - first)
+        return None if offsets is None else SteppedReduction(offsets, (low, high))
 
     def _new_row_load(self, load: Load) -> RowLoad | None:
         parts = self._split_offset(offset_of(load))

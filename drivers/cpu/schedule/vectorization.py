@@ -17,7 +17,7 @@ from neurald.drivers.compiler.passes.axis_rewriting import join_axes, split_axis
 from neurald.drivers.cpu.emit.byte_tables import is_permuted
 from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient_of
 from neurald.drivers.cpu.emit.op_table import stored
-from neurald.drivers.cpu.emit.reductions import reduction_axis
+from neurald.drivers.cpu.emit.reductions import is_unrolled, reduction_axis
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
@@ -201,7 +201,8 @@ class _Choice(Struct, frozen=True):
 def _choice(kernel: Kernel, target: Target) -> _Choice:
     """Returns the best way to compute a kernel, with more of its axes joined if that is better."""
     if _vectorizes_reduction(kernel, target):
-        return _Choice(kernel, 1, None, _element_ns(kernel, 1, target))
+        along = _Choice(kernel, 1, None, _element_ns(kernel, 1, target))
+        return min((along, *_written_out(kernel, target, set())), key=lambda choice: choice.element_ns)
     choices = [kernel]
     while (
         _can_join_rows(kernel)
@@ -235,7 +236,7 @@ def _written_out(kernel: Kernel, target: Target, seen: set[Shape]) -> Iterator[_
         target: the target of the code.
         seen: shapes of the kernel that were tried; this adds further ones.
     """
-    if kernel.has_reduction or kernel.contraction is not None:
+    if kernel.contraction is not None:
         return
     types = {kernel.output.type, *(each.type for each in walk(*kernel.roots))} - {Scalar.INDEX, Scalar.BOOL}
     native = target.lanes(min(_LANE_BYTES, max((each.size_bytes for each in types), default=1)))
@@ -249,15 +250,37 @@ def _written_out(kernel: Kernel, target: Target, seen: set[Shape]) -> Iterator[_
         row, expressions = LaneConstants(along), list(walk(*each.roots))
         loads = [load for load in expressions if isinstance(load, Load) and _is_irregular(load, row)]
         known = [load for load in loads if row.row_load(load) is not None]
-        if not known:
+        folds = [fold for fold in expressions if isinstance(fold, Reduce) and row.varies(fold)]
+        if not known or any(row.row_reduction(fold) is None for fold in folds):
             continue
         is_tabled = any(isinstance(part, Load) for load in known for part in walk(*load.index))
         lanes = min(native, 1 << (along.extent.bit_length() - 1))
         vectors = -(-along.extent // lanes)
+        parts = {part for fold in folds for part in walk(fold.body)}
+        written = len(set(expressions) - parts) + sum(_written_reduction(fold, row, lanes) for fold in folds)
         most = _MAX_TABLED_VECTORS if is_tabled else _MAX_WRITTEN_VECTORS
         most_expressions = _MAX_TABLED_EXPRESSIONS if is_tabled else _MAX_WRITTEN_EXPRESSIONS
-        if vectors <= most and vectors * len(expressions) <= most_expressions:
+        if vectors <= most and vectors * written <= most_expressions:
             yield _Choice(each, lanes, row, _element_ns(each, lanes, target, row))
+
+
+def _written_reduction(fold: Reduce, row: LaneConstants, lanes: int) -> float:
+    """Returns the approximate number of expressions per vector that reduce a row's elements."""
+    found = sum(each.type not in (Scalar.INDEX, Scalar.BOOL) for each in walk(fold.body))
+    times = math.prod(each.extent for each in fold.axes) if is_unrolled(fold.body, fold.axes) else 1
+    return found * times * _windows(fold, row, lanes)
+
+
+def _windows(fold: Reduce, row: LaneConstants, lanes: int) -> float:
+    """Returns the mean number of vectors of contiguous elements that are reduced for one of a row."""
+    reduction = row.row_reduction(fold)
+    assert reduction is not None  # noqa: S101 - other rows are not written out
+    total, vectors = 0, -(-len(reduction.offsets) // lanes)
+    for number in range(vectors):
+        begin = min(number * lanes, len(reduction.offsets) - lanes)
+        offsets = reduction.offsets[begin : begin + lanes].tolist()
+        total += len(windows(offsets, reduction.reach, lanes)[1])
+    return total / vectors
 
 
 def _with_long_rows(kernel: Kernel, lanes: int) -> Iterator[Kernel]:
@@ -427,15 +450,19 @@ def _element_ns(kernel: Kernel, lanes: int, target: Target, row: LaneConstants |
     # Two instructions for the store and loop overhead.
     steps, moved = 2.0, float(kernel.output.type.size_bytes)
     axes: dict[Expression, frozenset[Axis]] = {}
+    reduced = {} if row is None else _reduced_windows(kernel, row, lanes)
     for each in walk(*kernel.roots):
         found = frozenset((each,)) if isinstance(each, Axis) else frozenset()
         found = found.union(*(axes[operand] for operand in each.operands))
         # Expressions that do not vary within a reduction are hoisted out of its loops.
         axes[each] = found.difference(each.axes) if isinstance(each, Reduce) else found
-        count = math.prod(axis.extent for axis in found if axis not in kernel.axes)
+        count = math.prod(axis.extent for axis in found if axis not in kernel.axes) * reduced.get(each, 1)
         if isinstance(each, Load):
-            lane_axis = along.get(each)
-            at = None if row is None or not _is_irregular(each, row) else row.row_load(each)
+            # What is reduced beside others is contiguous.
+            lane_axis = None if each in reduced else along.get(each)
+            at = None
+            if row is not None and each not in reduced and _is_irregular(each, row):
+                at = row.row_load(each)
             is_gathered = (
                 lane_axis is not None and _is_gathered(each, lane_axis) and not _is_table(each, target)
             )
@@ -445,9 +472,32 @@ def _element_ns(kernel: Kernel, lanes: int, target: Target, row: LaneConstants |
             else:
                 steps += count * (_GATHER_STEPS if is_gathered else 1)
             moved += count * each.type.size_bytes
+        elif isinstance(each, Reduce) and each.body in reduced:
+            # The results are permuted.
+            steps += 2 * reduced[each.body]
         steps += count * _weight(each)
-    at_once = width if lanes == 1 and kernel.has_reduction else min(lanes, width)
-    return steps * _STEP_NS / at_once + moved * _BYTE_NS
+    return steps * _STEP_NS / _at_once(kernel, lanes, target) + moved * _BYTE_NS
+
+
+def _at_once(kernel: Kernel, lanes: int, target: Target) -> float:
+    """Returns the mean number of elements that an instruction computes; see `_element_ns`."""
+    width = target.lanes(_LANE_BYTES)
+    if lanes == 1:
+        folds = (each for each in walk(*kernel.roots) if isinstance(each, Reduce))
+        return width if any(reduction_axis(each, target) is not None for each in folds) else 1
+    if lanes > width:
+        return width
+    # If the last vector is incomplete, it computes elements again.
+    length = max(lanes, estimate(kernel.axes[-1].extent))
+    return length / -(-length // lanes)
+
+
+def _reduced_windows(kernel: Kernel, row: LaneConstants, lanes: int) -> dict[Expression, float]:
+    """Maps what is reduced for contiguous elements to their number of vectors for one of a row."""
+    folds = (each for each in walk(*kernel.roots) if isinstance(each, Reduce) and row.varies(each))
+    return {
+        each: _windows(fold, row, lanes) for fold in folds for each in walk(fold.body) if row.varies(each)
+    }
 
 
 def _lanes_of_loads(kernel: Kernel, lanes: int, target: Target) -> dict[Load, Axis | None]:

@@ -6,6 +6,8 @@ one, until rows and columns are swapped and a register holds neighbours in the o
 """
 
 import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct
 
@@ -24,6 +26,10 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Row of a block, the unit of interleave instructions.
 _ROW_BYTES = 16
+#: Columns of a tile, in bytes of a row that is read, and rows of a tile.
+_TILE_BYTES, _TILE_ROWS = 128, 32
+#: The first-level cache holds this many lines whose addresses differ by multiples of this size.
+_CACHE_WAYS, _CACHE_WAY_BYTES = 8, 4096
 #: Sizes of runs of elements that are moved as one.
 _RUN_BYTES = (2, 4, 8)
 
@@ -127,16 +133,36 @@ def _movement(kernel: Kernel) -> _Movement | None:
 class _TransposeWriter:
     """Writes the function of a transposition.
 
-    A work item covers a register's length of the last axis, and the whole other axis.
+    A work item is a tile: two cache lines of each of a few rows that are read. One tile after the
+    other is beside it in the output, so that its lines are written as a whole.
     """
 
     def __init__(self, movement: _Movement, code: Instructions, source: str, joined: int) -> None:
         self._movement, self._code, self._source = movement, code, source
         self._joined = joined
-        self._length = joined * movement.rows
         last, near = movement.axes[-1], movement.near
         self._others = [each for each in movement.axes[:-1] if each is not near]
-        self._extents = [*(each.extent for each in self._others), -(-last.extent // self._length)]
+        self._columns = self._tile_columns()
+        self._tiles = max(1, last.extent // self._tile_rows)
+        columns = -(-near.extent // self._columns)
+        self._extents = [*(each.extent for each in self._others), columns, self._tiles]
+
+    def _tile_columns(self) -> int:
+        """Returns the number of columns of a tile, about two cache lines that overlap least.
+
+        There are at most as many as the first-level cache holds lines of the rows that are written.
+        """
+        movement = self._movement
+        rows, extent, size = movement.rows, movement.near.extent, movement.size_bytes
+        sets = _CACHE_WAY_BYTES // math.gcd(movement.output_strides()[movement.near] * size, _CACHE_WAY_BYTES)
+        most = max(rows, min(_TILE_BYTES // size, extent // rows * rows, _CACHE_WAYS * sets))
+        return min(range(most, 0, -rows), key=lambda columns: -(-extent // columns) * columns)
+
+    @property
+    def _tile_rows(self) -> int:
+        """Number of rows of a tile; the last one has those that are left as well."""
+        length = self._joined * self._movement.rows
+        return max(1, _TILE_ROWS // length) * length
 
     @property
     def work_items(self) -> int:
@@ -148,26 +174,53 @@ class _TransposeWriter:
         return self._movement.rows.bit_length() - 1
 
     def write(self) -> None:
+        code, length = self._code, self._joined * self._movement.rows
+        near, last = self._movement.near.extent, self._movement.axes[-1].extent
+        with each_work_item(code, self._extents) as (position, _):
+            *at, columns, tile = position
+            column = self._begin(columns, self._columns, near)
+            first = multiple(code, tile, self._tile_rows)
+            whole = min(self._tile_rows, last // length * length)
+            with code.loop("0", str(whole), step=length) as loop:
+                self._move(at, total(code, first, loop.index), column, self._joined)
+            left = last - (self._tiles - 1) * self._tile_rows - whole
+            if not left:
+                return
+            with self._in_last(tile):
+                begin = last - left
+                if left >= length:
+                    with code.loop(str(begin), str(last - left % length), step=length) as loop:
+                        self._move(at, loop.index, column, self._joined)
+                if left % length:
+                    joined = self._joined
+                    while joined > 1 and joined // 2 * self._movement.rows >= left % length:
+                        joined //= 2
+                    # The last blocks start earlier to stay in range.
+                    self._move(at, str(last - joined * self._movement.rows), column, joined)
+
+    def _in_last(self, tile: str) -> AbstractContextManager[None]:
+        """Returns a condition that a tile is the last one along the last axis."""
+        if self._tiles == 1:
+            return nullcontext()
+        return self._code.when(self._code.value(f"icmp eq i64 {tile}, {self._tiles - 1}"))
+
+    def _move(self, at: Sequence[str], along: str, column: str, joined: int) -> None:
+        """Moves the columns of a tile, of joined blocks."""
         code, movement, size = self._code, self._movement, self._movement.size_bytes
         last, near, rows = movement.axes[-1], movement.near, movement.rows
         written_strides, strides = movement.output_strides(), movement.strides
-        with each_work_item(code, self._extents) as (position, _):
-            along = self._begin(position[-1], self._length, last.extent)
-            positions = [*zip(self._others, position[:-1], strict=True), (last, along)]
-            read = [multiple(code, at, size * strides.get(each, 0)) for each, at in positions]
-            written = [multiple(code, at, size * written_strides[each]) for each, at in positions]
-            read_from = total(code, *read, str(size * movement.offset))
-            written_to = total(code, *written, "0")
-            with code.loop("0", str(-(-near.extent // rows))) as loop:
-                column = self._begin(loop.index, rows, near.extent)
-                source = address(code, self._source, read_from, multiple(code, column, size))
-                target = address(
-                    code, "%a0", written_to, multiple(code, column, size * written_strides[near])
-                )
-                for number, register in enumerate(self._transposed(source, size * strides.get(last, 0))):
-                    at = address(code, target, str(number * size * written_strides[near]))
-                    kind = self._kind(self._length)
-                    code.effect(f"store {kind} {register}, ptr {at}, align {movement.alignment}")
+        positions = [*zip(self._others, at, strict=True), (last, along), (near, column)]
+        read = [multiple(code, index, size * strides.get(each, 0)) for each, index in positions]
+        written = [multiple(code, index, size * written_strides[each]) for each, index in positions]
+        source = address(code, self._source, *read, str(size * movement.offset))
+        target = address(code, "%a0", *written)
+        for start in range(0, self._columns, rows):
+            block = address(code, source, str(start * size))
+            columns = self._transposed(block, size * strides.get(last, 0), joined)
+            for number, register in enumerate(columns, start):
+                place = address(code, target, str(number * size * written_strides[near]))
+                kind = self._kind(joined * rows)
+                code.effect(f"store {kind} {register}, ptr {place}, align {movement.alignment}")
 
     def _begin(self, block: str, length: int, extent: int) -> str:
         """Returns the start of a block; the last one starts earlier to stay in range."""
@@ -180,25 +233,25 @@ class _TransposeWriter:
     def _kind(self, count: int) -> str:
         return f"<{count} x i{8 * self._movement.size_bytes}>"
 
-    def _transposed(self, source: str, stride_bytes: int) -> list[str]:
-        """Returns a block's columns, one register each."""
+    def _transposed(self, source: str, stride_bytes: int, joined: int) -> list[str]:
+        """Returns the columns of joined blocks, one register each."""
         rows = self._movement.rows
-        registers = [self._register(source, row, stride_bytes) for row in range(rows)]
-        low = [lane * rows + at for lane in range(self._joined) for at in range(rows // 2)]
+        registers = [self._register(source, row, stride_bytes, joined) for row in range(rows)]
+        low = [lane * rows + at for lane in range(joined) for at in range(rows // 2)]
         for _ in range(self.passes):
             pairs = list(zip(registers[: rows // 2], registers[rows // 2 :], strict=True))
             registers = [
-                self._interleaved(first, second, [at + start for at in low])
+                self._interleaved(first, second, [at + start for at in low], joined * rows)
                 for first, second in pairs
                 for start in (0, rows // 2)
             ]
         return registers
 
-    def _register(self, source: str, row: int, stride_bytes: int) -> str:
+    def _register(self, source: str, row: int, stride_bytes: int, joined: int) -> str:
         """Loads a row of all joined blocks."""
         code, rows, alignment = self._code, self._movement.rows, self._movement.alignment
         parts = []
-        for block in range(self._joined):
+        for block in range(joined):
             at = address(code, source, str((block * rows + row) * stride_bytes))
             parts.append(code.fresh(f"load {self._kind(rows)}, ptr {at}, align {alignment}"))
         length = rows
@@ -211,8 +264,8 @@ class _TransposeWriter:
             ]
         return parts[0]
 
-    def _interleaved(self, first: str, second: str, lanes: list[int]) -> str:
+    def _interleaved(self, first: str, second: str, lanes: list[int], count: int) -> str:
         """Interleaves the given lanes of two registers."""
-        count, kind = self._length, self._kind(self._length)
+        kind = self._kind(count)
         mask = ", ".join(f"i32 {lane}, i32 {lane + count}" for lane in lanes)
         return self._code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{count} x i32> <{mask}>")

@@ -9,17 +9,27 @@ from support.cpu.native import DIFFERENT, RUNNABLE, compiled, run
 from support.cpu.rendered import check_rendered
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.expression import Apply, Expression, apply, axis, load, select
+from neurald.drivers.compiler.ir.expression import (
+    Apply,
+    Expression,
+    Load,
+    apply,
+    axis,
+    load,
+    reduce,
+    select,
+)
 from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.schedule import axis_splitting
-from neurald.drivers.cpu.schedule.axis_splitting import split_into_sections
+from neurald.drivers.cpu.schedule.axis_splitting import _sections, split_into_sections
 from neurald.drivers.cpu.target.target import TARGETS, Target
+from neurald.hal.records import replace
 
 _RANDOM = np.random.default_rng(5)
 _TARGETS = sweep("target", DIFFERENT, ids=lambda target: target.name)
@@ -74,6 +84,36 @@ def test_concatenation(dimension: int, lengths: tuple[int, ...], kind: Scalar, t
 @sweep("pads", [[(1, 1), (2, 0), (0, 0)], [(0, 0), (0, 3), (0, 100)], [(0, 0), (1, 1), (5, 5)]])
 def test_padding(pads: Sequence[tuple[int, int]], target: Target) -> None:
     _check(_padded((11, 14, 19), pads), target)
+
+
+@_TARGETS
+def test_sections_keep_where_a_kernel_stores_elements(target: Target) -> None:
+    """Its elements are part of longer rows, as in a concatenation."""
+    padded = _padded((40, 60, 16), [(2, 3), (1, 1), (0, 0)])
+    rows, columns, channels = padded.axes
+    offset = (rows * columns.extent + columns) * 40 + channels + 24
+    kernel = replace(padded, output=Value((45, 62, 40), Scalar.FLOAT32), output_offset=offset)
+    inputs = {value: _RANDOM.random(value.shape, np.float32) for value in kernel.inputs}
+    routine = render(kernel, target)
+    assert "sections" in routine.label
+    got, _ = run(routine, inputs, target, splits=(1, 3))
+    np.testing.assert_allclose(got[..., 24:], interpreted(padded, inputs), rtol=1e-6)
+
+
+@sweep("step", [1, 2, 3])
+@sweep("before", [0, 2])
+def test_windows_inside_a_value_are_sections(step: int, before: int) -> None:
+    value, at = Value((64, 96), Scalar.FLOAT32), (axis(64), axis(96 // step))
+    x = axis(4)
+    column = at[1] * step + x - before
+    body = reduce(ReductionOp.SUM, (x,), load(value, (at[0], column), inside((column,), (96,)), 0))
+    kernel = Kernel(output=Value((64, 96 // step), Scalar.FLOAT32), axes=at, body=body)
+    _check(kernel, RUNNABLE[0])
+    # Of the sections, the longest has no condition.
+    sections = _sections(kernel, _WIDE, has_short=True)
+    longest = max(sections, key=lambda section: section.axes[-1].extent)
+    assert longest.axes[-1].extent >= 96 // step - 4
+    assert all(each.guard is None for each in walk(longest.body) if isinstance(each, Load))
 
 
 @sweep("seed", range(30))

@@ -12,20 +12,22 @@ from neurald.drivers.compiler.ir.expression import (
     Axis,
     Expression,
     Load,
+    Reduce,
     apply,
     axis,
     index,
     load,
     maximum,
     minimum,
+    reduce,
     select,
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
-from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
+from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, SteppedReduction, windows
 from neurald.drivers.cpu.target.target import Target
 
 _TARGETS = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
@@ -190,6 +192,92 @@ def test_rows_by_a_table_are_written_out_although_they_are_long(length: int, tar
 
     is_written_out = "written out" in _check(body, 3, length, Scalar.FLOAT32, target)
     assert is_written_out == (length == 190 or target.vector_bytes > 16)
+
+
+Pooled = Callable[[Axis, Axis, Value, tuple[Axis, Axis, Axis]], Expression]
+
+
+def _pooled(y: Axis, x: Axis, value: Value, at: tuple[Axis, Axis, Axis]) -> Expression:
+    """Returns an element of a window that is inside the value; windows have steps of two."""
+    return load(value, (at[0] * 2 + y, at[1] * 2 + x, at[2]))
+
+
+def _pooled_with_border(y: Axis, x: Axis, value: Value, at: tuple[Axis, Axis, Axis]) -> Expression:
+    """Returns an element of a window that may exceed the value at each side."""
+    row, column = at[0] * 2 + y - 1, at[1] * 2 + x - 1
+    height, width, _ = value.shape
+    is_inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    return load(value, (row, column, at[2]), is_inside, 0)
+
+
+def _product_of_two(y: Axis, x: Axis, value: Value, at: tuple[Axis, Axis, Axis]) -> Expression:
+    """Multiplies elements at two distances."""
+    return _pooled(y, x, value, at) * load(value, (at[0] * 2, at[1] * 2 + x + 1, at[2]))
+
+
+@_TARGETS
+@sweep("kind", [Scalar.INT8, Scalar.INT16, Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT64])
+@sweep("pooled", [_pooled, _pooled_with_border, _product_of_two])
+@sweep("window", [(2, 2), (3, 3), (7, 5)])
+@sweep("channels", [1, 3, 5])
+def test_reduced_rows(
+    pooled: Pooled, window: tuple[int, int], channels: int, kind: Scalar, target: Target
+) -> None:
+    """Windows of few channels are reduced for contiguous elements, of which every second is kept."""
+    if pooled is _product_of_two and kind is Scalar.FLOAT16:
+        return
+    height, width = 14, 33
+    value = Value((height * 2 + window[0], width * 2 + window[1] + 1, channels), kind)
+    at = (axis(height), axis(width), axis(channels))
+    y, x = axis(window[0]), axis(window[1])
+    output = Value((height, width, channels), kind)
+    fold = ReductionOp.SUM if pooled is _product_of_two else ReductionOp.MAXIMUM
+    kernel = Kernel(output=output, axes=at, body=reduce(fold, (y, x), pooled(y, x, value, at)))
+    generator = np.random.default_rng(channels)
+    inputs: dict[Value, Array] = {value: generator.integers(-5, 6, value.shape).astype(kind.dtype)}
+    routine = render(kernel, target)
+    functions = compiled([routine], target)
+    for at_start in (False, True):
+        got, status = run(routine, inputs, target, at_start=at_start, splits=(1, 3), functions=functions)
+        assert not status
+        np.testing.assert_array_equal(got, interpreted(kernel, inputs))
+    if (
+        pooled is _pooled
+        and (channels, window, kind) == (3, (3, 3), Scalar.FLOAT32)
+        and target.vector_bytes > 16
+    ):
+        assert "written out" in routine.label
+
+
+def test_not_a_number_stays_in_its_windows() -> None:
+    value, at, y, x = Value((9, 41, 3), Scalar.FLOAT32), (axis(4), axis(20), axis(3)), axis(3), axis(3)
+    body = reduce(ReductionOp.MAXIMUM, (y, x), _pooled(y, x, value, at))
+    kernel = Kernel(output=Value((4, 20, 3), Scalar.FLOAT32), axes=at, body=body)
+    numbers = np.random.default_rng(1).standard_normal(value.shape).astype(np.float32)
+    numbers[::4, ::7, 1] = np.nan
+    for target in DIFFERENT:
+        routine = render(kernel, target)
+        got, _ = run(routine, {value: numbers}, target)
+        np.testing.assert_array_equal(got, interpreted(kernel, {value: numbers}))
+
+
+def test_what_is_reduced_alike_for_all_elements_of_a_row() -> None:
+    at, y = (axis(6), axis(8)), axis(3)
+    value = Value((6, 40), Scalar.FLOAT32)
+
+    def found(body: Expression) -> SteppedReduction | None:
+        reduction = reduce(ReductionOp.SUM, (y,), body)
+        assert isinstance(reduction, Reduce)
+        return LaneConstants(at[1]).row_reduction(reduction)
+
+    alike = found(load(value, (at[0], at[1] * 4 + y)) * load(value, (at[0], at[1] * 4 + 2)))
+    assert alike is not None
+    assert alike.offsets.tolist() == [0, 4, 8, 12, 16, 20, 24, 28]
+    assert alike.reach == (0, 28 + 9)
+    # Two loads with other distances, an index, and a condition.
+    assert found(load(value, (at[0], at[1] * 4 + y)) * load(value, (at[0], at[1] * 2))) is None
+    assert found(load(value, (at[0], at[1] * 4 + y)) * at[1].to(Scalar.FLOAT32)) is None
+    assert found(load(value, (at[0], at[1] * 4 + y), at[1] > 2, 0)) is None
 
 
 def test_long_rows_are_loops() -> None:
