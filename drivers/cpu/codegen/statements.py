@@ -7,6 +7,7 @@ addresses along the lanes load a vector, loads of every other element two, and a
 Reductions that do not depend on the lanes' axis are vectorised along one of their own axes.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
@@ -35,6 +36,7 @@ from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.byte_sums import byte_sum_of
 from neurald.drivers.cpu.emit.byte_tables import is_permuted, permuted
+from neurald.drivers.cpu.emit.column_sums import MAX_ROWS, UNROLLED, ColumnSum, column_sum_of
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient, byte_quotient_of, has_byte_quotients
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
@@ -510,6 +512,10 @@ class Statements:
 
     def _reduce_per_lane(self, expression: Reduce) -> str:
         """Reduces in each lane separately."""
+        along = self._lanes.along
+        columns = None if along is None else column_sum_of(expression, along, self._lanes.v.lanes)
+        if columns is not None and self._window is None and self._lanes.mask is None:
+            return self._sum_columns(columns, expression.axes)
         v, element = self._lanes.v, computed(expression, self._lanes.v.lanes)
         total = self._nested(expression, expression.axes, identity_text(v, expression), element)
         return self._as_result(v, expression, total)
@@ -529,6 +535,67 @@ class Statements:
                 results.append(self._reduce_per_lane(expression))
                 self._window = None
         return vector_memory.arranged(v, computed(expression, v.lanes), results, length, starts, at)
+
+    def _sum_columns(self, columns: ColumnSum, axes: Sequence[Axis]) -> str:
+        """Adds bytes in each lane, a block of rows after the other."""
+        v = self._lanes.v
+        total = self._sum_blocks(columns, axes, v.number("i32", 0))
+        return v.binary("sub", "i32", total, v.number("i32", columns.bias))
+
+    def _sum_blocks(self, columns: ColumnSum, axes: Sequence[Axis], total: str) -> str:
+        """Adds blocks of bytes, of which each has a short sum, to a total."""
+        v, code = self._lanes.v, self._code
+        axis, *rest = axes
+        rows = MAX_ROWS // math.prod(each.extent for each in rest)
+        if not rows:
+            with code.loop("0", str(axis.extent), [(v.type("i32"), total)]) as loop:
+                self._names[axis] = loop.index
+                loop.results.append(self._sum_blocks(columns, rest, loop.carried[0]))
+            del self._names[axis]
+            return loop.results[0]
+        step = min(rows, axis.extent, UNROLLED) if not rest else 1
+        whole = axis.extent // step * step
+        block = min(whole, rows // step * step)
+        with code.loop("0", str(whole), [(v.type("i32"), total)], step=block) as loop:
+            last = self._single.binary("add", "i64", loop.index, str(block))
+            if whole % block:
+                code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
+                last = code.value(f"call i64 @llvm.smin.i64(i64 {last}, i64 {whole})")
+            sums = self._sum_rows(columns, axes, columns.start(v), (loop.index, last), step)
+            loop.results.append(v.binary("add", "i32", loop.carried[0], columns.widened(v, sums)))
+        total = loop.results[0]
+        if whole < axis.extent:
+            within = str(whole), str(axis.extent)
+            sums = self._sum_rows(columns, axes, columns.start(v), within, axis.extent - whole)
+            total = v.binary("add", "i32", total, columns.widened(v, sums))
+        return total
+
+    def _sum_rows(
+        self,
+        columns: ColumnSum,
+        axes: Sequence[Axis],
+        sums: tuple[str, str],
+        within: tuple[str, str],
+        step: int,
+    ) -> tuple[str, str]:
+        """Adds the bytes of a block: a range of the first axis, and all of the others."""
+        axis, *rest = axes
+        kind = Vector(self._code, self._target, self._lanes.v.lanes // 2).type("i16")
+        with self._code.loop(*within, [(kind, each) for each in sums], step=step) as loop:
+            self._names[axis] = loop.index
+            first, second = loop.carried
+            for ahead in range(step):
+                if rest:
+                    inner = "0", str(rest[0].extent)
+                    first, second = self._sum_rows(columns, rest, (first, second), inner, 1)
+                else:
+                    where: dict[Expression, Expression] = {axis: axis + ahead}
+                    value = self.value(substitute(columns.source, where))
+                    first, second = columns.added(self._lanes.v, (first, second), value)
+            loop.results.extend((first, second))
+        del self._names[axis]
+        first, second = loop.results
+        return first, second
 
     def _as_result(self, v: Vector, expression: Reduce, total: str) -> str:
         # FLOAT16 is accumulated as float.
