@@ -205,7 +205,8 @@ def test_conditions_that_all_lanes_share_leave_vectors_of_bytes(target: Target) 
     row = at + tap - 1
     body = reduce(ReductionOp.MAXIMUM, (tap,), load(value, (row, channel), (row >= 0) & (row < rows), -128))
     kernel = Kernel(output=Value((rows, channels), Scalar.INT8), axes=(at, channel), body=body)
-    assert render(kernel, TARGETS["avx512"]).label.startswith("64 elements at once")
+    lanes, _ = render(kernel, TARGETS["avx512"]).label.split(" elements at once")
+    assert int(lanes) >= 64
     _check(kernel, {value: _numbers(value, 100)}, target)
 
 
