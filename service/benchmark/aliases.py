@@ -352,6 +352,9 @@ REFUSED: Mapping[str, str] = {
     "--dumpRawBindingsToFile": "`neurald run MODEL --outputs OUT.npz` writes the outputs of one run",
 }
 
+#: Values of refused flags that change nothing.
+_USUAL: Mapping[str, str] = {"-b": "1"}
+
 
 def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Translates the flags of other tools.
@@ -388,6 +391,9 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             found += _layer_shapes(layers, _following(value, rest, Takes.VALUE))
         elif alias is not None:
             found += alias.translate(_following(value, rest, alias.takes))
+        elif flag in _USUAL and _USUAL[flag] == (value or (rest[0] if rest else "")):
+            ignored.append(flag)
+            _following(value, rest, Takes.VALUE)
         elif flag in REFUSED and (value or "").lower() not in _FALSE:
             raise BadData(f"{argument.partition('=')[0]} is not understood here: {REFUSED[flag]}")
         elif flag in WITHOUT_EFFECT or flag in REFUSED:

@@ -9,6 +9,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.classification import real_values
+from neurald.service.tensors.images import image_layout
 from neurald.service.tensors.raw_detections import find_raw_detections
 
 #: Outputs of a detector's last operation: boxes, classes, scores, number of detections.
@@ -165,7 +166,8 @@ def image_size(model: Model) -> tuple[int, int] | None:
     shapes = [each.dimensions for each in model.input_operands]
     if len(shapes) != 1 or shapes[0] is None or len(shapes[0]) != 4 or 0 in shapes[0][1:3]:
         return None
-    return shapes[0][1], shapes[0][2]
+    layout = image_layout(shapes[0])
+    return (shapes[0][1], shapes[0][2]) if layout is None else (layout.height, layout.width)
 
 
 def _find_landmarks(model: Model, outputs: Sequence[Array]) -> list[dict[str, Any]] | None:

@@ -1,9 +1,12 @@
 """Converts photos to model inputs."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from neurald.hal.errors import BadData
@@ -27,10 +30,34 @@ _GUESS = (
 _FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 #: Maximum number of pixels, which is also Pillow's limit. A model with a larger input is damaged.
 _MAX_PIXELS = 1 << 27
+#: The numbers of channels of images: grey, and RGB.
+_CHANNELS: Final = (1, 3)
 #: A smaller input without channels is not an image.
 _MIN_SIDE = 9
 _FLOATS = (OperandType.TENSOR_FLOAT32, OperandType.TENSOR_FLOAT16)
 _BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED)
+
+
+class ImageLayout(Struct, frozen=True, kw_only=True):
+    """Where the lengths of an image are among those of an input."""
+
+    height: int
+    width: int
+    channels: int = 1
+    has_channels_first: bool = False
+
+
+def image_layout(shape: Sequence[int] | None) -> ImageLayout | None:
+    """Returns the layout of an input of this shape; None if it is no image."""
+    if shape is None or shape[:1] not in ((0,), (1,)):
+        return None
+    if len(shape) == 4 and shape[3] in _CHANNELS:
+        return ImageLayout(height=shape[1], width=shape[2], channels=shape[3])
+    if len(shape) == 4 and shape[1] in _CHANNELS:
+        return ImageLayout(height=shape[2], width=shape[3], channels=shape[1], has_channels_first=True)
+    if len(shape) == 3 and min(shape[1:]) >= _MIN_SIDE:
+        return ImageLayout(height=shape[1], width=shape[2])
+    return None
 
 
 def image_input(
@@ -54,23 +81,33 @@ def image_input(
         packed: what the model's file says; only float inputs are normalised so.
 
     Returns:
-        An array of shape [1, height, width, channels], with 3 channels (RGB) or 1 (grey); of shape
-        [1, height, width] if the model takes this. And a remark if the normalisation is a guess,
-        otherwise "".
+        An array of shape [1, height, width, channels], with 3 channels (RGB) or 1 (grey); with the
+        channels before the height, or without them, if the model takes this. And a remark if the
+        normalisation is a guess, otherwise "".
 
     Raises:
         BadData: the model has no such input, or the file is not a photo, is damaged or is too
             large.
         OSError: the file cannot be read.
     """
-    operand = _image_operand(model)
-    height, width, channels = _sizes(operand)
+    operand, layout = _image_operand(model)
+    height, width = layout.height, layout.width
     if height * width > _MAX_PIXELS:
         raise BadData(f"the model's input of {height} x {width} pixels is too large for an image")
-    dtype = operand.type.dtype
-    pixels = read_image(path, height, width, channels)
+    pixels = read_image(path, height, width, layout.channels)
     if len(operand.dimensions or ()) == 3:
         pixels = pixels[..., 0]
+    values, remark = _as_input(pixels, operand, mean, std, packed)
+    if layout.has_channels_first:
+        values = np.ascontiguousarray(values.transpose(0, 3, 1, 2))
+    return values, remark
+
+
+def _as_input(
+    pixels: Array, operand: Operand, mean: float | None, std: float | None, packed: Normalization | None
+) -> tuple[Array, str]:
+    """Returns pixels as values of an operand, and a remark; see `image_input`."""
+    dtype = operand.type.dtype
     if operand.type in _BYTES and mean is None and std is None:
         lowest: int = np.iinfo(dtype.name).min
         return np.asarray(pixels.astype(np.int16) + lowest, dtype), ""
@@ -101,7 +138,8 @@ def _normalized(pixels: Array, how: Normalization) -> Array:
     return np.asarray((pixels.astype(np.float32) - means) / stds)
 
 
-def _image_operand(model: Model) -> Operand:
+def _image_operand(model: Model) -> tuple[Operand, ImageLayout]:
+    """Returns the operand of the image, and its layout."""
     slots = input_slots(model)
     if len(slots) != 1:
         raise BadData(
@@ -109,25 +147,14 @@ def _image_operand(model: Model) -> Operand:
             "arrays to several"
         )
     operand = slots[0].operand
-    shape = operand.dimensions
-    if (
-        operand.type not in (*_FLOATS, *_BYTES)
-        or shape is None
-        or not ((len(shape) == 4 and shape[3] in (1, 3)) or (len(shape) == 3 and min(shape[1:]) >= _MIN_SIDE))
-        or shape[0] > 1
-    ):
-        found = describe_type(operand.type.dtype, shape)
+    layout = image_layout(operand.dimensions)
+    if operand.type not in (*_FLOATS, *_BYTES) or layout is None:
+        found = describe_type(operand.type.dtype, operand.dimensions)
         raise BadData(
-            f"the model's input is {found}; an image needs an input of shape [1, height, width, 3 or 1] "
-            "or [1, height, width], and of type float32, float16, uint8 or int8"
+            f"the model's input is {found}; an image needs an input of shape [1, height, width, 3 or 1], "
+            "[1, 3 or 1, height, width] or [1, height, width], and of type float32, float16, uint8 or int8"
         )
-    return operand
-
-
-def _sizes(operand: Operand) -> tuple[int, int, int]:
-    """Returns height, width and channels of the operand of an image."""
-    _, height, width, *channels = operand.dimensions or ()
-    return height, width, channels[0] if channels else 1
+    return operand, layout
 
 
 def read_image(path: Path, height: int, width: int, channels: int) -> Array:

@@ -88,3 +88,10 @@ def test_what_would_be_measured_in_another_way_is_refused(flag: str) -> None:
         with pytest.raises(BadData, match=f"^{flag} is not understood here: "):
             translated(given)
     assert translated([f"{flag}=false", "m"]) == (["m"], [flag])
+
+
+@pytest.mark.parametrize("given", [["-b", "1"], ["-b=1"], ["--batch_size=1"], ["--batch_size", "1"]])
+def test_a_batch_of_one_is_what_is_measured_anyway(given: list[str]) -> None:
+    assert translated([*given, "m"]) == (["m"], ["-b"])
+    with pytest.raises(BadData, match="is not understood here: give inputs their sizes"):
+        translated([each.replace("1", "8") for each in given])

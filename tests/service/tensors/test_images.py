@@ -14,7 +14,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Dimensions, Lifetime, OperandType
-from neurald.service.tensors.images import image_input, read_image
+from neurald.service.tensors.images import ImageLayout, image_input, image_layout, read_image
 from neurald.service.tensors.packed_normalization import Normalization
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -170,7 +170,7 @@ def test_photos_are_turned_upright(tmp_path: Path, pixels: Array) -> None:
         ([(1, 16)], FLOAT, r"float32 \[1, 16\]"),
         ([None], FLOAT, "float32 of any shape"),
         ([(1, 4, 4, 2)], FLOAT, r"\[1, 4, 4, 2\]"),
-        ([(1, 3, 4, 4)], FLOAT, r"\[1, 3, 4, 4\]"),
+        ([(1, 2, 4, 4)], FLOAT, r"\[1, 2, 4, 4\]"),
         ([(2, 4, 4, 3)], FLOAT, r"\[2, 4, 4, 3\]"),
         ([(1, 4, 4, 3)], OperandType.TENSOR_INT32, "int32"),
         ([(1, 2**31 - 1, 2**31 - 1, 3)], FLOAT, "too large"),
@@ -254,3 +254,27 @@ def test_an_input_without_channels_gets_a_grey_image(photo: Path) -> None:
     np.testing.assert_array_equal(array, with_channels[..., 0])
     with pytest.raises(BadData, match=r"or \[1, height, width\]"):
         image_input(model((1, 28, 3)), photo)
+
+
+@pytest.mark.parametrize("kind", [BYTES, SIGNED, FLOAT])
+def test_channels_may_come_first(photo: Path, kind: OperandType) -> None:
+    last, remark = image_input(model((1, 6, 4, 3), kind=kind), photo)
+    first, same_remark = image_input(model((1, 3, 6, 4), kind=kind), photo)
+    np.testing.assert_array_equal(first, last.transpose(0, 3, 1, 2))
+    assert first.flags.c_contiguous
+    assert same_remark == remark
+    packed = Normalization(means=(1, 2, 3), stds=(4, 5, 6))
+    if kind is FLOAT:
+        last, _ = image_input(model((1, 6, 4, 3)), photo, packed=packed)
+        first, _ = image_input(model((1, 3, 6, 4)), photo, packed=packed)
+        np.testing.assert_array_equal(first, last.transpose(0, 3, 1, 2))
+
+
+def test_layouts() -> None:
+    assert image_layout((1, 6, 4, 3)) == ImageLayout(height=6, width=4, channels=3)
+    # Channels are last where both is possible.
+    assert image_layout((1, 3, 4, 3)) == ImageLayout(height=3, width=4, channels=3)
+    assert image_layout((1, 1, 28, 28)) == ImageLayout(height=28, width=28, has_channels_first=True)
+    assert image_layout((1, 28, 28)) == ImageLayout(height=28, width=28)
+    for shape in ((2, 6, 4, 3), (1, 6, 4, 7), (1, 8, 8), (6, 4, 3), (1, 2, 3, 4, 3), None):
+        assert image_layout(shape) is None
