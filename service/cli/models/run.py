@@ -14,6 +14,9 @@ from neurald.service.cli.options.output import JsonOption
 if TYPE_CHECKING:
     import neurald as nd
 
+#: Boxes of lower scores are hardly those of anything.
+_MIN_SCORE = 0.1
+
 
 def run(
     model: Annotated[
@@ -208,6 +211,11 @@ def run(
         document |= found
         if "detector" in found:
             remarks.append(f"the boxes are decoded as those of {found['detector']}")
+        if "detections" in found and not any(each["score"] >= _MIN_SCORE for each in found["detections"]):
+            remarks.append(
+                f"no box has a score of {100 * _MIN_SCORE:.0f} % or more: nothing of what the model knows is "
+                "there, or it takes its pixels in another way, see --mean and --std"
+            )
         if not found:
             guesses, more = _classes(loaded, results, names, packed, top)
             remarks += more

@@ -176,6 +176,10 @@ class TestClassification:
             document = invoke_json("run", "any.tflite", "--image", digit)
             assert words in " ".join(document["remarks"])
             assert ("detections" in document) == (cells == 21)
+            if cells == 21:
+                best = max(each["score"] for each in document["detections"])
+                is_said = any("no box has a score of 10 %" in each for each in document["remarks"])
+                assert is_said == (best < 0.1)
 
     def test_detectors_that_end_with_their_heads(
         self, use_model: Callable[[nd.Model], None], digit: Path, labels: Path
@@ -214,6 +218,7 @@ class TestClassification:
         use_model(builder.finish())
         document = invoke_json("run", "any.tflite", "--image", digit, "--labels", labels)
         assert "the boxes are decoded as those of YOLO 8 to 11 with heads" in document["remarks"]
+        assert not any("no box has a score" in each for each in document["remarks"])
         first = document["detections"][0]
         assert (first["label"], round(first["score"], 3)) == ("digit 4", 0.881)
         box = [first[side] for side in ("top", "left", "bottom", "right")]
