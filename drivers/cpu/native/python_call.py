@@ -503,11 +503,17 @@ def new_function(address: int, flags: int, words: Words, kept: object) -> Callab
         words: what it gets as the function's `__self__`.
         kept: lives as long as the function.
     """
+    # The last argument is the function's module, which may be any object.
+    function: Callable[..., Any] = _new()(ctypes.addressof(_method(address, flags)), words, kept)
+    return function
+
+
+@cache
+def _new() -> Any:
+    """Returns the interpreter's function that makes function objects."""
     new = _python().PyCFunction_NewEx
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-    # The last argument is the function's module, which may be any object.
-    function: Callable[..., Any] = new(ctypes.addressof(_method(address, flags)), words, kept)
-    return function
+    return new
 
 
 def _run(run: Any, call: Words, _: object, binding: Words) -> bool:

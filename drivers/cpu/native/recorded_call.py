@@ -19,6 +19,7 @@ Layouts (in 64-bit words):
 import ctypes
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import BuiltinFunctionType
 from typing import Any, Final
 
@@ -132,13 +133,11 @@ class NativeRecorder:
         self._capacity = capacity
         self._ring = np.empty((capacity, _ENTRY_WORDS), np.int64)
         self._threads = np.full((_THREAD_SLOTS, 2), -1, np.int64)
-        library = ctypes.PyDLL(None)
-        addresses = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _SYMBOLS]
         self._table = np.array(
             [
                 id(0),
                 id(None),
-                *addresses,
+                *_addresses(),
                 self._threads.ctypes.data,
                 id(asked.thread),
                 asked.first_call,
@@ -181,9 +180,7 @@ class NativeRecorder:
 
     def as_method(self, function: Callable[..., Any]) -> Any:
         """Returns what makes a function a method of a class; see `RecordedCalls`."""
-        new = ctypes.PyDLL(None).PyInstanceMethod_New
-        new.restype, new.argtypes = ctypes.py_object, (ctypes.py_object,)
-        return new(function) if isinstance(function, BuiltinFunctionType) else function
+        return _new_method()(function) if isinstance(function, BuiltinFunctionType) else function
 
     @property
     def count(self) -> int:
@@ -196,6 +193,22 @@ class NativeRecorder:
         first = max(0, count - self._capacity)
         for position in range(first, count):
             yield CallRecord(*self._ring[position & (self._capacity - 1)].tolist())
+
+
+@cache
+def _addresses() -> tuple[int, ...]:
+    """Returns the addresses of the symbols."""
+    library = ctypes.PyDLL(None)
+    return tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _SYMBOLS)
+
+
+@cache
+def _new_method() -> Callable[[Callable[..., Any]], Any]:
+    """Returns the interpreter's function that makes a function a method of a class."""
+    new: Any = ctypes.PyDLL(None).PyInstanceMethod_New
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.py_object,)
+    made: Callable[[Callable[..., Any]], Any] = new
+    return made
 
 
 def _word(value: Any) -> int:
