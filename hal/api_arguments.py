@@ -65,6 +65,21 @@ def time_limit(seconds: object, what: str) -> float | None:
     return limit if 0 < limit < NEVER_S else None
 
 
+def waiting_time(timeout: object) -> float | None:
+    """Returns how long to wait, in seconds; None and infinity mean no limit, which is None.
+
+    Raises:
+        BadData: it is negative.
+        WrongType: it is not a number.
+    """
+    if timeout is None:
+        return None
+    limit = number(timeout, "the timeout")
+    if not limit >= 0:
+        raise BadData(f"the timeout is {limit} s; it must not be negative")
+    return limit if limit < NEVER_S else None
+
+
 def file_path(value: object, what: str) -> Path:
     """Returns a path of the file system.
 

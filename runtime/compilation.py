@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.accounting.events import CountedEvent, note_event
-from neurald.hal.api_arguments import flag, items, number, shown
+from neurald.hal.api_arguments import flag, items, waiting_time
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, WrongType
 from neurald.hal.execution.output_shapes import inferred_output_shapes
@@ -156,6 +156,8 @@ class Compilation(Unpicklable):
     def compare_with_rivals(self, preparer: Preparer, guard: "PlanGuard") -> None:
         """Lets the plan and devices that can run the whole model take turns at first.
 
+        Only neurald itself calls this.
+
         Args:
             preparer: prepares the model for these devices.
             guard: the devices, and what to keep the decision under.
@@ -169,7 +171,7 @@ class Compilation(Unpicklable):
         self.executor = self._trial
 
     def add_note(self, note: str) -> None:
-        """Adds a note to explanations."""
+        """Adds a note to explanations. Only neurald itself calls this."""
         self._notes.append(note)
 
     @cached_property
@@ -178,7 +180,13 @@ class Compilation(Unpicklable):
         return self._split()
 
     def keep_plan(self, reason: str) -> None:
-        """Ends the comparison with other devices, so that the plan stays."""
+        """Ends the comparison with other devices, so that the plan stays.
+
+        Only neurald itself calls this.
+
+        Args:
+            reason: for explanations.
+        """
         trial = self._trial
         if trial is not None:
             trial.stop(reason)
@@ -218,7 +226,10 @@ class Compilation(Unpicklable):
         self._quick_runs = QuickRuns()
 
     def forget_fast_paths(self) -> None:
-        """Drops what earlier runs have kept, so that the next one goes through all layers."""
+        """Drops what earlier runs have kept, so that the next one goes through all layers.
+
+        Only neurald itself calls this.
+        """
         self._forget_runs()
         self._array_runs = ArrayRuns()
 
@@ -238,11 +249,9 @@ class Compilation(Unpicklable):
                 could not be prepared; `status` then says why.
 
         Raises:
-            BadData: the time is negative.
+            BadData: the timeout is negative.
         """
-        if timeout is not None and not number(timeout, "the timeout") >= 0:
-            raise BadData(f"the timeout is {shown(timeout)}; it must not be negative")
-        return self._optimization.wait(timeout)
+        return self._optimization.wait(waiting_time(timeout))
 
     @property
     def verifications(self) -> "tuple[VerificationStatus, ...]":
@@ -262,11 +271,9 @@ class Compilation(Unpicklable):
             False if the time is over.
 
         Raises:
-            BadData: the time is negative.
+            BadData: the timeout is negative.
         """
-        if timeout is not None and not number(timeout, "the timeout") >= 0:
-            raise BadData(f"the timeout is {shown(timeout)}; it must not be negative")
-        return self.recovery.wait_until_investigated(timeout)
+        return self.recovery.wait_until_investigated(waiting_time(timeout))
 
     @property
     def has_explicit_devices(self) -> bool:
@@ -274,14 +281,27 @@ class Compilation(Unpicklable):
         return self._explicit_devices is not None
 
     def require_one_device(self, what: str) -> None:
-        """Raises BadData in strict mode unless the application listed exactly one device."""
+        """Raises BadData in strict mode unless the application listed exactly one device.
+
+        Only neurald itself calls this.
+
+        Args:
+            what: what needs one, for the message.
+        """
         if self._strict:
             require_one_device(self._explicit_devices, what, " in strict mode")
 
     def with_attribute(
         self, values: tuple[AttributeValue, ...], extension: str, attribute: int, value: bytes
     ) -> tuple[AttributeValue, ...]:
-        """Adds an attribute to those of an execution; see `Execution.add_extension_attribute`."""
+        """Adds an attribute to those of an execution; see `Execution.add_extension_attribute`.
+
+        Only neurald itself calls this.
+
+        Args:
+            values: the attributes so far.
+            extension, attribute, value: the new one.
+        """
         (device,) = require_one_device(self._explicit_devices, "an attribute of an extension")
         return with_attribute(values, AttributeUse.EXECUTION, extension, attribute, value, [device])
 
@@ -345,6 +365,9 @@ class Compilation(Unpicklable):
     def preferred_memory_alignment_for_input(self, index: int) -> int:
         """Returns the preferred alignment of an input's offset in its memory, in bytes.
 
+        Args:
+            index: of the input.
+
         Raises:
             BadData: there is no such input.
         """
@@ -355,6 +378,9 @@ class Compilation(Unpicklable):
 
         `Execution.enable_input_and_output_padding` allows such lengths.
 
+        Args:
+            index: of the input.
+
         Raises:
             BadData: there is no such input.
         """
@@ -364,15 +390,26 @@ class Compilation(Unpicklable):
         """Returns the preferred alignment for an output.
 
         See `preferred_memory_alignment_for_input`.
+
+        Args:
+            index: of the output.
         """
         return self.plan.preferred_memory_of_output(index).alignment
 
     def preferred_memory_padding_for_output(self, index: int) -> int:
-        """Returns the preferred padding for an output; see `preferred_memory_padding_for_input`."""
+        """Returns the preferred padding for an output; see `preferred_memory_padding_for_input`.
+
+        Args:
+            index: of the output.
+        """
         return self.plan.preferred_memory_of_output(index).padding
 
     def run_with_receipt(self, *arrays: Any) -> "tuple[list[Array], ExecutionReceipt]":
-        """Runs the model once like `run`, and also returns what happened; see `Execution.receipt`."""
+        """Runs the model once like `run`, and also returns what happened; see `Execution.receipt`.
+
+        Args:
+            arrays: one for each input, as for `run`.
+        """
         from neurald.runtime.execution.array_computation import compute_arrays  # imports much
 
         inputs = self._checked(arrays)

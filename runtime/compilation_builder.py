@@ -285,6 +285,8 @@ class CompilationBuilder(Unpicklable):
     def use_plan(self, plan: "ProvidedPlan", note: str) -> None:
         """Uses a plan that was made before, as far as it fits; see `neurald.load_plan`.
 
+        Only neurald itself calls this.
+
         Args:
             plan: with artifacts.
             note: for explanations, if it fits.

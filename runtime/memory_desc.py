@@ -84,6 +84,9 @@ class MemoryDesc(Unpicklable):
         """Declares that executions of a compilation will use the memory as an output.
 
         See `add_input_role`.
+
+        Args:
+            compilation, index, probability: as for `add_input_role`.
         """
         return self._add(compilation, index, probability, is_output=True)
 

@@ -192,6 +192,11 @@ class ModelBuilder:
     def set_operand_value_from_memory(self, index: int, memory: Memory, offset: int, length: int) -> None:
         """Makes an operand a constant whose bytes are in `memory`. The bytes are never copied.
 
+        Args:
+            index: of the operand.
+            memory: holds the bytes.
+            offset, length: the range of the bytes.
+
         Raises:
             BadData: there is no such operand, the range is outside the memory, or its length is not
                 the operand's size.
@@ -224,6 +229,10 @@ class ModelBuilder:
     def set_operand_value_from_model(self, index: int, model: Model) -> None:
         """Makes an operand of type MODEL refer to a finished model, for IF and WHILE.
 
+        Args:
+            index: of an operand of type MODEL.
+            model: a finished model, the branch or body of the operation.
+
         Raises:
             BadData: there is no such operand, or it is not of type MODEL.
             BadState: this model is finished, or the other one is not.
@@ -242,6 +251,10 @@ class ModelBuilder:
         self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]
     ) -> None:
         """Adds an operation that reads and writes the operands with those indexes.
+
+        Args:
+            operation_type: what the operation does.
+            inputs, outputs: indexes of its operands, in the order of its signature.
 
         Raises:
             BadData: the operation or an operand is unknown, or the operands do not match the
@@ -291,6 +304,9 @@ class ModelBuilder:
 
     def relax_computation_float32_to_float16(self, allow: bool = True) -> None:
         """Allows float32 to be computed with the range and precision of float16.
+
+        Args:
+            allow: whether to allow it.
 
         Raises:
             BadState: the model is finished.

@@ -1,13 +1,15 @@
 """The package: its public names, links and imports."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,6 +108,30 @@ def test_public_names() -> None:
         assert getattr(nd, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(nd, "nothing")  # noqa: B009 - type checkers know that there is none
+
+
+def _public_callables() -> Iterator[tuple[str, FunctionType, str]]:
+    """Yields the functions and methods of the package, with their documentation."""
+    for name in PROMISED:
+        found = getattr(nd, name)
+        if isinstance(found, FunctionType):
+            yield name, found, inspect.getdoc(found) or ""
+        elif inspect.isclass(found) and not issubclass(found, Enum | BaseException):
+            for method, value in vars(found).items():
+                function = getattr(value, "__func__", value)
+                is_public = not method.startswith("_") or method == "__call__"
+                if isinstance(function, FunctionType) and is_public:
+                    yield f"{name}.{method}", function, inspect.getdoc(function) or ""
+
+
+def test_help_says_what_every_argument_is() -> None:
+    missing = [
+        f"{name}: {argument}"
+        for name, function, documentation in _public_callables()
+        for argument in inspect.signature(function).parameters
+        if argument not in ("self", "cls") and not re.search(rf"\b{argument}\b", documentation)
+    ]
+    assert missing == []
 
 
 def test_consoles_show_what_public_objects_are() -> None:

@@ -97,6 +97,9 @@ class Device(Protocol):
         """Returns a verdict for each operation of the main graph, without compiling anything.
 
         An IF or WHILE is supported only if every operation of the graphs that it refers to is.
+
+        Args:
+            model: a valid model.
         """
         ...
 

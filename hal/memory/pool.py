@@ -243,6 +243,10 @@ class Memory(Unpicklable):
     def copy(source: "Memory", target: "Memory") -> None:
         """Copies the whole of one memory to another; either may be device memory.
 
+        Args:
+            source: the memory to read.
+            target: the memory to write, of the same size.
+
         Raises:
             UnexpectedNull: a memory is None.
             BadData: their sizes differ, the target is read-only, or device memories hold no values
@@ -270,7 +274,11 @@ class Memory(Unpicklable):
         source.read(self)
 
     def read(self, target: "Memory") -> None:
-        """Copies all its bytes to host memory; see `write`."""
+        """Copies all its bytes to host memory; see `write`.
+
+        Args:
+            target: memory of the host, of the same size.
+        """
         if target.readonly:
             raise BadData("the memory to copy to is read-only; one that can be written is expected")
         if target.size != self.size:

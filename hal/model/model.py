@@ -153,6 +153,8 @@ class Model:
     ) -> Self:
         """Returns a model whose content is read when it is needed.
 
+        Only neurald itself calls this.
+
         Args:
             outline: of the main graph.
             read: returns the content, whose referenced graphs are numbered. Several threads may

@@ -1,11 +1,14 @@
 """Lists the devices for applications."""
 
+import time
+
+from neurald.hal.api_arguments import waiting_time
 from neurald.hal.device import Device
 from neurald.runtime.devices import discovery
 from neurald.runtime.devices.measuring import measure_new
 
 
-def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
+def devices(timeout: float | None = None) -> tuple[Device, ...]:
     """Returns the CPU device, the devices of installed drivers, and those of all driver daemons.
 
     A driver on this machine is listed before its process exists, with the properties that were
@@ -17,10 +20,12 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
     returned.
 
     Args:
-        deadline_s: when to stop waiting for answers, on the clock of `time.monotonic()`.
+        timeout: how long to wait for answers, in seconds; None for the usual time.
 
     Raises:
-        BadData: NEURALD_AUTOSTART is neither 0 nor 1.
+        BadData: the timeout is negative, or NEURALD_AUTOSTART is neither 0 nor 1.
     """
+    limit_s = waiting_time(timeout)
+    deadline_s = None if limit_s is None else time.monotonic() + limit_s
     measure_new(deadline_s)
     return discovery.devices(deadline_s)

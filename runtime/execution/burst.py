@@ -66,6 +66,8 @@ class Burst(Unpicklable):
     def begin_use(self, compilation: CompiledModel, user: object) -> None:
         """Gives one execution exclusive use of the burst, until it ends that as `ExclusiveUse` says.
 
+        Only neurald itself calls this.
+
         Args:
             compilation: compilation of the execution.
             user: see `ExclusiveUse`.
@@ -85,6 +87,8 @@ class Burst(Unpicklable):
         self, step: ExecutionStep, prepared_model: PreparedModel, request: Request, options: ExecuteOptions
     ) -> ExecutionResult:
         """Runs a step through its device's burst. The caller uses the burst, see `begin_use`.
+
+        Only neurald itself calls this.
 
         Args:
             step: a step of the compilation's plan.
@@ -118,6 +122,8 @@ class Burst(Unpicklable):
         self, step: ExecutionStep, prepared_model: PreparedModel, request: Request
     ) -> Callable[[ExecuteOptions], ExecutionResult] | None:
         """Returns a function that repeats an `execute`; None if the step has no device burst.
+
+        Only neurald itself calls this.
 
         Args:
             step, prepared_model: see `execute`.

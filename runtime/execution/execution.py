@@ -113,6 +113,9 @@ class Execution(Unpicklable):
         A device may then read the bytes after an input and write the bytes after an output.
         `Compilation.preferred_memory_padding_for_input` returns the multiple that it prefers.
 
+        Args:
+            enable: whether to allow padding.
+
         Raises:
             BadState: an input or output is already bound, or the execution has started.
         """
@@ -126,6 +129,11 @@ class Execution(Unpicklable):
         The array is read in place when the execution computes. Its shape sets the dimensions that
         the model leaves open, unless `dimensions` does. An array of strings, which may be objects
         (bytes or text) or one of NumPy's string types, is copied now.
+
+        Args:
+            index: of the input.
+            array: its value; None if the operand is optional and omitted.
+            dimensions: the shape of this value; by default that of the array.
 
         Raises:
             BadData: there is no such input, or the array is not C-contiguous or has another type or
@@ -142,6 +150,11 @@ class Execution(Unpicklable):
         If the model and `dimensions` leave the shape open, the array is only a buffer, which is
         filled from its start; `output_dimensions` returns the actual shape. A string output needs
         an array of objects, which receives bytes.
+
+        Args:
+            index: of the output.
+            array: the memory of the output.
+            dimensions: its shape, if the model leaves it open and it is known.
 
         Raises:
             BadData: there is no such output, or the array is read-only, not C-contiguous, or of
@@ -178,13 +191,21 @@ class Execution(Unpicklable):
     def set_output_from_memory(
         self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
-        """Binds bytes of a memory as an output; see `set_input_from_memory`."""
+        """Binds bytes of a memory as an output; see `set_input_from_memory`.
+
+        Args:
+            index: of the output.
+            memory, offset, length, dimensions: as for `set_input_from_memory`.
+        """
         with self._lock:
             self._require_preparation()
             self._arguments.set_output_from_memory(index, memory, offset, length, dimensions)
 
     def set_reusable(self, reusable: bool = True) -> None:
         """Allows the execution to compute again after it has completed.
+
+        Args:
+            reusable: whether the execution may compute again.
 
         Raises:
             BadState: the execution has started.
@@ -195,6 +216,9 @@ class Execution(Unpicklable):
 
     def set_measure_timing(self, measure: bool = True) -> None:
         """Enables timing, so that `duration` returns values.
+
+        Args:
+            measure: whether to measure.
 
         Raises:
             BadData: strict mode forbids it.
@@ -367,6 +391,8 @@ class Execution(Unpicklable):
     def create_native_call(self) -> NativeCall | None:
         """Returns what native code runs to repeat the last computation, for processes that serve others.
 
+        Only neurald itself calls this.
+
         The computation has succeeded, with the default settings. The arguments stay bound as long
         as the result lives. None if only `compute` can repeat it.
         """
@@ -376,7 +402,10 @@ class Execution(Unpicklable):
         return computation.create_native_call()
 
     def forget_fast_paths(self) -> None:
-        """Drops what earlier computations have kept, so that the next one goes through all layers."""
+        """Drops what earlier computations have kept, so that the next one goes through all layers.
+
+        Only neurald itself calls this.
+        """
         with self._lock:
             self._short = self._fast_path = self._burst_fast_path = None
 
@@ -486,6 +515,8 @@ class Execution(Unpicklable):
     def expect(self) -> None:
         """Says that a thread is about to compute, so that `cancel` also ends this before it begins.
 
+        Only neurald itself calls this.
+
         A cancellation that came after the computation before is forgotten.
         """
         with self._lock:
@@ -583,6 +614,9 @@ class Execution(Unpicklable):
     def output_dimensions(self, index: int) -> tuple[int, ...]:
         """Returns the actual shape of an output.
 
+        Args:
+            index: of the output.
+
         Raises:
             BadData: there is no such output, or it is a scalar.
             BadState: the execution has not completed, or it failed for a reason other than a small
@@ -615,11 +649,18 @@ class Execution(Unpicklable):
         ]
 
     def output_rank(self, index: int) -> int:
-        """Returns the rank of an output; see `output_dimensions`."""
+        """Returns the rank of an output; see `output_dimensions`.
+
+        Args:
+            index: of the output.
+        """
         return len(self.output_dimensions(index))
 
     def enable_receipt(self, enable: bool = True) -> None:
         """Sets whether computations keep a receipt, see `receipt`. They take some microseconds more.
+
+        Args:
+            enable: whether computations keep a receipt.
 
         Raises:
             BadState: the execution has started.

@@ -154,7 +154,11 @@ class CompiledFunction:
     def submit(self, **named: Any) -> "Future[dict[str, Array]]": ...
 
     def submit(self, *arrays: Any, **named: Any) -> "Future[Any]":
-        """Begins a call in another thread, and returns its future. Arguments are as for a call."""
+        """Begins a call in another thread, and returns its future. Arguments are as for a call.
+
+        Args:
+            arrays, named: the inputs, as for a call.
+        """
         return self._lane.submit(partial(self, *arrays, **named))
 
     @overload
@@ -167,7 +171,11 @@ class CompiledFunction:
     async def run_async(self, **named: Any) -> dict[str, Array]: ...
 
     async def run_async(self, *arrays: Any, **named: Any) -> Any:
-        """Computes the outputs without blocking the event loop. Arguments are as for a call."""
+        """Computes the outputs without blocking the event loop. Arguments are as for a call.
+
+        Args:
+            arrays, named: the inputs, as for a call.
+        """
         return await asyncio.wrap_future(self.submit(*arrays, **named))
 
     @overload
@@ -242,7 +250,11 @@ class CompiledFunction:
         return self.compilation.status
 
     def wait_until_optimized(self, timeout: float | None = None) -> bool:
-        """Waits until every step runs optimised code; see `Compilation.wait_until_optimized`."""
+        """Waits until every step runs optimised code; see `Compilation.wait_until_optimized`.
+
+        Args:
+            timeout: how long to wait, in seconds; None for no limit.
+        """
         return self.compilation.wait_until_optimized(timeout)
 
     @property
@@ -255,7 +267,11 @@ class CompiledFunction:
         return self._last_receipt
 
     def explain(self, pin: Override | Sequence[Override] | None = None) -> Explanation:
-        """Explains the device choice for every operation; see `Compilation.explain`."""
+        """Explains the device choice for every operation; see `Compilation.explain`.
+
+        Args:
+            pin: overrides to try, see `Compilation.explain`.
+        """
         return self.compilation.explain(pin)
 
     def summary(self) -> str:

@@ -109,7 +109,14 @@ def pin(
     operation_type: OperationType | None = None,
     output: str = "",
 ) -> Override:
-    """Requires the device to run the selected operations; see `Override`."""
+    """Requires the device to run the selected operations; see `Override`.
+
+    Args:
+        device: its name.
+        operations: positions of operations, or one position.
+        operation_type: selects all operations of a type.
+        output: selects the operation that writes the output of this name.
+    """
     return _override(OverrideKind.PIN, device, operations, operation_type, output)
 
 
@@ -120,7 +127,14 @@ def forbid(
     operation_type: OperationType | None = None,
     output: str = "",
 ) -> Override:
-    """Forbids the device to run the selected operations; see `Override`."""
+    """Forbids the device to run the selected operations; see `Override`.
+
+    Args:
+        device: its name.
+        operations: positions of operations, or one position.
+        operation_type: selects all operations of a type.
+        output: selects the operation that writes the output of this name.
+    """
     return _override(OverrideKind.FORBID, device, operations, operation_type, output)
 
 
@@ -131,7 +145,14 @@ def prefer(
     operation_type: OperationType | None = None,
     output: str = "",
 ) -> Override:
-    """Prefers the device for the selected operations that it can run; see `Override`."""
+    """Prefers the device for the selected operations that it can run; see `Override`.
+
+    Args:
+        device: its name.
+        operations: positions of operations, or one position.
+        operation_type: selects all operations of a type.
+        output: selects the operation that writes the output of this name.
+    """
     return _override(OverrideKind.PREFER, device, operations, operation_type, output)
 
 

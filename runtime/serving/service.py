@@ -9,7 +9,7 @@ from typing import Any, Final, Self, overload
 
 import numpy as np
 
-from neurald.hal.api_arguments import file_path, instance
+from neurald.hal.api_arguments import file_path, instance, waiting_time
 from neurald.hal.errors import BadData, DeadObject, Error
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import BYTES, Receipt, type_named
@@ -126,9 +126,11 @@ class ServedModel:
             timeout: how long the run may take, in seconds; None for no limit.
 
         Raises:
+            BadData: the timeout is negative.
             MissedDeadlineTransient: the time is over; the run is stopped.
             Error: see `__call__`.
         """
+        limit_s = waiting_time(timeout)
         given = tuple(arrays)
         if len(given) != len(self._described.inputs):
             raise BadData(
@@ -141,7 +143,7 @@ class ServedModel:
         for attempt in range(1, attempts + 1):
             endpoint, lane = self._balancer.take(_PATIENCE_S)
             try:
-                results, self._latest.receipt = lane.run(converted, timeout)
+                results, self._latest.receipt = lane.run(converted, limit_s)
             except DeadObject:
                 self._balancer.drop(endpoint, lane, has_died=True)
                 if attempt == attempts:
@@ -152,7 +154,7 @@ class ServedModel:
                 continue
             except BaseException as error:
                 # A lane on which an answer is still due cannot be used again.
-                if isinstance(error, Error) and not isinstance(error, TimeoutError) and timeout is None:
+                if isinstance(error, Error) and not isinstance(error, TimeoutError) and limit_s is None:
                     self._balancer.give_back(endpoint, lane)
                 else:
                     self._balancer.drop(endpoint, lane, has_died=False)

@@ -55,6 +55,7 @@ class Trace(Unpicklable):
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
+        *,
         trace_id: str | None = None,
         exporter: "SpanExporter | None" = None,
     ) -> None:
@@ -165,7 +166,7 @@ def trace(
         OpFailed: when the block ends, and the exporter fails.
         OSError: when the block ends, and the file cannot be written; none is left then.
     """
-    return Trace(path, trace_id, exporter)
+    return Trace(path, trace_id=trace_id, exporter=exporter)
 
 
 def _by_call(spans: Sequence[Span]) -> dict[int, list[Span]]:

@@ -17,8 +17,9 @@ from neurald.hal.api_arguments import (
     number,
     shown,
     time_limit,
+    waiting_time,
 )
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, WrongType
 
 
 class Size(IntEnum):
@@ -54,6 +55,20 @@ def test_times_that_no_lock_can_wait_for_are_no_limit() -> None:
         None,
         2.5,
     ]
+
+
+def test_a_wait_of_no_seconds_is_a_limit() -> None:
+    assert [waiting_time(value) for value in (None, float("inf"), 1e300, 0, 2.5)] == [
+        None,
+        None,
+        None,
+        0,
+        2.5,
+    ]
+    with pytest.raises(BadData, match=r"the timeout is -1.0 s; it must not be negative"):
+        waiting_time(-1)
+    with pytest.raises(WrongType, match="the timeout is 'long'; a number is expected"):
+        waiting_time("long")
 
 
 @sweep(

@@ -39,7 +39,7 @@ def model() -> nd.Model:
 
 
 def devices() -> tuple[nd.Device, ...]:
-    found: tuple[nd.Device, ...] = nd.devices(deadline_s=1.0)
+    found: tuple[nd.Device, ...] = nd.devices(timeout=1.0)
     for device in found:
         kind: nd.DeviceType = device.type
         level: nd.FeatureLevel = device.feature_level
@@ -100,7 +100,7 @@ def execution(compiled: nd.Compilation) -> None:
     running.compute(burst=burst)
     burst.close()
     event: nd.Event = running.start_compute()
-    event.wait(1.0)
+    event.wait(timeout=1.0)
     with_fence: nd.Event = running.start_compute_with_dependencies([event], 0.5)
     imported: nd.Event = nd.Event.from_fence_fd(with_fence.fence_fd())
     receipt: nd.ExecutionReceipt | None = running.receipt

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from neurald.hal.api_arguments import number
+from neurald.hal.api_arguments import waiting_time
 from neurald.hal.errors import (
     BadData,
     Error,
@@ -90,13 +90,21 @@ class Event(Unpicklable):
 
     @classmethod
     def ended(cls, *, has_fence: bool = False) -> "Event":
-        """Creates the event of an execution that has ended without an error."""
+        """Creates the event of an execution that has ended without an error.
+
+        Only neurald itself calls this.
+
+        Args:
+            has_fence: whether the event has a fence, which has signalled.
+        """
         event = cls(has_fence=has_fence)
         event.signal(None)
         return event
 
     def finish_by(self, finish: Callable[[float | None], bool]) -> None:
         """Has threads that wait for the event finish the execution.
+
+        Only neurald itself calls this.
 
         Args:
             finish: waits for the end of the execution, at most so many seconds; None: without a
@@ -109,6 +117,9 @@ class Event(Unpicklable):
         """Wraps the fence of a file descriptor, for example from another process.
 
         The descriptor is duplicated.
+
+        Args:
+            fd: the descriptor of a fence; it is duplicated.
 
         Raises:
             BadData: the descriptor is not that of a fence.
@@ -165,7 +176,14 @@ class Event(Unpicklable):
         return self._was_redone
 
     def signal(self, error: Error | None, *, was_redone: bool = False) -> None:
-        """Signals the event with the outcome. The execution calls it once."""
+        """Signals the event with the outcome. The execution calls it once.
+
+        Only neurald itself calls this.
+
+        Args:
+            error: of the execution; None if it succeeded.
+            was_redone: whether outputs were written again after the fence had signalled.
+        """
         self._error = error
         self._was_redone = was_redone
         self._done.set()
@@ -204,6 +222,8 @@ class Event(Unpicklable):
     def ends_within(self, timeout_s: float | None) -> bool:
         """Waits for the end of the execution, at most `timeout_s` seconds; None: without a limit.
 
+        Only neurald itself calls this.
+
         Returns:
             Whether it has ended.
         """
@@ -215,16 +235,19 @@ class Event(Unpicklable):
         self._await(None)
         return ResultCode.NO_ERROR if self._error is None else self._error.code
 
-    def wait(self, timeout_s: float | None = None) -> None:
+    def wait(self, timeout: float | None = None) -> None:
         """Waits for the end of the execution. May be called any number of times.
 
+        Args:
+            timeout: how long to wait, in seconds; None for no limit.
+
         Raises:
-            MissedDeadlineTransient: the execution has not ended within `timeout_s` seconds; it
-                continues.
+            BadData: the timeout is negative.
+            MissedDeadlineTransient: the time is over; the execution continues.
             Error: the execution failed.
         """
         started = time.monotonic()
-        if not self._await(timeout_s if timeout_s is None else number(timeout_s, "the timeout")):
+        if not self._await(waiting_time(timeout)):
             raise MissedDeadlineTransient(
                 f"the execution is still running after {time.monotonic() - started:.3g} s"
             )

@@ -63,8 +63,8 @@ def test_who_asks_for_devices_waits_once(connection: Connection) -> None:
     assert len(connection.connects) == 1
 
 
-def test_a_deadline_of_the_application_says_nothing_about_the_driver(connection: Connection) -> None:
-    listing.devices(time.monotonic() + 1)
+def test_a_timeout_of_the_application_says_nothing_about_the_driver(connection: Connection) -> None:
+    listing.devices(timeout=1)
     assert not connection.kept
     assert len(connection.connects) == 1
 
