@@ -47,6 +47,7 @@ _ORDER = (
     "planning_exact",
     "calibrations",
     "claims",
+    "verification",
     "ipc_calls",
     "ipc_calls_busy",
     "ipc_clients",
