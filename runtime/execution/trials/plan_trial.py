@@ -7,7 +7,8 @@ application. The results of all runs are right, so the application only notices 
 wins, the compilation changes over between two calls; the decision is kept for other processes.
 
 A rival must never harm: one that fails is left out, and the plan runs in its place. The first runs
-of devices other than the CPU device may take very long, so that they are made in the background.
+of devices other than the CPU device may take very long, so that they are made in the background, on
+copies of the inputs of the first run: drivers may not be ready for arbitrary ones.
 """
 
 import threading
@@ -20,13 +21,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
+from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import Error
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, aligned_zeros
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.model import Model
-from neurald.hal.model.request import Argument, Request
-from neurald.hal.model.types import value_size
+from neurald.hal.model.request import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.driver_faults import convert_driver_faults
@@ -37,6 +36,7 @@ from neurald.runtime.execution.program.step_runner import STOPPED, Runner, run_s
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.trials.comparison import PLAN, Comparison, Expectation
 from neurald.runtime.execution.trials.plan_guard import Rival
+from neurald.runtime.execution.verification.captured_run import CapturedRun, copied_inputs
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.plan.kept_decisions import Decision, keep_decision
@@ -52,7 +52,6 @@ _MAX_UNFAIR_RUNS: Final = 1000
 _MAX_PREPARE_S: Final = 20.0
 #: How often a device runs the model in the background before its runs count.
 _WARM_UPS: Final = 2
-_PAGE_BYTES: Final = 4096
 
 
 class TrialOutcome(Struct, frozen=True, kw_only=True, eq=False):
@@ -133,6 +132,7 @@ class PlanTrial:
         #: When rivals are waited for no longer; None before they begin to prepare.
         self._end_s: float | None = None
         self._ready: dict[int, _Ready] = {}
+        self._inputs: CapturedRun | None = None
         #: How many rivals run in the background.
         self._warming = 0
         self._is_told = False
@@ -167,6 +167,9 @@ class PlanTrial:
             number = self._comparison.next_one if is_fair and self._has_begun() else PLAN
             ready = self._ready.get(number)
             self._running += 1
+            captures = self._end_s is None and self._inputs is None
+        if captures:
+            self._capture(request)
         try:
             started = time.perf_counter()
             if ready is None:
@@ -207,6 +210,17 @@ class PlanTrial:
             self._comparison.winner, self._comparison.reason = PLAN, reason
             self._key = ""
         self._tell()
+
+    def _capture(self, request: Request) -> None:
+        """Keeps copies of the inputs, if a device is to run them in the background."""
+        if all(rival.is_cpu for rival in self._rivals.values()):
+            return
+        try:
+            copies = copied_inputs(self._model, request)
+        except Error:
+            return  # the plan will tell
+        if copies is not None:
+            self._inputs = CapturedRun.of(self._model, request.inputs, copies)
 
     def _has_begun(self) -> bool:
         """Returns whether all rivals that are left are prepared, or not waited for any longer."""
@@ -272,7 +286,7 @@ class PlanTrial:
                 planned = make_plan(self._model, (everything,), (device,), preparer, may_fall_back=False)
                 (step,) = planned.plan.steps
                 if device is not cpu_device() and self._comparison.is_left(number):
-                    expected_s = self._warm_up(step)
+                    expected_s = self._warm_up(step, cancellation)
         except Error as error:
             self._leave_out(number, f"it cannot run the whole model: {error}")
             return
@@ -283,39 +297,23 @@ class PlanTrial:
                 self._comparison.expect(number, expected_s)
         self._tell()
 
-    def _warm_up(self, step: ExecutionStep) -> float | None:
-        """Runs a step on zeros; returns how long it took at last, or None if the shapes are not known."""
-        request = _request_of_zeros(step.model, step.device)
-        if request is None:
+    def _warm_up(self, step: ExecutionStep, cancellation: Cancellation) -> float | None:
+        """Runs a step some times; returns how long it took at last, or None if inputs are not known."""
+        inputs = self._inputs
+        if inputs is None:
             return None
+        options = ExecuteOptions(cancellation=cancellation, deadline_s=self._end_s)
         with self._lock:
             self._warming += 1
         try:
             for _ in range(_WARM_UPS):
                 started_s = time.perf_counter()
-                run_step(step, request, ExecuteOptions())
+                inputs.execute(step.prepared_model, options)
                 seconds = time.perf_counter() - started_s
         finally:
             with self._lock:
                 self._warming -= 1
         return seconds
-
-
-def _request_of_zeros(model: Model, device: Device) -> Request | None:
-    """Returns a request with memory of the sizes of all inputs and outputs, if these are known."""
-    sizes = [
-        value_size(each.type, each.dimensions) for each in (*model.input_operands, *model.output_operands)
-    ]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
-        return None
-    pools: list[Memory] = [
-        SharedMemory.working(size) if device.is_remote else HostMemory(aligned_zeros(size, _PAGE_BYTES).data)
-        for size in known
-    ]
-    arguments = [Argument(pool=number, length=size) for number, size in enumerate(known)]
-    inputs = len(model.input_operands)
-    return Request(inputs=tuple(arguments[:inputs]), outputs=tuple(arguments[inputs:]), pools=tuple(pools))
 
 
 def _prepare(reference: "weakref.ref[PlanTrial]", number: int, cancellation: Cancellation) -> None:

@@ -30,7 +30,7 @@ from neurald.runtime.execution.trials.comparison import TURN
 SHAPE = (1024, 1024)
 ONES = np.ones(SHAPE, np.float32)
 #: For devices whose costs are given.
-SMALL = np.ones((64, 64), np.float32)
+SMALL = np.full((64, 64), 0.25, np.float32)
 
 
 @pytest.fixture(autouse=True)
@@ -339,6 +339,25 @@ def test_a_device_alone_of_orders_of_magnitude_is_only_run_in_the_background() -
     compilation, _ = split_plan(whole)
     assert "ms predicted on whole" in decided(compilation)
     assert whole.executions == 2
+
+
+@pytest.mark.usefixtures("slow_cpu")
+def test_a_device_runs_inputs_of_the_application_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others might be illegal for it: a division by zero, an index beyond the end, a loop without end."""
+    whole = third(0.02)
+    right, seen = whole.run, list[bool]()
+
+    def run(model: nd.Model, request: Request, compute: Callable[[], ExecutionResult]) -> ExecutionResult:
+        argument = request.inputs[0]
+        data = request.pools[argument.pool or 0].view(argument.offset, argument.length)
+        seen.append(bytes(data) == SMALL.tobytes())
+        return right(model, request, compute)
+
+    monkeypatch.setattr(whole, "run", run)
+    compilation, _ = split_plan(whole)
+    decided(compilation)
+    assert len(seen) > 2
+    assert all(seen)
 
 
 @pytest.mark.usefixtures("slow_cpu")
