@@ -119,7 +119,7 @@ class Compilation(Unpicklable):
         self._split = split
         self._explicit_devices = explicit_devices
         self._strict = strict
-        #: The inputs that cannot be omitted; None before somebody omits one.
+        #: The inputs that cannot be omitted; None before one is omitted.
         self._required: frozenset[int] | None = None
         self._input_types = tuple([operand.type for operand in model.input_operands])
         self._output_shapes = OutputShapes(model)

@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Final
 
-#: A thread that takes longer loses its turn, so that nobody waits long for one that the system has
+#: A thread that takes longer loses its turn, so that none waits long for one that the system has
 #: stopped. Turns usually take less than a tenth of a millisecond.
 MAX_TURN_S: Final = 2e-3
 #: With more waiting threads, each looks less often whether a turn takes too long.
@@ -47,7 +47,7 @@ class ServingTurns:
         self._users: OrderedDict[Hashable, OrderedDict[Hashable, deque[ServingPlace]]] = OrderedDict()
         #: How many turns each user has had, divided by its weight, and how many the holder had
         #: before its turn. The user with the fewest is next; one who was away has no fewer than the
-        #: holder. They count anew whenever nobody has a turn.
+        #: holder. They count anew whenever no thread has a turn.
         self._had: dict[Hashable, float] = {}
         self._level = 0.0
         self._waiting = 0

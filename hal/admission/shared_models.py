@@ -101,7 +101,7 @@ class SharedModels:
         registered: RegisteredModel,
         record: CacheRecord | None = None,
     ) -> None:
-        """Lets others share a prepared model for as long as somebody uses it."""
+        """Lets others share a prepared model for as long as a session uses it."""
         with self._changed:
             for old in [each for each, models in self._models.items() if not models]:
                 del self._models[old]

@@ -10,7 +10,7 @@ The manifest holds digests of all other content, the sizes of the memories, and 
 entry. So any change, exchange, truncation or relocation is detected before use. It also attests
 the states in which large data files were written.
 
-Both are copied to memory that nobody else can change, and verified there. Large data for the
+Both are copied to memory that no other process can change, and verified there. Large data for the
 process of a driver are copied to shared memory, which it maps.
 """
 
@@ -285,7 +285,7 @@ def read_entry(
 ) -> tuple[Manifest, Artifact]:
     """Reads an entry, and notes its use.
 
-    The head is in memory that nobody else can change. Attested large data are not hashed. If
+    The head is in memory that no other process can change. Attested large data are not hashed. If
     another entry takes the place of this one meanwhile, its data do not match.
 
     Args:

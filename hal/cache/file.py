@@ -1,8 +1,8 @@
 """Files of the cache: opened by name in an open directory, and never through a link.
 
-Content to be verified is first copied to memory that nobody else can change and hashed there, so
-that the verified bytes are the used ones, whatever happens to the file meanwhile. Nothing is synced
-to disk: a digest detects data lost in a crash.
+Content to be verified is first copied to memory that no other process can change and hashed there,
+so that the verified bytes are the used ones, whatever happens to the file meanwhile. Nothing is
+synced to disk: a digest detects data lost in a crash.
 """
 
 import contextlib
@@ -98,7 +98,7 @@ def copy_verified(
     *,
     is_shared: bool,
 ) -> tuple[Memory, FileState | None]:
-    """Copies a file to memory that nobody else can change, and verifies the content of the copy.
+    """Copies a file to memory that no other process can change, and verifies the copy.
 
     A mapped file could be overwritten or truncated while it is used. So it is copied even if it is
     in a state in which it is known to have the content; then the copy is not hashed.
@@ -155,7 +155,7 @@ def read_whole(descriptor: int, size: int) -> Memory:
 
 
 def _sealed_copy(source: int, size: int) -> SharedMemory:
-    """Copies the beginning of a file to memory that nobody can change; what lacks is zero."""
+    """Copies the beginning of a file to memory that no process can change; what lacks is zero."""
     target = os.memfd_create("neurald artifact", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.truncate(target, size)

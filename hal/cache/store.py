@@ -177,8 +177,8 @@ class Cache:
     def load(self, key: bytes, needed: CacheFilesNeeded, *, is_shared: bool = False) -> Loaded | Miss:
         """Loads and verifies the artifact of a key.
 
-        The artifact is in memory that nobody else can change. Large data, which affect only values,
-        are not hashed again if their files are unchanged since they were verified.
+        The artifact is in memory that no other process can change. Large data, which affect only
+        values, are not hashed again if their files are unchanged since they were verified.
 
         Args:
             key: see `neurald.hal.cache.key`.
@@ -250,14 +250,14 @@ class Cache:
         """Waits up to `timeout_s` seconds until no other process compiles for this key.
 
         On a busy machine, a process of low priority may take minutes for what takes others a
-        second. So nobody whose result is awaited waits for work in the background. At worst, a
+        second. So nothing whose result is awaited waits for work in the background. At worst, a
         model is compiled twice.
 
         Args:
             key: see `neurald.hal.cache.key`.
             timeout_s: how long to wait.
             cancellation: ends the wait; None if it cannot be cancelled.
-            is_background: True if nobody waits for the result.
+            is_background: True if no caller waits for the result.
 
         Yields:
             True if the lock is held. It is released at the end of the block, or of the process.

@@ -198,7 +198,7 @@ class Breadcrumbs:
 
     @classmethod
     def private(cls) -> Self:
-        """Creates breadcrumbs that nobody reads."""
+        """Creates breadcrumbs that no process reads."""
         return cls(mmap.mmap(-1, MEMORY_BYTES), is_supervised=False)
 
     def set_version(self, version: str) -> None:

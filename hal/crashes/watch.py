@@ -49,7 +49,7 @@ class CrashWatch:
 
     @classmethod
     def alone(cls) -> Self:
-        """Creates a watch that nobody reads and that refuses nothing but what it saw itself."""
+        """Creates a watch that no process reads and that refuses nothing but what it saw itself."""
         return cls(Breadcrumbs.private(), CrashGuard(None, "", ""))
 
     def crumb(self, model: Model, graphs: bytes) -> Crumb:

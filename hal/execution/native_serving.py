@@ -22,8 +22,8 @@ Layouts, as offsets in bytes. Numbers have 64 bits, and 32 where (i32) is given:
               rings that wait (i32), threads that poll for entries (i32), how many threads may poll
               or run at the same time so that one polls (i32); the largest time of a user whose
               ring was started; number of executions, their time, and the time that they waited;
-              the first ring that waits; until when nobody polls, because a thread that polled had
-              to wait for a processor; runners (i32), on which word they sleep (i32); executions
+              the first ring that waits; until when no thread polls, because a thread that polled
+              had to wait for a processor; runners (i32), on which word they sleep (i32); executions
               of Python that take room (i32), how many rings may run whatever Python runs (i32), how
               many may run then together with those (i32)
     share     time; executions that run or wait (i32); factor of its time; the largest time of a

@@ -10,7 +10,7 @@ from neurald.hal.memory.pool import Memory
 
 
 class UntouchedPages:
-    """Pages of zeroed memories that nobody has written to, and that the system provides at a write.
+    """Pages of zeroed memories without a write so far, which the system provides at the first one.
 
     An execution that writes a large result for the first time would wait for each page.
 

@@ -160,7 +160,7 @@ def _is_greeted(manager: "socket.socket", path: Path, deadline_s: float) -> bool
 
 
 def is_of_supervisor(listening: int) -> bool:
-    """Returns True if no manager runs, although somebody listens.
+    """Returns True if no manager runs, although a process listens.
 
     Args:
         listening: the process that began to listen. If it has ended, a supervisor has the socket.

@@ -62,7 +62,7 @@ class AutostartSettings(Struct, frozen=True, kw_only=True):
 
     Attributes:
         obstacle: why they do not; empty if they do.
-        is_unexpected: whether the obstacle is not one that somebody has set.
+        is_unexpected: whether the obstacle is not one that was set on purpose.
         drivers: the names that the environment or the configuration file gives to drivers; None if
             neither does, so that the manager supervises the installed ones.
     """

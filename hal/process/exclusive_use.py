@@ -26,7 +26,7 @@ class ExclusiveUse:
                 use.user = None
 
     Attributes:
-        user: None if nobody uses it.
+        user: None if nothing uses it.
     """
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ def dead_operations(model: Model) -> Mapping[int, frozenset[int]]:
 
 
 def without_dead_branches(model: Model) -> Model:
-    """Returns a model whose referenced graphs have only operations that somebody needs.
+    """Returns a model whose referenced graphs have only operations that are needed.
 
     Its main graph and the numbers of its graphs are the same. It is the model itself if there is
     nothing to leave out, and otherwise always the same one.

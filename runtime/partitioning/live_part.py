@@ -22,7 +22,7 @@ _Value = TypeVar("_Value")
 
 
 class LivePart:
-    """The operations of a model that somebody needs.
+    """The operations of a model that are needed.
 
     Operands and graphs keep their numbers, and operations those that the application gave them.
 

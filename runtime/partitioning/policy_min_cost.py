@@ -399,7 +399,7 @@ class _CostChooser:
 
 
 class _Placements(Sequence[Placement]):
-    """The placements of a graph, with reasons that are only written when somebody asks for them."""
+    """The placements of a graph, with reasons that are only written when they are asked for."""
 
     def __init__(self, chooser: _CostChooser, number: int) -> None:
         self._chooser = chooser

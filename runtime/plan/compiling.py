@@ -20,7 +20,7 @@ def compiled(device: Device, model: Model, options: PrepareOptions, *, is_backgr
 
     Args:
         device, model, options: see `Device.prepare_model`.
-        is_background: whether nobody waits for the result.
+        is_background: whether no caller waits for the result.
     """
     if compiles_in_process_of_its_own(device):
         from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.

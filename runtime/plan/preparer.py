@@ -416,7 +416,7 @@ class Preparer:
             if known is None and question is not None:
                 if not reads_files:
                     return "first use"
-                # The cache has nothing for constants that nobody has read yet.
+                # The cache has nothing for constants that have not been read yet.
                 self._start_compiler(device, model)
             sealed = model if known is not None else seal_constants(model)
         except Error as error:

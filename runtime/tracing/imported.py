@@ -43,7 +43,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns how to load a module; None for those that nobody waits for."""
+        """Returns how to load a module; None for those that no trace point waits for."""
         finders = sys.meta_path.copy()
         if name not in self._waiting or self not in finders:
             return None

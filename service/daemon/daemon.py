@@ -97,7 +97,7 @@ class Daemon:
         takes_over: replace the process that serves the address, without a gap, once everything else
             is ready. The caller ensures that no third process does so at the same time.
         tls: serve only clients with a certificate, over encrypted connections; see `DeviceServer`.
-        notifier: tells a supervisor about the daemon's state; None if nobody supervises it.
+        notifier: tells a supervisor about the daemon's state; None if no supervisor has started it.
         sharing: which other users of the machine are served.
 
     Raises:

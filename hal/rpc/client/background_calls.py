@@ -1,4 +1,4 @@
-"""Calls of a connection that nobody waits for, and those that its end waits for."""
+"""Calls of a connection that no caller waits for, and those that its end waits for."""
 
 import contextlib
 import threading

@@ -37,8 +37,8 @@ class _RemoteModel(PreparedModel, Protocol):
 def call_when_improved(model: _RemoteModel, callback: Callable[[PreparedModel], None]) -> None:
     """Starts a thread that calls a function once a model of a daemon runs faster code.
 
-    The thread ends without the call if nobody uses the model any more, if its connection ends, or
-    if it stays as it is. It does not keep the model alive.
+    The thread ends without the call if no caller uses the model any more, if its connection ends,
+    or if it stays as it is. It does not keep the model alive.
 
     Args:
         model: improves later, as its daemon has said.

@@ -116,7 +116,7 @@ def timed_request(arrived_ns: int | None) -> Iterator[None]:
 
 
 def times_of_request() -> bytes:
-    """Returns the times so far of the request that this thread serves; empty if nobody asks for them."""
+    """Returns the times so far of the request that this thread serves; empty if none are wanted."""
     if _thread.arrived_ns is None:
         return b""
     phases = tuple(_thread.phases or ())

@@ -45,7 +45,7 @@ class DeviceHandler:
         device: to serve.
         limits: of sessions.
         compilers: compile for the device in other processes; None if it compiles in this one.
-        watch: knows which models kill the driver; None for one that nobody reads.
+        watch: knows which models kill the driver; None for one that no process reads.
 
     Attributes:
         sessions: the open sessions.

@@ -83,7 +83,7 @@ class DeviceServer:
             without a gap, when everything else is ready. Clients of the other process keep their
             connections. With `tls`, both processes listen at the same port until the other one
             ends.
-        watch: knows which models kill the driver; None for one that nobody reads.
+        watch: knows which models kill the driver; None for one that no process reads.
         tls: serve only clients with a certificate of the daemon's authority, over encrypted
             connections, and without a token; only on TCP.
         sharing: which other users are served; only on a UNIX socket.

@@ -59,7 +59,7 @@ _STAMPS = struct.Struct("<6Q")
 _NUMBERS = 1 << 32
 _HALF_OF_NUMBERS = _NUMBERS // 2
 #: When to look for an entry again after the flag was set: its writer may not have seen the flag
-#: yet, and so wake nobody. A system call orders the accesses of this end, and takes longer than
+#: yet, and so wake no thread. A system call orders the accesses of this end, and takes longer than
 #: stores of the other core take to become visible. The second time is a safety net.
 _LOOKS_MS: tuple[float | None, ...] = (0, 100.0, None)
 _LATER_LOOKS_MS = _LOOKS_MS[1:]

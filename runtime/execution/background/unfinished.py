@@ -1,4 +1,4 @@
-"""Compilations in the background that nobody waits for any more, but that later processes use.
+"""Compilations in the background that no caller waits for any more, but that later processes use.
 
 A program may free a compilation, or exit, before its code is compiled. If it does so each time, it
 would never run compiled code. Therefore a model that the CPU device compiles is finished: in the

@@ -99,7 +99,7 @@ class PlanTrial:
         key: to keep the decision under; empty if it is not kept.
         rivals: of the plan, one at least.
         when_decided: returns what is called once, by the run after which it is decided; None if
-            nobody waits for it any more.
+            no caller waits for it any more.
 
     Attributes:
         contestants: names the plan and its rivals.

@@ -102,7 +102,7 @@ class RunnerTable:
 
     @property
     def has_views(self) -> bool:
-        """True if somebody holds a view of a tensor's memory."""
+        """True if something holds a view of a tensor's memory."""
         return any(runner.has_views for runner in self._runners.values())
 
     def reset_variables(self) -> None:

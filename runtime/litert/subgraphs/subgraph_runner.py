@@ -130,7 +130,7 @@ class SubgraphRunner:
 
     @property
     def has_views(self) -> bool:
-        """True if somebody holds a view of a tensor's memory."""
+        """True if something holds a view of a tensor's memory."""
         return bool(self._leases)
 
     def shape(self, index: int) -> tuple[int, ...]:

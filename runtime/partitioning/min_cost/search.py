@@ -63,7 +63,7 @@ def find_plan(
         names: of the candidates.
         others: plans of other policies: their names, the device of each operation as integers, and
             their steps; None for the steps that the devices give. Those of large graphs that cannot
-            be the best are only predicted when somebody asks.
+            be the best are only predicted when they are asked for.
         max_nodes, max_s: limits of the search in small graphs; see `exact_search.search`.
     """
     plans: list[_Plan] = []
@@ -99,7 +99,7 @@ def find_plan(
 
 
 class Predictions(Mapping[str, float]):
-    """Keeps what is predicted for plans, by name; some are only predicted when somebody asks.
+    """Keeps what is predicted for plans, by name; some are predicted when they are asked for.
 
     Args:
         problem: that the plans are for.

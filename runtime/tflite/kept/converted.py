@@ -139,7 +139,7 @@ def _known(state: FileState | None) -> tuple[object, ...] | None:
 
 
 def _digest(memory: Memory) -> tuple[object, ...] | None:
-    """Returns what identifies bytes that nobody can change; None without reading much."""
+    """Returns what identifies bytes that cannot change; None without reading much."""
     if isinstance(memory, SharedMemory) and memory.readonly and memory.size <= _MAX_DIGESTED_BYTES:
         return (hex_digest_of(memory.view()),)
     return None

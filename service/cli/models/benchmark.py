@@ -253,9 +253,7 @@ def _comparison(before: str, first: Any, after: str, second: Any) -> dict[str, A
 def _compare_only(paths: list[Path], *, json: bool) -> None:
     """Compares two earlier runs."""
     if not paths:
-        raise typer.BadParameter(
-            "no model is given; a .tflite file or a plan file is expected", param_hint=_MODEL
-        )
+        raise typer.BadParameter("no model is given; a .tflite file is expected", param_hint=_MODEL)
     if len(paths) != 2:
         raise typer.BadParameter(f"--compare without a model takes two files, not {len(paths)}")
     from neurald.service.benchmark.comparison import read_run

@@ -129,7 +129,7 @@ class RingPool:
             run_instead: runs the request in another way, if the ring breaks while the daemon lives.
 
         Returns:
-            The execution, which uses the ring until somebody has waited for its end; None if
+            The execution, which uses the ring until its end has been waited for; None if
                 nothing was started.
 
         Raises:
@@ -168,7 +168,7 @@ class RingPool:
         return connection is not None and connection.is_open
 
     def _finish_pending(self) -> None:
-        """Ends executions that the daemon has completed, and that nobody has waited for."""
+        """Ends executions that the daemon has completed, and whose end no thread has waited for."""
         for reference in tuple(self._pending.values()):
             execution = reference()
             if execution is not None:
