@@ -268,7 +268,7 @@ _PIPELINE_FUNCTIONS = {
 
 
 #: A vector of results that need numbers of its row, which other work-items of a warp have.
-_NUMBERS_CALL = re.compile(r"(\w+)_value4\(sum, ([^,]*), ([^,]*), \1_numbers\([^;]*?slab_row\), ([^;]*)\);")
+_NUMBERS_CALL = re.compile(r"(\w+)_value4\(sum, ([^,]*), ([^,]*), \1_numbers\([^;]*?slab_row\), *([^;]*)\);")
 #: What the work-items of a warp add up for moments, and where one of them stores it.
 _MOMENTS = re.compile(
     r"const float total = \w+_summed\(moments, lane\); \\\n"

@@ -179,7 +179,7 @@ $FETCH_NUMBERS
 
 //: [numbers]
 //: The numbers of the row of a vector, as an argument.
-${KERNEL}_numbers(numbers, (block) * 16 + slab_row), 
+${KERNEL}_numbers(numbers, (block) * 16 + slab_row),
 
 //: [summed]
 //: Function that adds up as many numbers as work-items have a part of a row. Each of them gets a sum.
