@@ -31,6 +31,7 @@ from neurald.hal.process.activation import activate
 from neurald.hal.process.address import Address
 from neurald.hal.process.files.runtime_directory import in_machine_directory
 from neurald.hal.process.fork import keep_in_children, require_grpc
+from neurald.hal.rpc.client.answer_silence import rest_of_answer
 from neurald.hal.rpc.client.background_calls import (
     BACKGROUND_TIMEOUT_S,
     NO_CALL,
@@ -437,7 +438,10 @@ class Connection:
         if cancellation is not None:
             cancellation.call_on_cancel(call.cancel)
         try:
-            yield from call
+            first = next(call, None)
+            if first is not None:
+                yield first
+                yield from rest_of_answer(call)
         except grpc.RpcError:
             if cancellation is not None and cancellation.is_cancelled and call.cancelled():
                 raise grpc.FutureCancelledError from None

@@ -6,6 +6,7 @@ those that the daemon may not begin twice, since a call that was cut off has to 
 request has one message or several, which are made when they are sent, and so has its reply.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,7 @@ import grpc
 
 from neurald.hal.errors import Cancelled
 from neurald.hal.process.fork import at_fork, forkable_lock
+from neurald.hal.rpc.client.answer_silence import rest_of_answer
 from neurald.hal.sync.cancellation import Cancellation
 
 CANCELLED_UNDER_WAY: Final = "the execution was cancelled while it was under way"
@@ -65,6 +67,7 @@ class KeptStream:
 
         Raises:
             Cancelled: `cancellation` was cancelled before the reply arrived.
+            OpFailed: the daemon is silent in the middle of its reply.
             RpcError: the daemon's error, or the connection was lost.
         """
         if self._was_inherited or not self._lock.acquire(blocking=False):
@@ -105,11 +108,10 @@ class KeptStream:
         is_complete = False
         try:
             self._requests.put(request)
-            while not is_complete:
-                reply: bytes | None = next(call, None)
-                if reply is None:
-                    return False
-                is_complete = take(reply)
+            first: bytes | None = next(call, None)
+            is_complete = first is not None and (take(first) or self._is_completed(call, take))
+            if not is_complete:
+                return False
         except grpc.RpcError as error:
             if cancellation is not None and cancellation.is_cancelled:
                 raise Cancelled(CANCELLED_UNDER_WAY) from None
@@ -127,6 +129,12 @@ class KeptStream:
         finally:
             if not is_complete:  # also if a signal's handler has raised an exception
                 self._drop()
+
+    @staticmethod
+    def _is_completed(call: Any, take: Callable[[bytes], bool]) -> bool:
+        """Takes the messages after the first one; returns False if the call ends before the last one."""
+        with contextlib.closing(rest_of_answer(call)) as replies:
+            return any(map(take, replies))
 
     def _drop(self) -> None:
         call, self._call = self._call, None

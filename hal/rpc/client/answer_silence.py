@@ -1,0 +1,52 @@
+"""Ends calls of daemons that begin an answer and do not go on.
+
+An execution may take any time, but a daemon has the whole answer when it begins to send it.
+"""
+
+import threading
+from collections.abc import Generator
+from typing import Any, Final
+
+import grpc
+
+from neurald.hal.errors import OpFailed
+
+#: How long a daemon may send nothing in the middle of an answer; twice as long if that is checked late.
+MAX_SILENCE_S: Final = 60.0
+
+
+def rest_of_answer(call: Any) -> Generator[bytes, None, None]:
+    """Yields the messages of an answer after the first one, until the call ends.
+
+    Args:
+        call: a call of gRPC, which is cancelled if the daemon is silent for too long.
+
+    Raises:
+        OpFailed: the daemon is silent.
+        RpcError: the daemon's error, or the connection was lost.
+    """
+    has_ended, is_silent, count = threading.Event(), False, 0
+
+    def watch() -> None:
+        nonlocal is_silent
+        seen = -1
+        while seen != count:
+            seen = count
+            if has_ended.wait(MAX_SILENCE_S):
+                return
+        is_silent = True
+        call.cancel()
+
+    threading.Thread(target=watch, name="neurald silence of a daemon", daemon=True).start()
+    try:
+        for reply in call:
+            count += 1
+            yield reply
+    except grpc.RpcError:
+        if is_silent:
+            raise OpFailed(
+                f"the daemon has sent nothing for {MAX_SILENCE_S:g} s in the middle of an answer"
+            ) from None
+        raise
+    finally:
+        has_ended.set()

@@ -1,0 +1,110 @@
+"""A daemon that begins an answer and does not go on is given up."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from support.models.addition import AddingDevice, addition, run_addition
+
+from neurald._proto import device_pb2
+from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import OpFailed
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.client import answer_silence
+from neurald.hal.rpc.client.answer_silence import rest_of_answer
+from neurald.hal.rpc.client.carried_answer import CarriedAnswer
+from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.server.server import DeviceServer
+
+
+class Call(grpc.RpcError):
+    """A call whose messages arrive one by one, until it is cancelled or ends."""
+
+    def __init__(self, *messages: bytes | None) -> None:
+        super().__init__()
+        self.arrived: SimpleQueue[Any] = SimpleQueue()
+        for message in messages:
+            self.arrived.put(message)
+
+    def cancel(self) -> None:
+        self.arrived.put(self)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        message = self.arrived.get()
+        if message is None:
+            raise StopIteration
+        if message is self:
+            raise self
+        assert isinstance(message, bytes)
+        return message
+
+
+def test_messages_that_arrive_are_taken() -> None:
+    assert list(rest_of_answer(Call(b"one", b"two", None))) == [b"one", b"two"]
+
+
+def test_other_errors_stay() -> None:
+    call = Call(b"one")
+    call.cancel()
+    replies = rest_of_answer(call)
+    assert next(replies) == b"one"
+    with pytest.raises(Call):
+        next(replies)
+
+
+def test_nobody_watches_an_answer_that_is_complete() -> None:
+    before = threading.active_count()
+    replies = rest_of_answer(Call(b"one"))
+    assert next(replies) == b"one"
+    (watch,) = [each for each in threading.enumerate() if "silence" in each.name]
+    replies.close()
+    watch.join(60)
+    assert threading.active_count() == before
+
+
+def test_silence_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_silence, "MAX_SILENCE_S", 0.05)
+    with pytest.raises(OpFailed, match=r"has sent nothing for 0\.05 s in the middle of an answer"):
+        list(rest_of_answer(Call(b"one", b"two")))
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Iterator[RemoteDevice]:
+    server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"))
+    server.start()
+    remote = connect(str(server.address))
+    yield remote
+    remote.close()
+    server.stop()
+
+
+@pytest.mark.parametrize("length", [8, 1 << 20])
+def test_executions_end_with_results_that_are_cut(
+    remote: RemoteDevice, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply of a daemon that lies about its end, in one message or in several."""
+    values = np.ones(length, np.float32)
+    prepared = remote.prepare_model(addition(values), PrepareOptions())
+    take = CarriedAnswer.take
+
+    def take_less(answer: CarriedAnswer, data: bytes) -> bool:
+        message = device_pb2.ExecuteWithDataReply.FromString(data)
+        for chunk in message.chunks:
+            chunk.content = chunk.content[:-4]
+            chunk.ClearField("unpacked_bytes")
+        return take(answer, message.SerializeToString())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_silence, "MAX_SILENCE_S", 0.1)
+        patch.setattr(CarriedAnswer, "take", take_less)
+        with pytest.raises(OpFailed, match=r"in the middle of an answer|invalid reply"):
+            run_addition(prepared, values)
+    assert np.array_equal(run_addition(prepared, values), 2 * values)
