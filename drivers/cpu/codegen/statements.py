@@ -42,7 +42,13 @@ from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient, byte_quo
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
 from neurald.drivers.cpu.emit.math.quotients import quotient, quotient_of
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
-from neurald.drivers.cpu.emit.math.sigmoids import has_risen, risen, risen_curve
+from neurald.drivers.cpu.emit.math.sigmoids import (
+    has_risen,
+    risen,
+    risen_curve,
+    tanh_of_log,
+    tanh_of_log_curve,
+)
 from neurald.drivers.cpu.emit.math.vector_math import MIN_WEIGHT_EXPONENT, exp, limited_exponent, weight
 from neurald.drivers.cpu.emit.op_table import (
     apply_value,
@@ -281,6 +287,9 @@ class Statements:
                 if limit >= MIN_WEIGHT_EXPONENT and is_weight_exponent(exponent):
                     return weight(v, x, limit)
                 return exp(v, computed(expression, v.lanes), x, self._vector(is_below))
+            total = tanh_of_log(expression)
+            if total is not None:
+                return tanh_of_log_curve(v, self._vector(total))
             curve = risen(expression)
             if curve is not None and has_risen(v, curve.op):
                 return risen_curve(v, curve.op, self._vector(curve.arguments[0]))

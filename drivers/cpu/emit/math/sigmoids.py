@@ -7,7 +7,7 @@ is only known within the last place of 1.
 import math
 from functools import cache
 
-from neurald.drivers.compiler.ir.expression import Apply, Constant
+from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math.float_tables import table_length
@@ -88,6 +88,32 @@ def risen_curve(v: Vector, op: Op, x: str) -> str:
     square = f.multiply(x, x)
     above = f.multiply(x, v.polynomial(f.element, square, _ERF_ABOVE))
     return f.add(f.divide(above, v.polynomial(f.element, square, _ERF_BELOW)), f.number(1))
+
+
+def tanh_of_log(expression: Apply) -> Expression | None:
+    """Matches TANH(LOG(e^y + c)) in FLOAT32, which is in the activation MISH; returns the sum, or None."""
+    if expression.op is not Op.TANH or expression.type is not Scalar.FLOAT32:
+        return None
+    (log,) = expression.arguments
+    if not isinstance(log, Apply) or log.op is not Op.LOG:
+        return None
+    (total,) = log.arguments
+    if not isinstance(total, Apply) or total.op is not Op.ADD:
+        return None
+    for power, other in (total.arguments, total.arguments[::-1]):
+        is_positive = isinstance(other, Constant) and other.value > 0
+        if is_positive and isinstance(power, Apply) and power.op is Op.EXP:
+            return total
+    return None
+
+
+def tanh_of_log_curve(v: Vector, x: str) -> str:
+    """Computes tanh(ln x) = (x - 1)·(x + 1) / (x² + 1) of a positive x with an error of at most 3 ULP."""
+    f = Floats(v, FLOAT.element)
+    # The result is 1 long before the square is infinite.
+    x = f.at_most(x, 2.0**40)
+    above = f.multiply(f.subtract(x, f.number(1)), f.add(x, f.number(1)))
+    return f.divide(above, f.fma(x, x, f.number(1)))
 
 
 @cache

@@ -7,8 +7,11 @@ from support.compiler.elementwise import computed
 from support.cpu.native import RUNNABLE
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.expression import Expression, apply
+from neurald.drivers.compiler.ir.expression import Apply, Expression, apply, index, load
 from neurald.drivers.compiler.ir.op import Op
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.emit.math.sigmoids import tanh_of_log
 from neurald.drivers.cpu.target.target import Target
 
 #: The functions, and the largest absolute errors of their sums with 1.
@@ -37,3 +40,29 @@ def test_sums_of_curves_with_one(target: Target) -> None:
         # The sum itself, which is faster with vectors of 64 bytes, would have no digit.
         is_low = (x > -12) & (x < -8)
         np.testing.assert_allclose(found[0][is_low], 2 / (1 + np.exp(-2.0 * x[is_low])), rtol=1e-6)
+
+
+@sweep("target", RUNNABLE, ids=lambda target: target.name)
+def test_tangents_of_logarithms_of_sums_with_powers(target: Target) -> None:
+    ends = np.array([0.0, 20.0, 88.0, 89.0, 3e38, math.inf])
+    x = np.concatenate([np.linspace(-20, 100, 20_000), ends, -ends, [math.nan]]).astype(np.float32)
+    one, half = computed(
+        [
+            lambda value: apply(Op.TANH, apply(Op.LOG, apply(Op.EXP, value) + 1.0)),
+            lambda value: apply(Op.TANH, apply(Op.LOG, apply(Op.EXP, value) + 0.5)),
+        ],
+        [x],
+        target,
+    )
+    with np.errstate(over="ignore"):
+        power = np.exp(x.astype(np.float64))
+    # The sum itself is rounded.
+    for found, added in ((one, 1.0), (half, 0.5)):
+        total = np.minimum(power + added, 1e100)
+        np.testing.assert_allclose(found, (total**2 - 1) / (total**2 + 1), rtol=2e-6, atol=3e-7)
+    np.testing.assert_array_equal(one[x > 20], 1)
+    # Other tangents are computed as before.
+    for each in (Op.EXP, Op.LOG):
+        other = apply(Op.TANH, apply(each, load(Value((1,), Scalar.FLOAT32), (index(0),))))
+        assert isinstance(other, Apply)
+        assert tanh_of_log(other) is None
