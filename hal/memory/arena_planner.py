@@ -8,6 +8,7 @@ separate allocation. Which strategy wins depends on the shape of the model: all 
 smallest arena is taken.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
@@ -95,53 +96,38 @@ _Rounded: TypeAlias = tuple[Lifespan, int]
 
 def _place(order: Sequence[_Rounded]) -> tuple[dict[int, int], int]:
     """Returns the offsets and the arena's size."""
-    occupied = _Occupied()
+    # Most values are alive at few positions, which have lists of what is alive there. The others are
+    # looked at one by one. This is a large part of a start, so that it is one loop.
+    at: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    short: list[tuple[int, int, tuple[int, int]]] = []
+    long: list[tuple[int, int, tuple[int, int]]] = []
     offsets: dict[int, int] = {}
+    end = 0
     for lifespan, size in order:
+        first, last = lifespan.first, lifespan.last
+        positions = range(first, last + 1)
+        is_short = len(positions) <= _FEW_POSITIONS
+        alive = [part for one, other, part in long if one <= last and first <= other]
+        if is_short:
+            for position in positions:
+                alive += at[position]
+        else:
+            alive += [part for one, other, part in short if one <= last and first <= other]
         offset = 0
-        for begin, end in sorted(occupied.during(lifespan.first, lifespan.last)):
+        for begin, stop in sorted(alive):
             if offset + size <= begin:
                 break
-            offset = max(offset, end)
-        occupied.add(lifespan.first, lifespan.last, offset, offset + size)
+            offset = max(offset, stop)
+        part = offset, offset + size
+        end = max(end, offset + size)
         offsets[lifespan.value] = offset
-    return offsets, occupied.end
-
-
-class _Occupied:
-    """Parts of an arena, and when values are in them.
-
-    Most values are alive at few positions, which have lists of what is alive there. The others are
-    looked at one by one.
-    """
-
-    def __init__(self) -> None:
-        self.end = 0
-        self._at: dict[int, list[tuple[int, int]]] = {}
-        self._short: list[tuple[int, int, int, int]] = []
-        self._long: list[tuple[int, int, int, int]] = []
-
-    def add(self, first: int, last: int, begin: int, end: int) -> None:
-        """Adds a value that is alive from `first` to `last`, at `begin` to below `end`."""
-        self.end = max(self.end, end)
-        if last - first >= _FEW_POSITIONS:
-            self._long.append((first, last, begin, end))
-            return
-        self._short.append((first, last, begin, end))
-        for position in range(first, last + 1):
-            self._at.setdefault(position, []).append((begin, end))
-
-    def during(self, first: int, last: int) -> set[tuple[int, int]]:
-        """Returns the parts with values that are alive at some position from `first` to `last`."""
-        found = {(begin, end) for one, other, begin, end in self._long if one <= last and first <= other}
-        if last - first < _FEW_POSITIONS:
-            for position in range(first, last + 1):
-                found.update(self._at.get(position, ()))
+        if is_short:
+            short.append((first, last, part))
+            for position in positions:
+                at[position].append(part)
         else:
-            found.update(
-                (begin, end) for one, other, begin, end in self._short if one <= last and first <= other
-            )
-        return found
+            long.append((first, last, part))
+    return offsets, end
 
 
 def _by_size(spans: Sequence[_Rounded]) -> list[_Rounded]:
