@@ -163,7 +163,7 @@ class PlanTrial:
         if any(isinstance(pool, DeviceBuffer) for pool in request.pools):
             return self._plan.execute(request, options, runner=runner)
         with self._lock:
-            is_fair = not self._running and not self._warming and not self._recovery.is_disturbed
+            is_fair = not self._running and not self._is_warming and not self._recovery.is_disturbed
             number = self._comparison.next_one if is_fair and self._has_begun() else PLAN
             ready = self._ready.get(number)
             self._running += 1
@@ -196,7 +196,7 @@ class PlanTrial:
                 self._call.run = number, seconds
             else:
                 self._add(number, seconds)
-        elif not is_disturbed and not self._warming:
+        elif not is_disturbed and not self._is_warming:
             self._unfair += 1
             if self._unfair >= _MAX_UNFAIR_RUNS:
                 self.stop(f"{self._unfair} runs were beside others, so that their times tell nothing")
@@ -210,6 +210,11 @@ class PlanTrial:
             self._comparison.winner, self._comparison.reason = PLAN, reason
             self._key = ""
         self._tell()
+
+    @property
+    def _is_warming(self) -> bool:
+        """True while a rival runs in the background; one that hangs is not waited for."""
+        return bool(self._warming) and self._end_s is not None and time.monotonic() < self._end_s
 
     def _capture(self, request: Request) -> None:
         """Keeps copies of the inputs, if a device is to run them in the background."""

@@ -371,7 +371,7 @@ def test_a_device_that_is_predicted_to_be_much_slower_costs_nothing(monkeypatch:
 
 
 @pytest.mark.usefixtures("slow_cpu")
-@pytest.mark.parametrize("fault", ["prepare", "first runs", "later runs", "late"])
+@pytest.mark.parametrize("fault", ["prepare", "first runs", "later runs", "late", "hangs"])
 def test_a_rival_that_does_not_work_harms_nothing(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = third(0.02)
     right, runs, is_over = whole.prepare_model, [0], threading.Event()
@@ -382,6 +382,8 @@ def test_a_rival_that_does_not_work_harms_nothing(fault: str, monkeypatch: pytes
 
         def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
             runs[0] += 1
+            if fault == "hangs":
+                is_over.wait(60)
             if fault == "first runs" or runs[0] > 3:
                 raise OpFailed("no\nsuch luck")
             return self._model.execute(request, options)
@@ -398,9 +400,9 @@ def test_a_rival_that_does_not_work_harms_nothing(fault: str, monkeypatch: pytes
     compilation, devices = split_plan(whole)
     verdict = decided(compilation)
     is_over.set()
-    assert {"prepare": "broken driver", "late": "was not ready after 0.2 s"}.get(
-        fault, "such luck"
-    ) in verdict
+    late = "was not ready after 0.2 s"
+    reasons = {"prepare": "broken driver", "late": late, "hangs": late}
+    assert reasons.get(fault, "such luck") in verdict
     assert names(compilation) == ["tanh", "logistic"]
     assert "runs on" not in compilation.explain().text()
     # It may work in the next process.
