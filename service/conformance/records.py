@@ -102,11 +102,6 @@ def record_files(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*/*{_SUFFIX}"))
 
 
-def spec_name(path: Path) -> str:
-    """Returns the name of a record file for messages: its folder and its name."""
-    return f"{path.parent.name}/{path.name.removesuffix(_SUFFIX)}"
-
-
 def load_records(path: Path) -> list[Record]:
     """Loads the records of one file.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from support.cpu.compiled_share import tell_compiled
-from support.data import NO_VECTORS, VECTORS
+from support.data import NO_VECTORS, VECTORS, record_files_by_name
 from support.devices.places import in_places
 from support.operations.variants import VARIANTS
 from support.tiers import one_in, spread
@@ -20,8 +20,6 @@ from neurald.service.conformance.records import (
     compile_for,
     failures,
     load_records,
-    record_files,
-    spec_name,
 )
 
 if VECTORS is None:
@@ -29,7 +27,7 @@ if VECTORS is None:
 
 pytestmark = pytest.mark.usefixtures("compiles_here")
 
-SPECS = {spec_name(path): path for path in record_files(VECTORS)}
+SPECS = record_files_by_name()
 #: Numbers of records of a specification that the tier `default` runs as they are and as variants.
 MOST_RECORDS = 30
 MOST_VARIED_RECORDS = 12

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.processes import running_daemon
-from support.data import MODELS, NO_MODELS, NO_VECTORS, VECTORS, load_module
+from support.data import MODELS, NO_MODELS, NO_VECTORS, VECTORS, load_module, record_files_by_name
 from support.opencl.batch import BatchingDevice
 from support.operations.variants import VARIANTS
 from support.tiers import one_in, spread
@@ -27,11 +27,9 @@ from neurald.service.conformance.records import (
     compile_for,
     failures,
     load_records,
-    record_files,
-    spec_name,
 )
 
-SPECS = {} if VECTORS is None else {spec_name(path): path for path in record_files(VECTORS)}
+SPECS = record_files_by_name()
 BUNDLE = None if MODELS is None else load_module(MODELS / "golden_io.py").Bundle(str(MODELS))
 
 needs_vectors = pytest.mark.skipif(VECTORS is None, reason=NO_VECTORS)

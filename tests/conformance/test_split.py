@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.daemon.processes import running_daemon
-from support.data import NO_VECTORS, VECTORS
+from support.data import NO_VECTORS, VECTORS, record_files_by_name
 from support.operations.variants import inputs_as_internal
 from support.tiers import one_in, spread
 
 import neurald as nd
-from neurald.service.conformance.records import failures, load_records, record_files, spec_name
+from neurald.service.conformance.records import failures, load_records
 
 if VECTORS is None:
     pytest.skip(NO_VECTORS, allow_module_level=True)
 
 pytestmark = pytest.mark.usefixtures("compiles_here")
 
-SPECS = {spec_name(path): path for path in record_files(VECTORS)}
+SPECS = record_files_by_name()
 #: Number of records of a specification that the tier `default` runs.
 MOST_RECORDS = 12
 

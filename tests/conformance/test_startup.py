@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.data import NO_VECTORS, VECTORS
+from support.data import NO_VECTORS, VECTORS, record_files_by_name
 from support.tiers import one_in
 
 import neurald as nd
@@ -17,15 +17,13 @@ from neurald.service.conformance.records import (
     failures,
     load_records,
     mismatches,
-    record_files,
     run,
-    spec_name,
 )
 
 if VECTORS is None:
     pytest.skip(NO_VECTORS, allow_module_level=True)
 
-SPECS = {spec_name(path): path for path in record_files(VECTORS)}
+SPECS = record_files_by_name()
 THREADS = 8
 #: Records of a spec that are replaced, and runs of each thread after that.
 REPLACED, RUNS_AFTER = 2, 2

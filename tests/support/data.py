@@ -28,6 +28,14 @@ NO_MODELS = "the golden models are not here (NEURALD_TEST_DATA names no folder w
 NO_FRESH_MODELS = "the fresh models are not here (NEURALD_TEST_DATA names no folder with models_fresh)"
 
 
+def record_files_by_name() -> dict[str, Path]:
+    """Returns the files of Android's conformance records; a name is that of the folder and the file."""
+    from neurald.service.conformance.records import record_files
+
+    paths = [] if VECTORS is None else record_files(VECTORS)
+    return {f"{path.parent.name}/{path.name.removesuffix('.json.gz')}": path for path in paths}
+
+
 def load_module(path: Path) -> ModuleType:
     """Imports the loader that comes with the data, from a file outside the repository."""
     spec = importlib.util.spec_from_file_location(path.stem, path)

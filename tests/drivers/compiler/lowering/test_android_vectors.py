@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from support.compiler.interpreted import InterpretedDevice
-from support.data import NO_VECTORS, VECTORS
+from support.data import NO_VECTORS, VECTORS, record_files_by_name
 from support.operations.variants import VARIANTS
 from support.tiers import one_in
 
@@ -14,14 +14,12 @@ from neurald.service.conformance.records import (
     compile_for,
     failures,
     load_records,
-    record_files,
-    spec_name,
 )
 
 if VECTORS is None:
     pytest.skip(NO_VECTORS, allow_module_level=True)
 
-SPECS = {spec_name(path): path for path in record_files(VECTORS)}
+SPECS = record_files_by_name()
 
 
 @pytest.mark.parametrize("spec", one_in(8, SPECS))
