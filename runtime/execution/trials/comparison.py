@@ -145,6 +145,11 @@ class Comparison:
             return median(self._turn[1:])
         return self._first.get(number)
 
+    def likely_s(self, number: int) -> float | None:
+        """Returns what a run of one takes, as far as it is known or expected."""
+        typical_s = self.typical_s(number)
+        return self._expected_s.get(number) if typical_s is None else typical_s
+
     def _decide(self) -> None:
         if self.winner is not None or self.typical_s(PLAN) is None:
             return

@@ -45,9 +45,11 @@ from neurald.runtime.plan.planner import make_plan
 from neurald.runtime.plan.planning_result import PlanningResult
 from neurald.runtime.plan.preparer import Preparer
 
-#: After so many runs beside others the plan stays: a trial keeps the fastest ways of calling from
+#: After so many runs that cannot be compared the plan stays: a trial keeps the fastest ways of calling from
 #: being used.
 _MAX_UNFAIR_RUNS: Final = 1000
+#: A rival must be likely to end an execution with a time limit in this part of the time that is left.
+_MARGIN: Final = 2.0
 #: For how long rivals are waited for, after the first run. Those that are late are left out.
 _MAX_PREPARE_S: Final = 20.0
 #: How often a device runs the model in the background before its runs count.
@@ -165,6 +167,8 @@ class PlanTrial:
         with self._lock:
             is_fair = not self._running and not self._is_warming and not self._recovery.is_disturbed
             number = self._comparison.next_one if is_fair and self._has_begun() else PLAN
+            if number != PLAN and not self._fits(number, options):
+                number, is_fair = PLAN, False
             ready = self._ready.get(number)
             self._running += 1
             captures = self._end_s is None and self._inputs is None
@@ -199,7 +203,8 @@ class PlanTrial:
         elif not is_disturbed and not self._is_warming:
             self._unfair += 1
             if self._unfair >= _MAX_UNFAIR_RUNS:
-                self.stop(f"{self._unfair} runs were beside others, so that their times tell nothing")
+                reason = "were beside others or had no time for another device"
+                self.stop(f"{self._unfair} runs {reason}, so that nothing can be compared")
         return result
 
     def stop(self, reason: str) -> None:
@@ -210,6 +215,16 @@ class PlanTrial:
             self._comparison.winner, self._comparison.reason = PLAN, reason
             self._key = ""
         self._tell()
+
+    def _fits(self, number: int, options: ExecuteOptions) -> bool:
+        """Returns whether a rival does not make an execution late that the plan would end in time."""
+        if options.deadline_s is None:
+            return True
+        left_s = options.deadline_s - time.monotonic()
+        plan_s, rival_s = self._comparison.likely_s(PLAN), self._comparison.likely_s(number)
+        return (rival_s is not None and _MARGIN * rival_s < left_s) or (
+            plan_s is not None and plan_s > left_s
+        )
 
     @property
     def _is_warming(self) -> bool:

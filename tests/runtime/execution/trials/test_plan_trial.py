@@ -220,7 +220,7 @@ def test_runs_beside_others_do_not_decide_but_end_the_trial(monkeypatch: pytest.
     compilation.executor._running = 1  # type: ignore[attr-defined]
     for _ in range(20):
         assert np.all(compilation.run(ones, ones)[0] == 2)
-    assert "20 runs were beside others" in compilation.explain().text()
+    assert "20 runs were beside others or had no time" in compilation.explain().text()
     assert [step.device.name for step in compilation.plan.steps] == ["slow"]
 
 
@@ -335,10 +335,37 @@ def test_a_device_alone_that_is_slower_costs_few_runs() -> None:
 
 @pytest.mark.usefixtures("slow_cpu")
 def test_a_device_alone_of_orders_of_magnitude_is_only_run_in_the_background() -> None:
-    whole = third(1.0)
+    whole = third(2.0)
     compilation, _ = split_plan(whole)
     assert "ms predicted on whole" in decided(compilation)
     assert whole.executions == 2
+
+
+@pytest.mark.usefixtures("slow_cpu")
+def test_a_trial_makes_no_execution_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan takes 60 ms; the CPU device 100 ms, where 30 are predicted, and the third one 500 ms."""
+    monkeypatch.setattr(plan_trial, "_MAX_UNFAIR_RUNS", 8)
+    monkeypatch.setattr(plan_trial, "_MARGIN", 20.0)
+    whole = third(0.5)
+    compilation, _ = split_plan(whole)
+    compilation.run(SMALL)
+    trial = compilation._trial
+    assert trial is not None
+    end_s = time.monotonic() + 60
+    while len(trial._ready) < 2:
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+    before = whole.executions
+    while compilation._trial is not None:
+        assert time.monotonic() < end_s
+        execution = nd.Execution(compilation)
+        execution.set_input(0, SMALL)
+        execution.set_output(0, np.empty_like(SMALL))
+        execution.set_timeout(0.45)
+        execution.compute()
+    assert whole.executions == before
+    assert names(compilation) == ["tanh", "logistic"]
+    assert "had no time for another device" in compilation.explain().text()
 
 
 @pytest.mark.usefixtures("slow_cpu")
