@@ -293,6 +293,13 @@ class Statements:
             curve = risen(expression)
             if curve is not None and has_risen(v, curve.op):
                 return risen_curve(v, curve.op, self._vector(curve.arguments[0]))
+            is_chosen = expression.op is Op.SELECT and expression.type is not Scalar.INDEX
+            if is_chosen and not self._lanes.varies(expression.arguments[0]):
+                # Lanes of which all are masked are slow to load on some processors.
+                condition = self._scalar(expression.arguments[0])
+                first, second = (self._vector(each) for each in expression.arguments[1:])
+                whole = v.type(computed(expression, v.lanes))
+                return self._code.value(f"select i1 {condition}, {whole} {first}, {whole} {second}")
             arguments = [(computed(each, v.lanes), self._vector(each)) for each in expression.arguments]
             return apply_value(v, expression, arguments)
         raise AssertionError("the sum of a contraction has no value in this scope")

@@ -6,7 +6,16 @@ from support.compiler.elementwise import interpreted
 from support.cpu.native import DIFFERENT, Array, compiled, run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.expression import Expression, accumulator, axis, clamp, index, load, reduce
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    accumulator,
+    axis,
+    clamp,
+    index,
+    load,
+    reduce,
+    select,
+)
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -112,6 +121,24 @@ def test_indices_that_are_data(target: Target) -> None:
 
         for body in (cut, guarded):
             _check(_kernel((9, 64), indices, body), inputs, target)
+
+
+@_TARGETS
+@sweep("kind", [Scalar.FLOAT32, Scalar.INT8, Scalar.INT64, Scalar.FLOAT16, Scalar.BOOL])
+def test_all_lanes_choose_by_one_condition(kind: Scalar, target: Target) -> None:
+    """No lanes are masked: a load of which no lane is needed takes long on some processors."""
+    condition, at = Value((9, 1), Scalar.BOOL), (axis(9), axis(70))
+    first, second = Value((9, 70), kind), Value((9, 70), kind)
+    body = select(load(condition, (at[0], index(0))), load(first, at), load(second, at))
+    kernel = Kernel(output=Value((9, 70), kind), axes=at, body=body)
+    if kind is not Scalar.FLOAT16:
+        # Some targets convert these with selections of their own.
+        assert "select <" not in render(kernel, target).text
+    inputs: dict[Value, Array] = {condition: _RANDOM.integers(0, 2, (9, 1)).astype(bool)}
+    for value in (first, second):
+        numbers = _RANDOM.integers(0, 2 if kind is Scalar.BOOL else 100, value.shape)
+        inputs[value] = np.asarray(numbers).astype(kind.dtype)
+    _check(kernel, inputs, target)
 
 
 def test_consecutive_elements_are_loaded_as_vectors() -> None:
