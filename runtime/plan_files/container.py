@@ -215,8 +215,10 @@ def verified_container(path: str, memory: FileMemory, trusted: frozenset[bytes])
     magic, version, reserved, length = _HEAD.unpack_from(head)
     if magic != MAGIC:
         raise BadData(f"{path}: it is not a plan file; `neurald compile` makes them")
-    if version != FORMAT or reserved:
+    if version != FORMAT:
         raise BadData(f"{path}: it has format {version}; {FORMAT} is expected: {_REMEDY}")
+    if reserved:
+        raise BadData(f"{path}: its head has {reserved:#x} where 0 is expected: {_REMEDY}")
     if length > _MAX_TABLE_BYTES or _TABLE_AT + length > memory.size:
         raise BadData(f"{path}: it is damaged or was truncated: {_REMEDY}")
     public = head[_KEY_AT:_SIGNATURE_AT]

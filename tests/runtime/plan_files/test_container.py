@@ -102,6 +102,19 @@ def test_no_change_of_any_byte_is_accepted(tmp_path: Path) -> None:
             read(path, key.public)
 
 
+@pytest.mark.parametrize(
+    ("place", "why"), [(8, "it has format 6; 1 is expected"), (12, "its head has 0x7 where 0 is expected")]
+)
+def test_a_head_that_is_wrong_is_named(tmp_path: Path, place: int, why: str) -> None:
+    path = tmp_path / "a.plan"
+    key = written(path)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 7
+    path.write_bytes(content)
+    with pytest.raises(BadData, match=why):
+        read(path, key.public)
+
+
 def test_no_other_damage_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "a.plan"
     key = written(path)
