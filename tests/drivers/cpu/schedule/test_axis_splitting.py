@@ -116,6 +116,16 @@ def test_windows_inside_a_value_are_sections(step: int, before: int) -> None:
     assert all(each.guard is None for each in walk(longest.body) if isinstance(each, Load))
 
 
+@_TARGETS
+def test_borders_at_all_sides_of_windows_are_sections(target: Target) -> None:
+    value, at, window = Value((57, 57, 3), Scalar.FLOAT32), (axis(29), axis(29), axis(3)), (axis(3), axis(3))
+    place = (at[0] * 2 + window[0] - 1, at[1] * 2 + window[1] - 1, at[2])
+    body = reduce(ReductionOp.MAXIMUM, window, load(value, place, inside(place, value.shape), -100))
+    kernel = Kernel(output=Value((29, 29, 3), Scalar.FLOAT32), axes=at, body=body)
+    _check(kernel, target)
+    assert len(split_into_sections(kernel, _WIDE)) == 9
+
+
 @sweep("seed", range(30))
 def test_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(axis_splitting, "_MIN_ELEMENTS", 1)
