@@ -1,5 +1,6 @@
 """CompilationBuilder: collects options, and compiles a model for devices into an executable plan."""
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, number, shown, time_limit
 from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
-from neurald.hal.errors import BadData, BadState, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.model import Model
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 from neurald.runtime.compilation import Compilation, require_one_device
 from neurald.runtime.model.finished import finished_model
+
+_LOGGER = logging.getLogger(__name__)
 
 CACHE_TOKEN_BYTES = 32
 
@@ -373,11 +376,12 @@ class CompilationBuilder(Unpicklable):
             return self._compilation(planned, lambda: split()[0], preparer, startup)
         partitioned, unfit = split(query_deadline_s, self._plan)
         guard = None if self._plan is not None else self._guard(partitioned, chosen)
-        if guard is not None and guard.winner is not None:
-            result = partitioned.on_device(self._model, guard.winner.index, guard.reason)
-            partitioned = replace(partitioned, result=result)
-        groups = partitioned.result.groups
-        planned = make_plan(self._model, groups, chosen, preparer, may_fall_back=self._may_fall_back)
+        won = self._decided_earlier(partitioned, guard, chosen, preparer)
+        if won is not None:
+            partitioned, planned = won
+        else:
+            groups = partitioned.result.groups
+            planned = make_plan(self._model, groups, chosen, preparer, may_fall_back=self._may_fall_back)
         compilation = self._compilation(planned, lambda: partitioned, preparer, startup)
         if self._plan is not None:
             compilation.add_note(f"planned again: {unfit}" if unfit else self._plan_note)
@@ -465,6 +469,26 @@ class CompilationBuilder(Unpicklable):
             and not wanted.overrides
             and not wanted.require_full_delegation
         )
+
+    def _decided_earlier(
+        self,
+        partitioned: "PartitionedModel",
+        guard: "PlanGuard | None",
+        chosen: Sequence[Device],
+        preparer: Preparer,
+    ) -> "tuple[PartitionedModel, PlanningResult] | None":
+        """Returns the plan of the device that has won in the place of others, unless it fails now."""
+        if guard is None or guard.winner is None:
+            return None
+        from neurald.runtime.plan.planner import make_plan  # Not needed for a warm start.
+
+        result = partitioned.on_device(self._model, guard.winner.index, guard.reason)
+        try:
+            planned = make_plan(self._model, result.groups, chosen, preparer, may_fall_back=False)
+        except Error as error:
+            _LOGGER.info("%s does not run the whole model any more: %s", guard.winner.name, error)
+            return None
+        return replace(partitioned, result=result), planned
 
     def _guard(self, partitioned: "PartitionedModel", chosen: Sequence[Device]) -> "PlanGuard | None":
         """Returns what is known about the plan and its rivals; None if the plan stays anyway.

@@ -323,6 +323,23 @@ def test_a_device_alone_wins_over_a_plan_of_wrong_costs() -> None:
 
 
 @pytest.mark.usefixtures("slow_cpu")
+def test_a_winner_that_fails_in_a_later_process_leaves_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = third(0.02)
+    compilation, devices = split_plan(whole)
+    decided(compilation)
+    assert names(compiled_again(devices)) == ["whole"]
+
+    def fail(model: nd.Model, options: PrepareOptions) -> PreparedModel:
+        raise OpFailed("out of order")
+
+    monkeypatch.setattr(whole, "prepare_model", fail)
+    again = compiled_again(devices)
+    assert names(again) == ["tanh", "logistic"]
+    assert again.report.fallback == ""
+    again.run(SMALL)
+
+
+@pytest.mark.usefixtures("slow_cpu")
 def test_a_device_alone_that_is_slower_costs_few_runs() -> None:
     whole = third(0.3)
     compilation, devices = split_plan(whole)
