@@ -202,8 +202,8 @@ _SERVING = (
     Mutant(
         name="arena-lifetimes",
         file="hal/memory/arena_planner.py",
-        text="range(first, last + 1):\n                found.update",
-        replacement="range(first, last):\n                found.update",
+        text="range(first, last + 1)\n        is_short",
+        replacement="range(first, last)\n        is_short",
         breaks="An operation's input and its output may share bytes.",
         tests=("tests/hal/memory/test_arena_planner.py",),
     ),

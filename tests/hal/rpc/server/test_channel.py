@@ -449,10 +449,10 @@ def test_descriptors_of_threads(path: Path, sessions: Sessions) -> None:
     client = connect(path)
     session = session_of(client, sessions)
     pidfd = os.pidfd_open(threading.get_native_id(), os.O_EXCL)
-    with Path("/dev/null").open("rb") as file, pytest.raises(BadData, match="is none"):
+    with Path("/dev/null").open("rb") as file, pytest.raises(BadData, match="is not a pidfd"):
         client._send(REGISTER.pack(0, THREAD), file.fileno())
     fence = Fence()
-    with pytest.raises(BadData, match="is none"):
+    with pytest.raises(BadData, match="is not a pidfd"):
         client._send(REGISTER.pack(0, THREAD), fence.fd)
     client._send(REGISTER.pack(0, THREAD), pidfd)
     assert session.accounts.descriptors.used == 1

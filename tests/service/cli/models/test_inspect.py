@@ -4,7 +4,9 @@ from pathlib import Path
 
 from support.daemon.command_line import invoke, invoke_json
 
-DIGITS = Path(__file__).parents[3] / "service" / "demo" / "digits.tflite"
+from neurald.service import demo
+
+DIGITS = Path(demo.__file__).parent / "digits.tflite"
 
 
 def test_text() -> None:
