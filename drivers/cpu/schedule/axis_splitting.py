@@ -8,7 +8,14 @@ import math
 from collections.abc import Iterator, Sequence
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Linear, Load, Reduce, axis
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, highest, may_change, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import (
+    Extent,
+    estimate,
+    has_extents,
+    highest,
+    may_change,
+    surely_lowest,
+)
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
@@ -123,7 +130,8 @@ def _changes(condition: Apply, axes: Sequence[Axis]) -> Iterator[tuple[Axis, int
     """Yields the axis that a comparison depends on, and indices at which its result changes.
 
     If it also depends on axes of reductions, these are the indices from which it has another result
-    at one end of each, or at the other.
+    at one end of each, or at the other. There are none if these follow from open lengths: where a
+    window meets a border would be decided for all sizes.
     """
     first, second = condition.arguments
     difference = first - second
@@ -134,6 +142,8 @@ def _changes(condition: Apply, axes: Sequence[Axis]) -> Iterator[tuple[Axis, int
     found = [(term, factor) for term, factor in terms if term in axes]
     others = [(term, factor) for term, factor in terms if term not in axes]
     if len(found) != 1 or not all(isinstance(term, Axis) for term, _ in others):
+        return
+    if others and has_extents((offset, *(each.extent for each in axes), *(factor for _, factor in terms))):
         return
     ((along, factor),) = found
     assert isinstance(along, Axis)  # noqa: S101 - it is among the axes
