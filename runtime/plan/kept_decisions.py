@@ -1,9 +1,9 @@
 """Remembers whether plans have turned out faster than single devices, for all processes of the user.
 
 A decision belongs to a model's operations and shapes, to the devices and drivers of the plan and of
-its rivals, to the number of threads, to the machine, and to how many of its cores the process may use: if any of
-them changes, there is none. They are in one small file, from which the oldest ones are dropped.
-Losing them costs another test and nothing else.
+its rivals, to the number of threads, to the machine, and to how many of its cores the process may
+use: if any of them changes, there is none. They are in one small file, from which the oldest ones
+are dropped. Losing them costs another test and nothing else.
 """
 
 import hashlib

@@ -29,7 +29,8 @@ from neurald.hal.records import replace
 
 #: More sections or expressions take longer to compile than they save.
 _MAX_SECTIONS, _MAX_EXPRESSIONS = 9, 180
-#: Kernels that compute fewer elements, reduced ones included, finish before the code of more sections would be loaded.
+#: Kernels that compute fewer elements, reduced ones included, finish before the code of more
+#: sections would be loaded.
 _MIN_ELEMENTS = 2048
 #: Sections that are too short for vectors take at most this share of the time without them.
 _MAX_SHORT_SHARE = 0.8

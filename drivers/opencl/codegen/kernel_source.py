@@ -26,8 +26,9 @@ class Source:
     `local_size` - 1. It never queries OpenCL's indices, so that one kernel can run the groups of
     many functions. Every work-item calls it and reaches each of its barriers. An argument is a
     pointer to `__global` memory of the value's stored type; the first is the output, and only that
-    and those in `also_written` are written. Those in `images` are an `image1d_buffer_t` instead, followed by an `int`: the index
-    of the value's first texel. `status` is only written if a requirement fails.
+    and those in `also_written` are written. Those in `images` are an `image1d_buffer_t` instead,
+    followed by an `int`: the index of the value's first texel. `status` is only written if a
+    requirement fails.
 
     Two kernels that differ only in the memory that they access have the same text.
 

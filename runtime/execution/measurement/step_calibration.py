@@ -1,4 +1,4 @@
-"""Measures what the runtime needs for a step of a plan of several on a device, with a small plan of its own."""
+"""Measures what the runtime needs for a step of a plan of several, with a small plan of its own."""
 
 from typing import Final
 

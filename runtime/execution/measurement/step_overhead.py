@@ -1,4 +1,4 @@
-"""Measures what the runtime itself needs for each step of a plan of several, around the call of its device.
+"""Measures what the runtime itself needs for each step of a plan, around the call of its device.
 
 Executions of plans whose steps run one after another are measured as a whole, and without the calls
 of their devices. As with the times of steps, the first ones are left out, and the shortest count,

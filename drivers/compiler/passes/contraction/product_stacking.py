@@ -140,7 +140,7 @@ def _with_one_bias(kernels: Sequence[Kernel], batch: Expression) -> Sequence[Ker
 
 
 def _bias(kernel: Kernel) -> tuple[Expression, Load] | None:
-    """Returns the sum of a product with its bias, and the load of the bias; None if there is no such."""
+    """Returns the sum of a product with its bias, and the bias's load; None if there is none."""
     for each in walk(kernel.body):
         if isinstance(each, Apply) and each.op is Op.ADD:
             sums, others = (

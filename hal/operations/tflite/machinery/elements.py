@@ -74,7 +74,8 @@ def extend_movement(
 ) -> Definition:
     """Extends an Android operation that moves elements to all element types, ranks and index types.
 
-    Checks of Android, which compare scales, are left out: raw values are copied, and the output's scale determines their meaning.
+    Checks of Android, which compare scales, are left out: raw values are copied, and the output's
+    scale determines their meaning.
 
     Args:
         definition: of the Android operation.
