@@ -7,7 +7,14 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.graph import Attention, Compute, Contraction, RowLimit, Selection
+from neurald.drivers.compiler.ir.graph import (
+    Attention,
+    Compute,
+    Contraction,
+    RowLimit,
+    Selection,
+    linearize,
+)
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -49,6 +56,11 @@ class Kernel(Struct, frozen=True, kw_only=True, eq=False):
     def shape(self) -> Shape:
         """The extents of the axes."""
         return tuple(axis.extent for axis in self.axes)
+
+    @property
+    def stored_at(self) -> Expression:
+        """The offset in the output at which an element is stored, in elements."""
+        return linearize(self.axes, self.shape) if self.output_offset is None else self.output_offset
 
     @property
     def roots(self) -> tuple[Expression, ...]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Expression
-from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
@@ -72,9 +71,7 @@ class Epilogue:
         self._axes = kernel.axes
         self._kernel, self._target, self._code = narrow_int64(kernel), target, code
         self._pointers = pointers or pointer_names(arguments_of(kernel))
-        self._place = (
-            linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
-        )
+        self._place = kernel.stored_at
         self._varying: dict[Expression, bool] = {}
 
     def write(self, total: str, axes: Sequence[str], lanes: int, mask: str | None = None) -> None:

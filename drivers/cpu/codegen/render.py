@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, index
 from neurald.drivers.compiler.ir.extents.extent import Extent, at_least, estimate, surely_lowest
-from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
@@ -217,7 +216,7 @@ class _Loops:
             [each for body in bodies for each in walk(body) if isinstance(each, Reduce)]
         )
         for place, body in zip(places, bodies, strict=True):
-            offset = substitute(_stored_at(kernel), place)
+            offset = substitute(kernel.stored_at, place)
             finish(statements, replace(kernel, body=body), self._pointers[kernel.output], offset)
 
     def _vector(self, names: dict[Expression, str]) -> None:
@@ -240,9 +239,4 @@ class _Loops:
             is_streaming=not kernel.has_reduction,
             row=row,
         )
-        finish(statements, kernel, self._pointers[kernel.output], _stored_at(kernel))
-
-
-def _stored_at(kernel: Kernel) -> Expression:
-    """Returns the offset of an element in the output."""
-    return linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
+        finish(statements, kernel, self._pointers[kernel.output], kernel.stored_at)

@@ -16,7 +16,6 @@ from neurald.drivers.compiler.ir.extents.extent import (
     may_change,
     surely_lowest,
 )
-from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.op import Op
@@ -75,8 +74,7 @@ def _sections(kernel: Kernel, target: Target, *, has_short: bool) -> tuple[Kerne
         target: the target of the code.
         has_short: see `_cuts`.
     """
-    offset = linearize(kernel.axes, kernel.shape) if kernel.output_offset is None else kernel.output_offset
-    sections = [replace(kernel, output_offset=offset)]
+    sections = [replace(kernel, output_offset=kernel.stored_at)]
     position = 0
     while position < len(sections) <= _MAX_SECTIONS:
         section = sections[position]
