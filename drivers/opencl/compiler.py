@@ -266,7 +266,9 @@ def fused_graph(
     fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
     fused = read_appended(fused, lambda kernel: attention.fits(kernel, facts))
     if kernel_set is KernelSet.ALL and is_large_step(fused.kernels):
-        return fold_normalisations(fused, lambda kernel: warpgroup_pipeline.computes_rows(kernel, facts))
+        return fold_normalisations(
+            fused, lambda kernel: warpgroup_pipeline.product_of_rows(kernel, facts) is not None
+        )
     return fused
 
 

@@ -28,8 +28,8 @@ _MIN_MULTIPLICATIONS = 1 << 25
 #: From this many multiplications in matrix products on, the time between kernels of a step is
 #: little, if a weight is also multiplied with so many rows: tiles of fewer leave compute units idle.
 _LARGE_STEP, _MIN_ROWS = 1 << 33, 192
-#: How many products of warpgroups of each kind, and how many attentions of them, are candidates.
-_MAX_PIPELINES, _MAX_WARPGROUPS, _MAX_ATTENTIONS = 6, 6, 6
+#: How many products of warpgroups without roles, and how many attentions of them, are candidates.
+_MAX_WARPGROUPS, _MAX_ATTENTIONS = 6, 6
 
 
 def is_large_step(kernels: Iterable[Kernel]) -> bool:
@@ -92,24 +92,20 @@ def _candidates(
     product = gemm_view(kernel)
     if product is None:
         return
+    pipelines = islice(
+        warpgroup_pipeline.candidates(kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace),
+        warpgroup_pipeline.MAX_CANDIDATES,
+    )
     if kernel.has_reduction:
         # Others would compute what is the same in a row for each element.
-        yield from islice(
-            warpgroup_pipeline.candidates(
-                kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
-            ),
-            _MAX_PIPELINES,
-        )
+        yield from pipelines
         return
     # What streams a matrix needs a constant of floats, and a GPU that reads no images.
     yield from gemv_stream.candidates(kernel, product, facts) or gemv.candidates(kernel, product, facts)
     if is_large:
         # The estimate of the first ones is good enough. Pipelines pay where groups compute several
         # tiles; the others also gather windows and read matrices that are no constants.
-        pipelines = warpgroup_pipeline.candidates(
-            kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace
-        )
-        yield from islice(pipelines, _MAX_PIPELINES)
+        yield from pipelines
         yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MAX_WARPGROUPS)
     tensor_cores = tensor_core.candidates(
         kernel, product, facts, relaxed=relaxed, has_workspace=has_workspace

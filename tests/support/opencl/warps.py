@@ -273,6 +273,7 @@ _NUMBERS_CALL = re.compile(r"(\w+)_value4\(sum, ([^,]*), ([^,]*), \1_numbers\([^
 _MOMENTS = re.compile(
     r"const float total = \w+_summed\(moments, lane\); \\\n"
     r"\s*const int place = lane & \((\d+) / 4 - 1\), (.*?); \\\n"
+    r"\s*const int (m = .*?); \\\n"
     r"\s*if \((.*?)\) (\w+)\[(.*?)\] = total; \\\n"
 )
 _OWN_NUMBERS = re.compile(r" *float4 numbers;\n *\{\n.*?\n *\}\n", re.DOTALL)
@@ -284,8 +285,8 @@ def _without_shuffles(text: str) -> str:
     text = _OWN_NUMBERS.sub("", text)
     text = _NUMBERS_CALL.sub(r"\1_value4(sum, \2, \3, \1_rows(\2, \4), \4);", text)
     text = _MOMENTS.sub(
-        r"for (int place = 0; place < \1 / 4; ++place) { const int \2; "
-        r"if (\3) add_float(\4 + \5, moments[place]); } \\\n",
+        r"for (int place = 0; place < \1 / 4; ++place) { const int \2, \3; "
+        r"if (\4) add_float(\5 + \6, moments[place]); } \\\n",
         text,
     )
     return _SHUFFLES.sub("", text)

@@ -15,7 +15,6 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.fused import bottleneck, pair, tensor_bottleneck
 from neurald.drivers.opencl.kernels.gemm import gemv_stream, warpgroup_pipeline
-from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.kernels.normalised.row_moments import measured_matrix
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.hal.records import replace
@@ -23,8 +22,6 @@ from neurald.hal.records import replace
 #: Without measurements, pairs are fused up to this number of columns: then few tiles recompute the
 #: depthwise convolution.
 _MAX_COLUMNS = 64
-#: How many ways to compute a product with moments are candidates.
-_MAX_PIPELINES = 6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +82,7 @@ def _products_with_moments(
         matrix = measured_matrix(second)
         if matrix is None or graph.aliases.get(matrix, matrix) is not first.output:
             continue
-        product = gemm_view(first) if warpgroup_pipeline.computes_rows(first, facts) else None
+        product = warpgroup_pipeline.product_of_rows(first, facts)
         if product is None or product.batches > 1:
             continue
         operations = tuple(sorted({*first.operations, *second.operations}))
@@ -99,7 +96,7 @@ def _products_with_moments(
         )
         yield KernelChain(
             members=(position, position + 1),
-            sources=LazySources(islice(sources, _MAX_PIPELINES)),
+            sources=LazySources(islice(sources, warpgroup_pipeline.MAX_CANDIDATES)),
             is_likely=True,
         )
 

@@ -189,7 +189,8 @@ static inline float ${KERNEL}_summed(float *values, const int lane) {
 #pragma unroll
     for (int k = 0; k < distance; ++k) {
       const bool is_upper = lane & distance;
-      const float given = is_upper ? values[k] : values[k + distance], kept = is_upper ? values[k + distance] : values[k];
+      const float given = is_upper ? values[k] : values[k + distance];
+      const float kept = is_upper ? values[k + distance] : values[k];
       float taken;
       asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(taken) : "f"(given), "r"(distance));
       values[k] = kept + taken;
@@ -203,13 +204,16 @@ static inline float ${KERNEL}_summed(float *values, const int lane) {
 
 //: [add_moments]
 //: Adds those of a vector.
-if ((behind) % $MOMENT_COLUMNS == 0) moments[2 * i] = moments[2 * i + 1] = 0; moments[2 * i] += (found[i].x + found[i].y) + (found[i].z + found[i].w); moments[2 * i + 1] += dot(found[i], found[i]);
+if ((behind) % $MOMENT_COLUMNS == 0) moments[2 * i] = moments[2 * i + 1] = 0; \
+          moments[2 * i] += (found[i].x + found[i].y) + (found[i].z + found[i].w); \
+          moments[2 * i + 1] += dot(found[i], found[i]);
 
 //: [store_moments]
 //: Adds up the moments of these columns, and stores them.
 if (((behind) + $SLAB) % $MOMENT_COLUMNS == 0) { \
           const float total = ${KERNEL}_summed(moments, lane); \
-          const int place = lane & ($SLAB / 4 - 1), n = n0 + (behind), m = m0 + down + (block) * 64 + lane / ($SLAB / 4) + (place >> 1) * (128 / $SLAB); \
+          const int place = lane & ($SLAB / 4 - 1), n = n0 + (behind); \
+          const int m = m0 + down + (block) * 64 + lane / ($SLAB / 4) + (place >> 1) * (128 / $SLAB); \
           if (m < $rows && n < $columns) $MOMENTS[(n / $MOMENT_COLUMNS * $rows + m) * 2 + (place & 1)] = total; \
         }
 

@@ -52,6 +52,8 @@ _SLAB_ROWS = 16
 #: Registers of a work-item that copies and of one that multiplies, by the number of warpgroups that
 #: multiply. A compute unit has 65,536.
 _REGISTERS = {2: (40, 232), 3: (32, 160)}
+#: How many candidates are worth a trial: the estimate of the first ones is good enough.
+MAX_CANDIDATES = 6
 #: Numbers of tiles that share a depth, and the least number of steps of each.
 _SPLITS, _MIN_STEPS = (1, 2, 3, 4, 6), 4
 #: Templates for results that need numbers of each row, and for moments of rows.
@@ -139,20 +141,21 @@ _SPLIT_TILINGS = (
 )
 
 
-def computes_rows(kernel: Kernel, facts: DeviceFacts) -> bool:
-    """Returns True if there are candidates for a product, also with moments of its rows.
+def product_of_rows(kernel: Kernel, facts: DeviceFacts) -> GemmView | None:
+    """Returns a product for which there are candidates, also with moments of its rows; else None.
 
-    These are for products of FLOAT16 whose results are computed four at a time.
+    Such are products of FLOAT16 whose results are computed four at a time.
     """
     product = gemm_view(kernel)
     if product is None or product.left.type is not Scalar.FLOAT16 or not fits(product, facts):
-        return False
+        return None
     is_constant = product.right.type is Scalar.FLOAT16 and product.right.constant is not None
     is_vector = product.column_step == 0 or product.columns % 4 == 0
     if not is_constant or not is_vector or product.is_windowed or kernel.output_offset is not None:
-        return False
+        return None
     values = KernelArguments((kernel.output, *used_values(kernel)))
-    return kernel.limit is None and value4_function(kernel, values) is not None
+    has_vectors = kernel.limit is None and value4_function(kernel, values) is not None
+    return product if has_vectors else None
 
 
 def candidates(
@@ -174,7 +177,7 @@ def candidates(
         facts: the device.
         relaxed: whether FLOAT32 factors may be rounded.
         has_workspace: whether the caller provides the workspace that a source requests.
-        moments: of the output, which are computed as well; only if `computes_rows`.
+        moments: of the output, which are computed as well; only of a `product_of_rows`.
     """
     right = by_column(product) if fits(product, facts) else None
     if right is None or right.constant is None or product.is_windowed:

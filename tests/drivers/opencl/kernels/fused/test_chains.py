@@ -201,7 +201,7 @@ def test_products_compute_the_moments_of_their_rows(opencl: DeviceContext) -> No
     network = Network(rows=(2, 512), width=1024, columns=1024)
     with patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0):
         fused = fold_normalisations(
-            network.fused(), lambda kernel: warpgroup_pipeline.computes_rows(kernel, facts)
+            network.fused(), lambda kernel: warpgroup_pipeline.product_of_rows(kernel, facts) is not None
         )
         product, moments, *_ = fused.kernels
         assert measured_matrix(moments) is product.output
