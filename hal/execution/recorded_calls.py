@@ -28,7 +28,7 @@ class CallRecord(Struct, frozen=True, gc=False):
 
 
 class RecorderOfCalls(Struct, frozen=True, kw_only=True, eq=False):
-    """What native code asks and tells about calls.
+    """Functions by which native code asks and tells about calls.
 
     Attributes:
         thread: returns the state of the thread that asks, an object with slots of which the first one
@@ -71,7 +71,7 @@ class RecordedCalls(Protocol):
 
     @property
     def count(self) -> int:
-        """How many calls were recorded."""
+        """Number of calls that were recorded."""
         ...
 
     def recorded(self, function: Callable[..., Any], subject: int, *, is_call: bool) -> Callable[..., Any]:

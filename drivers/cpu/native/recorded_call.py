@@ -184,7 +184,7 @@ class NativeRecorder:
 
     @property
     def count(self) -> int:
-        """How many calls were recorded, of which the last ones are kept."""
+        """Number of calls that were recorded, of which the last ones are kept."""
         return int(self._table[_COUNT])
 
     def records(self) -> Iterator[CallRecord]:

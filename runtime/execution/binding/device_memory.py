@@ -118,9 +118,7 @@ class DeviceMemory(TrackedBuffer):
                 )
         held = source.dimensions
         if held is None:
-            raise BadData(
-                "device memory that nothing was written to cannot be copied; run an execution that writes it first"
-            )
+            raise _unwritten()
         merge_dimensions(self.operand.dimensions, held, "the source of the copy")
         # Devices cannot access each other's memory.
         bounce = HostMemory(bytearray(source.value_bytes))
@@ -130,10 +128,15 @@ class DeviceMemory(TrackedBuffer):
     def read(self, target: Memory) -> None:
         """Copies its value to host memory; see `Memory.copy`."""
         if self.dimensions is None:
-            raise BadData(
-                "device memory that nothing was written to cannot be copied; run an execution that writes it first"
-            )
+            raise _unwritten()
         super().read(target)
+
+
+def _unwritten() -> BadData:
+    """Returns the error of a copy of memory without a value."""
+    return BadData(
+        "device memory that nothing was written to cannot be copied; run an execution that writes it first"
+    )
 
 
 @contextlib.contextmanager

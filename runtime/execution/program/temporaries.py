@@ -92,7 +92,7 @@ class ValueStorage:
 
 
 class FixedRun(Struct, frozen=True, kw_only=True):
-    """What all runs of a plan for one request of the client have in common, if sizes are known.
+    """Requests and shapes of all runs of a plan for one request of the client, if sizes are known.
 
     Attributes:
         requests: of the steps, by position.

@@ -107,7 +107,7 @@ class FirstTierPaths:
 
 
 class _Path(Generic[_Run]):
-    """What runs a prepared model until it is closed.
+    """Holds what runs a prepared model until it is closed.
 
     Attributes:
         run: None when it is closed.

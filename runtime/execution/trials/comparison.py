@@ -51,7 +51,7 @@ _QUANTILES: Final = {
 
 
 class Expectation(Struct, frozen=True, kw_only=True):
-    """What is known about a rival before it runs.
+    """Knowledge about a rival before it runs.
 
     Attributes:
         name: of the device, for reasons.
@@ -162,7 +162,7 @@ class Comparison:
 
     @property
     def _share(self) -> float:
-        """How many runs of the fastest one those of another one may cost."""
+        """Number of runs of the fastest one that those of another one may cost."""
         return MAX_LOSS / max(1, sum(n in self._first or n in self._left for n in self._expected_s))
 
     def _leave_out_hopeless(self) -> None:

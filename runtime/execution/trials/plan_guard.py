@@ -36,7 +36,7 @@ class Rival(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def is_cpu(self) -> bool:
-        """Whether it is the CPU device."""
+        """True if it is the CPU device."""
         return self.device is cpu_device()
 
     @property

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from neurald.service.cli.options.completion import startup_names
-from neurald.service.cli.options.devices import DevicesOption
+from neurald.service.cli.options.devices import DevicesOption, RequireOption
 from neurald.service.cli.options.model import ShapeOption, SignatureOption, ThreadsOption
 from neurald.service.cli.options.output import JsonOption
 
@@ -84,14 +84,7 @@ def benchmark(
         bool,
         typer.Option("--require-full-delegation", help="Fail if an operation runs on the CPU device."),
     ] = False,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DEVICE[=PERCENT]",
-            help="Fail if a smaller share of the operations runs on this device. [default share: 100] "
-            "May be repeated.",
-        ),
-    ] = None,
+    require: RequireOption = None,
     verify: Annotated[
         float,
         typer.Option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neurald.service.cli.options.completion import model_files, startup_names
-from neurald.service.cli.options.devices import DevicesOption
+from neurald.service.cli.options.devices import DevicesOption, RequireOption
 from neurald.service.cli.options.model import ShapeOption, SignatureOption, ThreadsOption
 from neurald.service.cli.options.output import JsonOption
 
@@ -82,14 +82,7 @@ def run(
             "[default: optimized with --device, --require or --verify, else instant]",
         ),
     ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DEVICE[=PERCENT]",
-            help="Fail if a smaller share of the operations ran on this device. [default share: 100] May "
-            "be repeated.",
-        ),
-    ] = None,
+    require: RequireOption = None,
     trust: Annotated[
         Path | None,
         typer.Option(

@@ -1,4 +1,4 @@
-"""The option of commands that choose the devices of a model."""
+"""The options of commands that choose the devices of a model, or require that they run it."""
 
 from typing import Annotated, TypeAlias
 
@@ -12,6 +12,14 @@ DevicesOption: TypeAlias = Annotated[
         autocompletion=device_names,
         metavar="NAME",
         help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
+        "be repeated.",
+    ),
+]
+RequireOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="DEVICE[=PERCENT]",
+        help="Fail if a smaller share of the operations runs on this device. [default share: 100] May "
         "be repeated.",
     ),
 ]
