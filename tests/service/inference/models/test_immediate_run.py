@@ -30,6 +30,8 @@ from neurald.service.sandbox.mode import SandboxMode
 
 #: More repetitions than end by themselves within a test.
 _ENDLESS = 2**31 - 1
+#: Repetitions that take long enough to be seen under way, and then end by themselves.
+_LONG = 20_000_000
 
 
 class End:
@@ -267,7 +269,7 @@ def test_a_run_that_was_begun_before_goes_on(is_killed: bool) -> None:
     async def run() -> None:
         async with counting() as model:
             await model.run(1)
-            job = model.job(_ENDLESS if is_killed else 100_000)
+            job = model.job(_ENDLESS if is_killed else _LONG)
             lane = model.instance.lend_lane()
             assert lane is not None
             batch = model.instance.write(lane, job)
@@ -295,8 +297,8 @@ def test_a_run_that_was_begun_before_goes_on(is_killed: bool) -> None:
                 assert model.returned == [job]
             else:
                 assert await running is None
-                assert model.ended == [(100_000, None)]
-                assert results == [100_000]
+                assert model.ended == [(_LONG, None)]
+                assert results == [_LONG]
             await model.reached(lambda: model.instance.is_ready)
             assert await model.run(7) == (7, None)
 
