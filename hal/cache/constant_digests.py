@@ -12,7 +12,7 @@ import os
 import msgspec
 
 from neurald.hal.cache.directory import CacheDirectory
-from neurald.hal.cache.file import open_directory, read_bytes, replace_file
+from neurald.hal.cache.file import read_small, write_small
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.digests import are_equal
@@ -58,12 +58,8 @@ class ConstantDigests:
         content = msgspec.msgpack.encode(latest)
         with contextlib.suppress(OSError, Error):
             self._directory.make()
-            descriptor = open_directory(self._directory.path)
-            try:
-                code = authentication_code(self._secret, _PURPOSE, content)
-                replace_file(descriptor, CONSTANTS, code + content)
-            finally:
-                os.close(descriptor)
+            code = authentication_code(self._secret, _PURPOSE, content)
+            write_small(self._directory.path / CONSTANTS, code + content)
 
     def _identity(self) -> object:
         """Returns what changes when the file is replaced; None if there is no file."""
@@ -77,11 +73,7 @@ class ConstantDigests:
         """Reads the answers."""
         before = self._identity()
         try:
-            descriptor = open_directory(self._directory.path)
-            try:
-                whole = read_bytes(descriptor, CONSTANTS, _MAX_FILE_BYTES)
-            finally:
-                os.close(descriptor)
+            whole = read_small(self._directory.path / CONSTANTS, _MAX_FILE_BYTES)
             code, content = whole[:MAC_BYTES], whole[MAC_BYTES:]
             if not are_equal(code, authentication_code(self._secret, _PURPOSE, content)):
                 return {}

@@ -19,6 +19,7 @@ from neurald.hal.digests import hex_digest_of, new_digest
 from neurald.hal.errors import BadData, OutOfMemory
 from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, anonymous_whole
+from neurald.hal.process.files.private_directory import make_directory
 
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -36,16 +37,17 @@ class Fingerprint(Struct, frozen=True, kw_only=True):
 
 
 def open_directory(path: Path | str) -> int:
-    """Opens the directory of an entry; returns the descriptor.
+    """Opens a directory in which only this user can replace files; returns the descriptor.
 
     Raises:
-        BadData: it belongs to another user.
+        BadData: it belongs to another user, or others may write to it.
         OSError: it does not exist, is not a directory, or cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _OPEN)
-    if os.fstat(descriptor).st_uid != os.geteuid():
+    status = os.fstat(descriptor)
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         os.close(descriptor)
-        raise BadData("it belongs to another user")
+        raise BadData(f"other users can write to {path}; a directory that is yours is expected (chmod 700)")
     return descriptor
 
 
@@ -88,6 +90,35 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
     if len(content) > limit:
         raise BadData(f"{name} grew while it was read")
     return content
+
+
+def read_small(path: Path, limit: int) -> bytes:
+    """Reads a small file in a directory of this user alone.
+
+    Raises:
+        BadData: it has more than `limit` bytes, or it or the directory is not of this user.
+        OSError: it cannot be read.
+    """
+    directory = open_directory(path.parent)
+    try:
+        return read_bytes(directory, path.name, limit)
+    finally:
+        os.close(directory)
+
+
+def write_small(path: Path, content: bytes) -> None:
+    """Atomically writes a small file in a directory of this user alone, which is created if missing.
+
+    Raises:
+        BadData: the directory is not of this user.
+        OSError: the file cannot be written.
+    """
+    make_directory(path.parent)
+    directory = open_directory(path.parent)
+    try:
+        replace_file(directory, path.name, content)
+    finally:
+        os.close(directory)
 
 
 def copy_verified(

@@ -3,7 +3,8 @@
 It prevents the use of cached results that other code has compiled. The digest covers the contents
 of the files, so copies of a release agree wherever they are installed. Since reading some hundred
 files takes at least 10 ms, the last digest is kept in the user's cache with the sizes and times of
-the files, which take 2 ms to check.
+the files, which take 2 ms to check. Drivers' processes may write to the cache: so the file has an
+authentication code, without which results of other code could be passed off as this one's.
 """
 
 import contextlib
@@ -13,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neurald.hal.digests import hex_digest_of, new_digest
-from neurald.hal.process.files.private_directory import make_directory
+from neurald.hal.cache.file import read_small, write_small
+from neurald.hal.cache.secret import MAC_BYTES, authentication_code, installation_secret, secret_owner
+from neurald.hal.digests import are_equal, hex_digest_of, new_digest
+from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.files.user_directories import cache_directory
 from neurald.hal.process.fork import forkable_lock
 
@@ -28,6 +31,8 @@ _ROOT = Path(__file__).parent.parent.parent
 _FILES = (".py", ".ll")
 #: Length of a digest in hexadecimal digits.
 _DIGITS = 16
+_PURPOSE = b"sources digest"
+_MAX_FILE_BYTES = 1 << 10
 
 _known: dict[tuple[str, ...], str] = {}
 #: The scans of this process, by folder.
@@ -67,7 +72,9 @@ def digest_of_directory(root: Path, folders: Iterable[str], scans: "dict[str, _S
     """
     files = _files(root, folders, {} if scans is None else scans)
     state = hex_digest_of("".join(files.values()).encode())
-    memory = cache_directory() / "sources" / _hexadecimal(f"{root}\0{folders}".encode())
+    # A driver's process cannot check what an application's has authenticated.
+    place = f"{root}\0{folders}\0{secret_owner()}"
+    memory = cache_directory() / "sources" / _hexadecimal(place.encode())
     known = _recall(memory, state)
     if known:
         return known
@@ -160,23 +167,29 @@ def _content_digest(contents: Iterable[tuple[str, Callable[[], bytes]]]) -> str:
 def _recall(memory: Path, state: str) -> str:
     """Returns the digest that was stored for this state.
 
-    "" if there is none, or it cannot be read.
+    "" if there is none, or it cannot be read, or is not authentic.
     """
-    try:
-        before, digest, check = memory.read_text("ascii").split()
-    except (OSError, ValueError):
+    if not memory.is_absolute():
         return ""
-    return digest if before == state and check == _hexadecimal(f"{before} {digest}".encode()) else ""
+    try:
+        content = read_small(memory, _MAX_FILE_BYTES)
+        code, said = content[:MAC_BYTES], content[MAC_BYTES:]
+        if not are_equal(code, authentication_code(installation_secret(), _PURPOSE, said)):
+            return ""
+        before, digest = said.decode("ascii").split()
+    except (BadData, BadState, OSError, ValueError):
+        return ""
+    return digest if before == state else ""
 
 
 def _remember(memory: Path, state: str, digest: str) -> None:
     """Stores a digest if possible, atomically."""
-    said = f"{state} {digest}"
-    with contextlib.suppress(OSError):
-        make_directory(memory.parent)
-        draft = memory.with_name(f".{memory.name}-{os.urandom(8).hex()}")
-        draft.write_text(f"{said} {_hexadecimal(said.encode())}\n", "ascii")
-        draft.replace(memory)
+    if not memory.is_absolute():
+        return
+    said = f"{state} {digest}".encode()
+    with contextlib.suppress(BadData, BadState, OSError):
+        code = authentication_code(installation_secret(), _PURPOSE, said)
+        write_small(memory, code + said)
 
 
 def _hexadecimal(content: bytes) -> str:

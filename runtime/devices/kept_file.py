@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from neurald.hal.cache.file import open_directory, read_bytes
+from neurald.hal.cache.file import open_directory, read_small, replace_file
 from neurald.hal.cache.store import default_directory
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.process.files.private_directory import make_directory, open_private_file
+from neurald.hal.process.files.private_directory import make_directory
 from neurald.hal.process.files.runtime_directory import runtime_directory
 
 _FOLDER: Final = "devices"
@@ -27,11 +27,7 @@ def contents(name: str) -> Iterator[bytes]:
     """Yields the content of each file of that name, of the one written last first."""
     for folder in _folders():
         try:
-            descriptor = open_directory(folder)
-            try:
-                content = read_bytes(descriptor, name, _MAX_FILE_BYTES)
-            finally:
-                os.close(descriptor)
+            content = read_small(folder / name, _MAX_FILE_BYTES)
         except (BadData, OSError):
             continue
         yield content
@@ -60,25 +56,26 @@ def _folders() -> list[Path]:
 
 
 def _is_written(folder: Path, name: str, content: bytes) -> bool:
-    draft = folder / f".{os.urandom(8).hex()}"
     try:
         make_directory(folder)
-        os.close(open_directory(folder))  # it is this user's own
-        _make_room(folder)
-        with open(draft, "xb", opener=open_private_file) as file:
-            file.write(content)
-        draft.replace(folder / name)
+        directory = open_directory(folder)
+        try:
+            _make_room(directory)
+            replace_file(directory, name, content)
+        finally:
+            os.close(directory)
     except (BadData, OSError):
-        with contextlib.suppress(OSError):
-            draft.unlink()
         return False
     return True
 
 
-def _make_room(folder: Path) -> None:
+def _make_room(directory: int) -> None:
     """Removes the older half of very many files."""
-    files = [path for path in folder.iterdir() if not path.is_dir()]
-    if len(files) >= _MAX_FILES:
-        by_age = sorted(files, key=lambda path: path.lstat().st_mtime)
-        for path in by_age[: _MAX_FILES // 2]:
-            path.unlink(missing_ok=True)
+    with os.scandir(directory) as found:
+        files = [each for each in found if not each.is_dir(follow_symlinks=False)]
+        if len(files) < _MAX_FILES:
+            return
+        by_age = sorted(files, key=lambda file: file.stat(follow_symlinks=False).st_mtime)
+    for file in by_age[: _MAX_FILES // 2]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(file.name, dir_fd=directory)

@@ -10,7 +10,6 @@ to time.
 import hashlib
 import logging
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping
 from itertools import pairwise
@@ -19,16 +18,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from neurald.hal.cache.file import read_small, write_small
 from neurald.hal.decoding import from_json
 from neurald.hal.device import Capabilities, Device, ExecuteOptions, Performance, PrepareOptions
-from neurald.hal.errors import Error
+from neurald.hal.errors import BadData, Error
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import DeviceType, Lifetime, OperandType, Preference
-from neurald.hal.process.files.private_directory import make_directory
 from neurald.hal.process.files.user_directories import cache_directory
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import DECODE_ERRORS
@@ -45,6 +44,7 @@ _USELESS = 1e6
 _CPU_ESTIMATE = 3.0
 _GPU_ESTIMATE = 0.3
 
+_MAX_FILE_BYTES = 1 << 12
 _lock = forkable_lock()
 
 
@@ -91,8 +91,8 @@ def _path(device: Device, cpu: Device) -> Path:
 
 def _read(path: Path) -> _Figures | None:
     try:
-        figures = from_json(path.read_bytes(), _Figures)
-    except (OSError, *DECODE_ERRORS):
+        figures = from_json(read_small(path, _MAX_FILE_BYTES), _Figures)
+    except (BadData, OSError, *DECODE_ERRORS):
         return None
     is_sound = all(0 < getattr(figures, name) <= _USELESS for name in _Figures.__struct_fields__)
     return figures if is_sound else None
@@ -101,11 +101,8 @@ def _read(path: Path) -> _Figures | None:
 def _write(path: Path, figures: _Figures) -> None:
     """Caches the figures if possible, atomically."""
     try:
-        make_directory(path.parent)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(msgspec.json.encode(figures))
-        Path(file.name).replace(path)
-    except OSError as error:
+        write_small(path, msgspec.json.encode(figures))
+    except (BadData, OSError) as error:
         _LOG.info("the calibration cannot be cached: %s", error)
 
 

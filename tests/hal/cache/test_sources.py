@@ -12,6 +12,7 @@ import pytest
 
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.cache import sources
+from neurald.hal.cache.secret import SECRET_VARIABLE
 from neurald.hal.cache.sources import digest_of_directory, digest_of_resources, sources_digest
 
 pytestmark = pytest.mark.quick
@@ -78,10 +79,59 @@ def test_what_has_not_changed_is_not_read_again(package: Path, monkeypatch: pyte
 @pytest.mark.parametrize("damage", [b"", b"x", b"\xff" * 200, None])
 def test_a_damaged_memory_is_none(package: Path, tmp_path: Path, damage: bytes | None) -> None:
     found = digest(package)
-    (memory,) = (tmp_path / "cache/neurald/sources").iterdir()
+    memory = memory_of(tmp_path)
     whole = memory.read_bytes()
     memory.write_bytes(whole.replace(found.encode(), found[::-1].encode()) if damage is None else damage)
     assert digest(package) == found
+
+
+def memory_of(tmp_path: Path) -> Path:
+    (memory,) = (tmp_path / "cache/neurald/sources").iterdir()
+    return memory
+
+
+def test_a_memory_that_is_no_file_of_the_user_is_not_read(package: Path, tmp_path: Path) -> None:
+    """A pipe would be waited for, and a device has no end."""
+    found = digest(package)
+    memory = memory_of(tmp_path)
+    for plant in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
+        memory.unlink()
+        plant(memory)
+        assert digest(package) == found
+        if memory.is_dir():
+            memory.rmdir()
+    digest(package)
+    for mode in (0o770, 0o707):
+        memory.parent.chmod(mode)
+        memory.write_bytes(b"x")
+        assert digest(package) == found
+        assert memory.read_bytes() == b"x"
+
+
+def test_a_digest_that_this_installation_did_not_remember_is_none(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may write to the cache, as drivers may, cannot pass off other code's results as this one's."""
+    found = digest(package)
+    memory = memory_of(tmp_path)
+    authentic = memory.read_bytes()
+    monkeypatch.setenv(SECRET_VARIABLE, str(tmp_path / "another" / "secret"))
+    digest(package)
+    assert memory.read_bytes() != authentic
+    memory.write_bytes(authentic)
+    monkeypatch.setattr(sources, "_content_digest", lambda _: "0" * len(found))
+    assert digest(package) == "0" * len(found)
+
+
+def test_without_a_home_directory_nothing_is_kept_in_the_current_one(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sources, "cache_directory", lambda: Path("~/.cache/neurald"))
+    monkeypatch.chdir(tmp_path)
+    digest(package)
+    assert not (tmp_path / "~").exists()
 
 
 def test_without_a_place_to_remember(package: Path, tmp_path: Path) -> None:

@@ -66,3 +66,27 @@ def test_the_number_of_files_is_bounded(places: tuple[Path, Path]) -> None:
         kept_file.write(str(number), b"")
     assert len(list(cache.iterdir())) <= 256
     assert list(kept_file.contents("299")) == [b""]
+
+
+def test_folders_that_others_can_write_to_are_not_used(places: tuple[Path, Path]) -> None:
+    cache, run = places
+    kept_file.write("a", b"1")
+    cache.chmod(0o770)
+    assert list(kept_file.contents("a")) == []
+    kept_file.write("a", b"2")
+    assert (cache / "a").read_bytes() == b"1"
+    assert (run / "a").read_bytes() == b"2"
+
+
+def test_a_folder_that_is_a_link_loses_nothing(places: tuple[Path, Path], tmp_path: Path) -> None:
+    """Drivers may write to the cache, and could otherwise let an application remove any files."""
+    cache, run = places
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    for number in range(300):
+        (documents / str(number)).touch()
+    cache.parent.mkdir(parents=True)
+    cache.symlink_to(documents)
+    kept_file.write("a", b"1")
+    assert len(list(documents.iterdir())) == 300
+    assert (run / "a").read_bytes() == b"1"

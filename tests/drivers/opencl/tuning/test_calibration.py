@@ -1,5 +1,6 @@
 """Calibration is measured once and cached; damaged caches are ignored."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,17 @@ def test_damaged_caches_are_replaced(
     file.write_bytes(content)
     assert calibrated(device).relaxed_float32_scalar.exec_time == 0.5
     assert len(measured) == 16
+
+
+def test_what_is_no_file_is_not_read(device: OpenClDevice, measured: list[str], tmp_path: Path) -> None:
+    calibrated(device)
+    (file,) = files(tmp_path)
+    for plant in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        file.unlink()
+        plant(file)
+        assert calibrated(device).relaxed_float32_scalar.exec_time == 0.5
+        assert file.is_file()
+    assert len(measured) == 24
 
 
 def test_devices_that_cannot_run_the_benchmark(device: OpenClDevice, monkeypatch: pytest.MonkeyPatch) -> None:
