@@ -608,3 +608,10 @@ def create() -> CpuDevice:
     if wanted not in ("on", "off"):
         raise BadData(f"{COMPILER_VARIABLE} is {wanted!r}; expected on or off")
     return CpuDevice(compiles=wanted == "on", settings=settings)
+
+
+def get_ready() -> None:
+    """Loads the native functions of executions, if the package has them for this processor."""
+    from neurald.drivers.cpu.native.thread_pool import process
+
+    process.load_step_program()

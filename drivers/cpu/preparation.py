@@ -351,7 +351,7 @@ class Preparation:
                 positions=positions,
                 processes=process_count(),
                 helper=helper,
-                first=() if process.has_step_program else (step_program_unit(),),
+                first=() if process.load_step_program() else (step_program_unit(),),
                 scope=scope,
                 structured=structured,
                 store=self._store,

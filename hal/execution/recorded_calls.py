@@ -1,13 +1,21 @@
-"""Records of calls that native code makes, for traces.
+"""Records of calls, for traces.
 
 A driver in this process that has native code for that offers it here; whoever takes a trace asks for
-it. Without such a driver, calls are recorded by Python.
+it. Without such a driver, Python records the calls.
 """
 
+import ctypes
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeAlias
+from functools import wraps
+from operator import attrgetter
+from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
+
+#: How many bytes of a note are recorded with a call.
+NOTE_BYTES: Final = 48
 
 
 class CallRecord(Struct, frozen=True, gc=False):
@@ -18,6 +26,7 @@ class CallRecord(Struct, frozen=True, gc=False):
         thread: the address of the state of its thread.
         call: number of the call of the application that it belongs to; 0 for none.
         subject: number of what was called.
+        note: what was noted of the call where its `Subjects` say; empty without such a place.
     """
 
     start_ns: int
@@ -25,6 +34,7 @@ class CallRecord(Struct, frozen=True, gc=False):
     thread: int
     call: int
     subject: int
+    note: bytes = b""
 
 
 class RecorderOfCalls(Struct, frozen=True, kw_only=True, eq=False):
@@ -43,6 +53,24 @@ class RecorderOfCalls(Struct, frozen=True, kw_only=True, eq=False):
     first_call: int
 
 
+class Subjects(Struct, frozen=True, kw_only=True, eq=False):
+    """What is called by a method, which depends on the object.
+
+    Attributes:
+        owner: name of the object's attribute with the owner of the key; None if it is the object.
+        key: name of the owner's attribute by which calls are told apart.
+        find: takes the owner and the key, and returns the number of what is called. It must keep the
+            key, and is asked again for a key that was not met for long.
+        note: name of the key's attribute with an address. The `NOTE_BYTES` that are there after each
+            call are recorded with it. None for no notes.
+    """
+
+    owner: str | None = None
+    key: str = "executor"
+    find: Callable[[Any, Any], int]
+    note: str | None = None
+
+
 class ShortCut(Struct, frozen=True, kw_only=True, eq=False):
     """A way to do without a method what it does, if the object has a function for that.
 
@@ -50,8 +78,7 @@ class ShortCut(Struct, frozen=True, kw_only=True, eq=False):
         path: one or two names of attributes, which lead from the object to the function. That one is
             called with the arguments of the method, unless it is None.
         most_arguments: with more arguments, or with named ones, the method is called.
-        owner: name of the attribute with the compilation; None if it is the object.
-        subject: returns a number for the compilation and its executor, which it must keep.
+        subjects: what is called.
         expected: what the function returns if it has succeeded; the method then returns None. Without
             it, the method returns what the function returns, and is called if that is None.
         finish: takes the object and what else the function returned. It returns `expected` if that is
@@ -60,8 +87,7 @@ class ShortCut(Struct, frozen=True, kw_only=True, eq=False):
 
     path: tuple[str, ...]
     most_arguments: int
-    owner: str | None = None
-    subject: Callable[[Any, Any], int]
+    subjects: Subjects
     expected: object = None
     finish: Callable[[Any, Any], object] | None = None
 
@@ -71,15 +97,17 @@ class RecordedCalls(Protocol):
 
     @property
     def count(self) -> int:
-        """Number of calls that were recorded."""
+        """Number of calls that were recorded, and of what takes the place of records beside them."""
         ...
 
-    def recorded(self, function: Callable[..., Any], subject: int, *, is_call: bool) -> Callable[..., Any]:
+    def recorded(
+        self, function: Callable[..., Any], subject: int | Subjects, *, is_call: bool
+    ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it.
 
         Args:
             function: the other one.
-            subject: its number.
+            subject: its number, or that of a method for each object.
             is_call: whether applications call it.
         """
         ...
@@ -102,6 +130,127 @@ class RecordedCalls(Protocol):
         ...
 
 
+class PythonRecorder:
+    """Implements `RecordedCalls` without native code.
+
+    Args:
+        capacity: how many records are kept.
+        asked: answers what is not known here.
+    """
+
+    def __init__(self, capacity: int, asked: RecorderOfCalls) -> None:
+        # Tuples of numbers, which the garbage collector does not look at one by one.
+        self._records: deque[tuple[int, int, int, int, int, bytes]] = deque(maxlen=capacity)
+        self._asked = asked
+        self._next_call = asked.first_call
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """Number of calls that were recorded."""
+        return self._count
+
+    def recorded(
+        self, function: Callable[..., Any], subject: int | Subjects, *, is_call: bool
+    ) -> Callable[..., Any]:
+        """Returns a function that calls another one and records it; see `RecordedCalls`."""
+        known = None if isinstance(subject, int) else _KnownSubjects(subject)
+        fixed = subject if isinstance(subject, int) else 0
+
+        @wraps(function)
+        def call(*arguments: Any, **named: Any) -> Any:
+            if known is not None and not arguments:
+                return function(**named)
+            number, note = (fixed, 0) if known is None else known.of(arguments[0])
+            return self._made(lambda: function(*arguments, **named), number, note, is_call=is_call)
+
+        return call
+
+    def _made(
+        self,
+        work: Callable[[], Any],
+        subject: int,
+        note: int,
+        *,
+        is_call: bool,
+        counts: Callable[[Any], bool] | None = None,
+    ) -> Any:
+        """Makes a call, and records it if what it returned counts."""
+        thread: Any = self._asked.thread()
+        outer = thread.call
+        if is_call and not outer:
+            thread.call, self._next_call = self._next_call, self._next_call + 2
+        number = thread.call
+        start = time.monotonic_ns()
+        try:
+            result = work()
+            end = time.monotonic_ns()
+        except BaseException as error:
+            thread.call = outer
+            self._asked.failed(error, start, number, subject)
+            raise
+        thread.call = outer
+        noted = ctypes.string_at(note, NOTE_BYTES) if note else b""
+        if counts is None or counts(result):
+            self._records.append((start, end, id(thread), number, subject, noted))
+            self._count += 1
+        return result
+
+    def shortened(self, function: Callable[..., Any], short_cut: ShortCut) -> Callable[..., Any]:
+        """Returns a function that takes a short cut; see `RecordedCalls`."""
+        known, find = _KnownSubjects(short_cut.subjects), attrgetter(".".join(short_cut.path))
+        expected, finish = short_cut.expected, short_cut.finish
+
+        @wraps(function)
+        def call(*arguments: Any, **named: Any) -> Any:
+            if named or not arguments or len(arguments) > short_cut.most_arguments:
+                return function(*arguments, **named)
+            instance, *others = arguments
+            short = find(instance)
+            if short is None:
+                return function(*arguments)
+
+            def counts(result: Any) -> bool:
+                if expected is None:
+                    return result is not None
+                return result is expected or (finish is not None and finish(instance, result) is expected)
+
+            result = self._made(lambda: short(*others), *known.of(instance), is_call=True, counts=counts)
+            if expected is not None:
+                return None
+            return function(*arguments) if result is None else result
+
+        return call
+
+    def as_method(self, function: Callable[..., Any]) -> Any:
+        """Returns what makes a function a method of a class: itself."""
+        return function
+
+    def records(self) -> Iterator[CallRecord]:
+        """Yields the records that are kept, in the order in which the calls ended."""
+        for record in tuple(self._records):
+            yield CallRecord(*record)
+
+
+class _KnownSubjects:
+    """The numbers of `Subjects` that are known, and the addresses of their notes, for each key."""
+
+    def __init__(self, subjects: Subjects) -> None:
+        self._subjects = subjects
+        self._known: dict[int, tuple[int, int]] = {}
+
+    def of(self, instance: Any) -> tuple[int, int]:
+        """Returns what belongs to an object."""
+        subjects = self._subjects
+        owner = instance if subjects.owner is None else getattr(instance, subjects.owner)
+        key = getattr(owner, subjects.key)
+        found = self._known.get(id(key))
+        if found is None:
+            note = 0 if subjects.note is None else getattr(key, subjects.note)
+            found = self._known[id(key)] = subjects.find(owner, key), note
+        return found
+
+
 #: Makes records of which so many are kept, a power of two.
 Make: TypeAlias = Callable[[int, RecorderOfCalls], RecordedCalls]
 
@@ -117,12 +266,12 @@ def offer_recorded_calls(find: Callable[[], Make | None]) -> None:
     _offered[:] = [find]
 
 
-def recorded_calls(capacity: int, asked: RecorderOfCalls) -> RecordedCalls | None:
-    """Returns new records of calls; None if no native code is there for them.
+def recorded_calls(capacity: int, asked: RecorderOfCalls) -> RecordedCalls:
+    """Returns new records of calls, which native code makes if there is any for that.
 
     Args:
         capacity: how many records are kept, a power of two.
         asked: answers what native code does not know.
     """
     make = _offered[0]() if _offered else None
-    return None if make is None else make(capacity, asked)
+    return PythonRecorder(capacity, asked) if make is None else make(capacity, asked)

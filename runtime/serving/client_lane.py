@@ -106,14 +106,6 @@ class ClientLane:
             self._arena.close()
             self._arena = None
 
-    def want_stamps(self, number: int) -> None:
-        """Asks the model's process for the stamps of each run, see `RingEnd.want_stamps`."""
-        self._runs.ring.want_stamps(number)
-
-    def stamps(self) -> bytes:
-        """Returns what the model's process noted last, see `RingEnd.stamps`. It may be wrong in any way."""
-        return self._runs.ring.stamps()
-
     def run(self, arrays: Sequence[Array], timeout_s: float | None) -> tuple[list[Array], Receipt]:
         """Runs the model.
 

@@ -6,122 +6,104 @@ its client wants them, and so does the process of a served model. One on another
 """
 
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
-from typing import Any
+from typing import Any, Final
 
+from neurald.hal.execution.recorded_calls import Subjects
 from neurald.hal.rpc.transport.call_times import CallTimes, decode_times, times_from, trace_header
-from neurald.hal.rpc.transport.ring_end import read_stamps
-from neurald.runtime.tracing.recorded import NO_DETAILS
-from neurald.runtime.tracing.span import SERVED_MODEL, Recorder, Span, failure
+from neurald.hal.rpc.transport.ring_end import RingEnd, read_stamps
+from neurald.runtime.tracing.recorded import NO_DETAILS, Replace
+from neurald.runtime.tracing.span import SERVED_MODEL, ExpandCall, Recorder, Span, failure
 
 
-class Exchange:
-    """Records what a ring is asked and does.
-
-    Args:
-        peer: the end of the ring, or the lane that has one.
-        number: see the attribute.
-
-    Attributes:
-        peer: refers to the end of the ring, or to the lane.
-        number: that the daemon's stamps have in this trace.
-        start_ns, end_ns: when the latest submission was put into the ring; 0 if there is none whose
-            completion has to be recorded.
-    """
-
-    __slots__ = ("end_ns", "number", "peer", "start_ns")
-
-    def __init__(self, peer: Any, number: int) -> None:
-        self.peer = weakref.ref(peer)
-        self.number = number
-        self.start_ns = self.end_ns = 0
-
-
-def _begun(recorder: Recorder, peer: Any) -> Exchange:
-    """Asks the other side of a ring for stamps of each call from now on."""
-    exchange = recorder.exchanges[id(peer)] = Exchange(peer, recorder.next_exchange())
-    peer.want_stamps(exchange.number)
-    return exchange
-
-
-def submitted(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., Any]:
-    """Asks the daemon for stamps of each call that is submitted."""
-    now, exchanges = time.monotonic_ns, recorder.exchanges
-
-    @wraps(submit)
-    def call(peer: Any, *arguments: Any) -> Any:
-        start = now()
-        exchange = exchanges.get(id(peer))
-        if exchange is None or exchange.peer() is not peer:
-            exchange = _begun(recorder, peer)
-        exchange.start_ns = start
-        result = submit(peer, *arguments)
-        exchange.end_ns = now()
-        return result
-
-    return call
-
-
-def completed(recorder: Recorder, complete: Callable[..., Any]) -> Callable[..., Any]:
-    """Records the wait for a daemon, and what the daemon did meanwhile."""
-    threads, now, exchanges = recorder.threads, time.monotonic_ns, recorder.exchanges
-    extend, values, most = recorder.extend, recorder.values, recorder.most_values
-    expand = partial(_ring_spans, recorder)
-
-    @wraps(complete)
-    def call(peer: Any, *arguments: Any) -> Any:
-        start = now()
-        result = None
-        try:
-            result = complete(peer, *arguments)
-            return result
-        finally:
-            end, thread, exchange = now(), threads.state, exchanges.get(id(peer))
-            submitted = waiting = number = 0
-            stamps = b""
-            if exchange is not None and exchange.peer() is peer and exchange.start_ns:
-                submitted, waiting = exchange.start_ns, exchange.end_ns
-                if result is not None:
-                    number, stamps, exchange.start_ns = exchange.number, peer.stamps(), 0
-            times = start, end, thread.number, thread.call
-            extend((expand, *times, submitted, waiting, number, stamps))
-            if len(values) > most:
-                recorder.trim()
-
-    return call
-
-
-def _ring_spans(
-    recorder: Recorder,
-    start: int,
-    end: int,
-    thread: int,
-    call: int,
-    submitted: int,
-    waiting: int,
-    number: int,
-    stamps: bytes,
-) -> Iterator[Span]:
-    """Makes the spans of a submission to a ring.
+class RingCalls:
+    """Makes the spans of what a ring is asked and does. From its creation on the daemon leaves stamps.
 
     Args:
         recorder: knows the process.
-        start, end: of the wait for its completion.
-        thread, call: that waited.
-        submitted, waiting: when it was put into the ring; 0 if that was before the trace.
-        number: that its stamps must have.
-        stamps: what the daemon has left; empty if it has not completed the submission.
+        end: the end of the ring, which is kept, and with it the memory of the stamps.
     """
-    own = partial(Span, process=recorder.process, thread=thread, call=call)
-    details = {"exchange": recorder.next_exchange()}
-    if stamps:
-        yield own("submit to the ring", "device", submitted, waiting, details=details)
-        yield own("in the hands of the daemon", "device", waiting, end)
-    yield own("wait for the daemon", "device", start, end)
-    if stamps:
-        yield from _stamped_spans(stamps, number, submitted, end, thread, call, details)
+
+    def __init__(self, recorder: Recorder, end: RingEnd) -> None:
+        self._recorder = recorder
+        self._end = end
+        #: That the stamps of this trace have.
+        self._number = recorder.next_exchange()
+        #: When the latest submission was put into the ring, and its details.
+        self._submitted = self._waiting = 0
+        self._details: Mapping[str, Any] = NO_DETAILS
+        end.want_stamps(self._number)
+
+    def want_no_stamps(self) -> None:
+        """Asks the daemon for no more stamps."""
+        self._end.want_stamps(0)
+
+    def submitted(self, start: int, end: int, thread: int, call: int, note: bytes) -> Iterator[Span]:
+        """Makes the span of a submission; see `ExpandCall`. Its wait is made next."""
+        del note
+        self._submitted, self._waiting = start, end
+        self._details = {"exchange": self._recorder.next_exchange()}
+        name, process = "submit to the ring", self._recorder.process
+        yield Span(name, "device", start, end, process, thread, call, self._details)
+
+    def completed(self, start: int, end: int, thread: int, call: int, note: bytes) -> Iterator[Span]:
+        """Makes the spans of a wait for the daemon, and of what the daemon did meanwhile."""
+        own = partial(Span, process=self._recorder.process, thread=thread, call=call)
+        is_known = 0 < self._waiting <= end
+        if is_known:
+            yield own("in the hands of the daemon", "device", self._waiting, end)
+        yield own("wait for the daemon", "device", start, end)
+        if is_known:
+            stamps = note or self._end.stamps()
+            yield from _stamped_spans(stamps, self._number, self._submitted, end, thread, call, self._details)
+
+    def ran(self, start: int, end: int, thread: int, call: int, note: bytes) -> Iterator[Span]:
+        """Makes the spans of a run in the process of a served model; see `ExpandCall`."""
+        details = {"exchange": self._recorder.next_exchange()}
+        process = self._recorder.process
+        yield Span("run in the service", "device", start, end, process, thread, call, details)
+        # Without a note it has failed, and what is left may be of a run before.
+        stamps, theirs = note or self._end.stamps(), {**details, "role": SERVED_MODEL}
+        yield from _stamped_spans(stamps, self._number, start, end, thread, call, theirs)
+
+
+def _ring_calls(
+    expand: Callable[[RingCalls], ExpandCall], *, has_stamps: bool = True, owner: str | None = None, key: str
+) -> Replace:
+    """Returns a replacement for a method of an object with a ring.
+
+    Args:
+        expand: makes the spans of its calls.
+        has_stamps: whether the other side has left stamps when it returns.
+        owner: name of the object's attribute with the owner of the ring's end; None if it is the object.
+        key: name of the owner's attribute with the ring's end.
+    """
+
+    def replace(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+        place = f"{method.__qualname__} of a ring"
+
+        def find(_: Any, end: RingEnd) -> int:
+            def make() -> ExpandCall:
+                if id(end) not in recorder.rings:
+                    recorder.rings[id(end)] = RingCalls(recorder, end)
+                return expand(recorder.rings[id(end)])
+
+            return recorder.subject_of(place, end, make)
+
+        note = "stamps_address" if has_stamps else None
+        subjects = Subjects(owner=owner, key=key, find=find, note=note)
+        return recorder.calls.recorded(method, subjects, is_call=False)
+
+    return replace
+
+
+#: Records that a request is put into the ring of a `RingPeer`.
+SUBMITTED: Final = _ring_calls(lambda ring: ring.submitted, has_stamps=False, key="_ring")
+#: Records the wait of a `RingPeer` for the daemon, and what the daemon did meanwhile.
+COMPLETED: Final = _ring_calls(lambda ring: ring.completed, key="_ring")
+#: Records a run of a `ClientLane` in the process of a served model, and what that process did.
+RAN_IN_SERVICE: Final = _ring_calls(lambda ring: ring.ran, owner="_runs", key="ring")
 
 
 def _stamped_spans(
@@ -146,60 +128,6 @@ def _stamped_spans(
     yield daemon("wait for the device", start_ns=arrived, end_ns=admitted)
     yield daemon("driver", start_ns=admitted, end_ns=ended)
     yield daemon("reply", start_ns=ended, end_ns=replied)
-
-
-def ran_in_service(recorder: Recorder, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Records a run in the process of a served model, and what that process did."""
-    threads, now, exchanges = recorder.threads, time.monotonic_ns, recorder.exchanges
-    expand = partial(_service_spans, recorder)
-
-    @wraps(run)
-    def call(lane: Any, *arguments: Any) -> Any:
-        exchange = exchanges.get(id(lane))
-        if exchange is None or exchange.peer() is not lane:
-            exchange = _begun(recorder, lane)
-        start = now()
-        failed: BaseException | None = None
-        try:
-            return run(lane, *arguments)
-        except BaseException as error:
-            failed = error
-            raise
-        finally:
-            details = NO_DETAILS if failed is None else failure(failed)
-            end, thread = now(), threads.state
-            noted = exchange.number, lane.stamps()
-            recorder.add_record(expand, start, end, thread.number, thread.call, details, *noted)
-
-    return call
-
-
-def _service_spans(
-    recorder: Recorder,
-    start: int,
-    end: int,
-    thread: int,
-    call: int,
-    details: Mapping[str, Any],
-    number: int,
-    stamps: bytes,
-    _: None,
-) -> Iterator[Span]:
-    """Makes the spans of a run in the process of a served model.
-
-    Args:
-        recorder: knows the process.
-        start, end: of the run.
-        thread, call: that made it.
-        details: of its failure, if it has failed.
-        number: that its stamps must have.
-        stamps: what the process of the model has left; those of a run before, if it has died.
-    """
-    exchange = {"exchange": recorder.next_exchange()}
-    own = {**exchange, **details}
-    yield Span("run in the service", "device", start, end, recorder.process, thread, call, own)
-    theirs = {**exchange, "role": SERVED_MODEL}
-    yield from _stamped_spans(stamps, number, start, end, thread, call, theirs)
 
 
 class _Stub:

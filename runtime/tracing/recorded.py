@@ -1,17 +1,18 @@
 """Replacements of methods, which record their calls while a trace is taken."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from neurald.hal.cache.store import Miss
+from neurald.hal.execution.recorded_calls import Subjects
 from neurald.runtime.tracing.span import Recorder, Span, failure
 
 #: The name of a span; or a function that returns its name and details, from the arguments of the
-#: call and its result; or what does so later.
+#: call and its result; or what finds them later.
 Describe: TypeAlias = "str | Callable[[tuple[Any, ...], Any], tuple[str, Mapping[str, Any]]] | Later"
 #: Makes the replacement of a method.
 Replace: TypeAlias = Callable[[Recorder, Callable[..., Any]], Callable[..., Any]]
@@ -20,22 +21,40 @@ NO_DETAILS: Final[Mapping[str, Any]] = {}
 _HIT: Final[Mapping[str, Any]] = {"hit": True}
 
 
-class Later(Struct, frozen=True):
-    """Describes a span when the trace has ended.
+class Later(Struct, frozen=True, kw_only=True):
+    """Describes a span when the trace has ended, by what the object of the method has.
 
     Attributes:
-        subject: returns from the arguments of the call what is kept until then.
-        describe: returns the name and details from that.
+        owner: name of the object's attribute with the owner of the key; None if it is the object.
+        key: name of the owner's attribute on which the description depends.
+        describe: returns the name and details from both.
     """
 
-    subject: Callable[[tuple[Any, ...]], Any]
-    describe: Callable[[Any], tuple[str, Mapping[str, Any]]]
+    owner: str | None = None
+    key: str
+    describe: Callable[[Any, Any], tuple[str, Mapping[str, Any]]]
 
 
-def _span(
-    process: int, name: str, category: str, start: int, end: int, thread: int, call: int
+def _fixed(
+    process: int, name: str, category: str, start: int, end: int, thread: int, call: int, note: bytes
 ) -> tuple[Span, ...]:
+    del note
     return (Span(name, category, start, end, process, thread, call),)
+
+
+def _subjects(recorder: Recorder, category: str, later: Later) -> Subjects:
+    """Returns what tells apart calls that are described later."""
+    place = f"{category} {later.owner} {later.key} {id(later)}"
+
+    def find(owner: Any, key: Any) -> int:
+        def expand(start: int, end: int, thread: int, call: int, note: bytes) -> tuple[Span, ...]:
+            del note
+            name, details = later.describe(owner, key)
+            return (Span(name, category, start, end, recorder.process, thread, call, details),)
+
+        return recorder.subject_of(place, key, lambda: expand)
+
+    return Subjects(owner=later.owner, key=later.key, find=find)
 
 
 def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Replace:
@@ -46,71 +65,59 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Rep
         describe: its name, or what finds it.
         is_call: whether applications call the method.
     """
-    name = describe if isinstance(describe, str) else ""
-    later = describe if isinstance(describe, Later) else None
-    described: Any = describe
+    if isinstance(describe, str):
+        return partial(_named, describe, category, is_call)
+    if isinstance(describe, Later):
+        return partial(_described_later, describe, category, is_call)
+    return partial(_described, describe, category, is_call)
 
-    def found(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
-        if name:
-            return name, NO_DETAILS
-        found_now: tuple[str, Mapping[str, Any]] = (
-            described(arguments, result) if later is None else later.describe(later.subject(arguments))
-        )
-        return found_now
 
-    def replace(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
-        if name and recorder.native is not None:
-            subject = recorder.subject(partial(_span, recorder.process, name, category))
-            return recorder.native.recorded(method, subject, is_call=is_call)
-        threads, now, extend, values = recorder.threads, time.monotonic_ns, recorder.extend, recorder.values
-        most, span = recorder.most_values, recorder.span
+def _named(
+    name: str, category: str, is_call: bool, recorder: Recorder, method: Callable[..., Any]
+) -> Callable[..., Any]:
+    subject = recorder.subject(partial(_fixed, recorder.process, name, category))
+    return recorder.calls.recorded(method, subject, is_call=is_call)
 
-        def span_later(
-            start: int, end: int, thread: int, call: int, kept: Any, described: Later, *_: None
-        ) -> tuple[Span, ...]:
-            found_name, details = described.describe(kept)
-            return span(start, end, thread, call, found_name, category, details, None)
 
-        @wraps(method)
-        def part(*arguments: Any, **named: Any) -> Any:
-            start = now()
-            try:
-                result = method(*arguments, **named)
-            except BaseException as error:
-                found_name, details = found(arguments, None)
-                recorder.add(found_name, category, start, {**details, **failure(error)})
-                raise
-            # As little as possible, since a call has a dozen parts.
-            end, thread = now(), threads.state
-            if name:
-                extend((span, start, end, thread.number, thread.call, name, category, None, None))
-            elif later is not None:
-                kept = later.subject(arguments)
-                extend((span_later, start, end, thread.number, thread.call, kept, later, None, None))
-            else:
-                found_name, details = described(arguments, result)
-                extend((span, start, end, thread.number, thread.call, found_name, category, details, None))
-            if len(values) > most:
-                recorder.trim()
-            return result
+def _described_later(
+    later: Later, category: str, is_call: bool, recorder: Recorder, method: Callable[..., Any]
+) -> Callable[..., Any]:
+    return recorder.calls.recorded(method, _subjects(recorder, category, later), is_call=is_call)
 
-        if not is_call:
-            return part
 
-        @wraps(method)
-        def call(*arguments: Any, **named: Any) -> Any:
-            thread = threads.state
-            if thread.call:
-                return part(*arguments, **named)
-            thread.call = recorder.next_call()
-            try:
-                return part(*arguments, **named)
-            finally:
-                thread.call = 0
+def _described(
+    describe: Callable[[tuple[Any, ...], Any], tuple[str, Mapping[str, Any]]],
+    category: str,
+    is_call: bool,
+    recorder: Recorder,
+    method: Callable[..., Any],
+) -> Callable[..., Any]:
+    @wraps(method)
+    def part(*arguments: Any, **named: Any) -> Any:
+        start = time.monotonic_ns()
+        try:
+            result = method(*arguments, **named)
+        except BaseException as error:
+            name, details = describe(arguments, None)
+            recorder.add(name, category, start, {**details, **failure(error)})
+            raise
+        end = time.monotonic_ns()
+        name, details = describe(arguments, result)
+        recorder.add(name, category, start, details, end)
+        return result
 
-        return call
+    if not is_call:
+        return part
 
-    return replace
+    @wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        thread = recorder.thread
+        if thread.call:
+            return part(*arguments, **named)
+        with recorder.as_part_of(recorder.next_call()):
+            return part(*arguments, **named)
+
+    return call
 
 
 def handed_over(name: str, position: int = 0) -> Replace:
@@ -122,21 +129,24 @@ def handed_over(name: str, position: int = 0) -> Replace:
     """
 
     def replace(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., Any]:
+        threads, now, next_call = recorder.threads, time.monotonic_ns, recorder.next_call
+        expand = partial(_thread_spans, recorder.process)
+
         @wraps(submit)
         def call(*arguments: Any) -> Any:
-            work, submitted = arguments[position], time.monotonic_ns()
-            number = recorder.thread.call or recorder.next_call()
+            work, submitted = arguments[position], now()
+            number = threads.state.call or next_call()
 
             def numbered() -> Any:
-                with recorder.as_part_of(number):
-                    begun = time.monotonic_ns()
-                    try:
-                        return work()
-                    finally:
-                        end = time.monotonic_ns()
-                        recorder.add("wait for a thread", "step", submitted, end_ns=begun)
-                        recorder.add("run in the thread", "step", begun, end_ns=end)
-                        recorder.add(name, "call", submitted, end_ns=end)
+                thread = threads.state
+                outer, thread.call = thread.call, number
+                begun = now()
+                try:
+                    return work()
+                finally:
+                    end = now()
+                    thread.call = outer
+                    recorder.add_record(expand, submitted, end, thread.number, number, name, begun)
 
             return submit(*arguments[:position], numbered, *arguments[position + 1 :])
 
@@ -145,16 +155,50 @@ def handed_over(name: str, position: int = 0) -> Replace:
     return replace
 
 
+def _thread_spans(
+    process: int, submitted: int, end: int, thread: int, call: int, name: str, begun: int, *_: None
+) -> tuple[Span, ...]:
+    """Makes the spans of a function that another thread has run.
+
+    Args:
+        process: its number.
+        submitted, begun, end: when it was handed over, began and had ended.
+        thread, call: that ran it.
+        name: of the whole.
+    """
+    return (
+        Span("wait for a thread", "step", submitted, begun, process, thread, call),
+        Span("run in the thread", "step", begun, end, process, thread, call),
+        Span(name, "call", submitted, end, process, thread, call),
+    )
+
+
+class Beginning(Struct, frozen=True):
+    """How an execution began that threads finish which wait for its event.
+
+    Attributes:
+        recorder: of the trace in which it did.
+        call: that began it.
+        submitted_ns, started_ns: when that was called, and returned.
+    """
+
+    recorder: Recorder
+    call: int
+    submitted_ns: int
+    started_ns: int
+
+
 def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
     """Remembers the call that began an execution, for those who wait for its event."""
-    threads, next_call, events = recorder.threads, recorder.next_call, recorder.events
+    threads, now, next_call = recorder.threads, time.monotonic_ns, recorder.next_call
+    span = recorder.span
 
     @wraps(start)
     def call(*arguments: Any, **named: Any) -> Any:
         thread = threads.state
         outer = thread.call
         thread.call = number = outer or next_call()
-        submitted = time.monotonic_ns()
+        submitted = now()
         details: dict[str, Any] = {"_compilation": arguments[0]._compilation}
         try:
             event = start(*arguments, **named)
@@ -162,11 +206,13 @@ def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
             details |= failure(error)
             raise
         finally:
-            started = time.monotonic_ns()
-            recorder.add("start to compute", "call", submitted, details, started)
+            started = now()
             thread.call = outer
+            recorder.add_record(
+                span, submitted, started, thread.number, number, "start to compute", "call", details
+            )
         if event.is_finished_by_waiting:
-            events[event] = number, submitted, started
+            event.beginning = Beginning(recorder, number, submitted, started)
         return event
 
     return call
@@ -174,25 +220,48 @@ def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
 
 def awaited(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., Any]:
     """Has the wait for an event be part of the call that began its execution."""
+    threads, now = recorder.threads, time.monotonic_ns
+    expand = partial(_waiting_spans, recorder.process)
 
     @wraps(wait)
     def call(event: Any, *arguments: Any) -> Any:
-        begun = recorder.events.get(event)
-        if begun is None:
+        beginning = event.beginning
+        if beginning is None or beginning.recorder is not recorder:
             return wait(event, *arguments)
-        number, submitted, started = begun
-        with recorder.as_part_of(number):
-            start = time.monotonic_ns()
-            try:
-                return wait(event, *arguments)
-            finally:
-                end = time.monotonic_ns()
-                recorder.add("wait for the event", "step", start, end_ns=end)
-                if event.is_signalled and recorder.events.pop(event, None) is not None:
-                    recorder.add("under way", "step", started, end_ns=end)
-                    recorder.add("compute in the background", "call", submitted, end_ns=end)
+        thread = threads.state
+        outer, thread.call = thread.call, beginning.call
+        start = now()
+        try:
+            return wait(event, *arguments)
+        finally:
+            end = now()
+            thread.call = outer
+            is_over = event.is_signalled and event.beginning is not None
+            if is_over:
+                event.beginning = None
+            recorder.add_record(
+                expand, start, end, thread.number, beginning.call, beginning if is_over else None
+            )
 
     return call
+
+
+def _waiting_spans(
+    process: int, start: int, end: int, thread: int, call: int, beginning: Beginning | None, *_: None
+) -> Iterator[Span]:
+    """Makes the spans of a wait for an event.
+
+    Args:
+        process: its number.
+        start, end: of the wait.
+        thread, call: that waited, and that began the execution.
+        beginning: of the execution, if the wait was the first one to see its end.
+    """
+    yield Span("wait for the event", "step", start, end, process, thread, call)
+    if beginning is not None:
+        yield Span("under way", "step", beginning.started_ns, end, process, thread, call)
+        name = "compute in the background"
+        yield Span(name, "call", beginning.submitted_ns, end, process, thread, call)
 
 
 def enqueued(recorder: Recorder, enqueue: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,4 +314,4 @@ def step_call(step: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 #: Describes a call of a `RecoveringStep`.
-STEP: Final = Later(lambda arguments: arguments[0]._step, step_call)
+STEP: Final = Later(key="_step", describe=lambda _, step: step_call(step))

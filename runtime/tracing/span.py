@@ -4,12 +4,12 @@ While a trace is taken, what threads do is recorded as readings of the clock and
 little work as possible. They become spans when they are looked at.
 """
 
+import contextlib
 import itertools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from neurald.hal.execution.recorded_calls import RecordedCalls, RecorderOfCalls, recorded_calls
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.registry import get_ready
 
 #: Added to the numbers of processes of other hosts.
 OTHER_HOST: Final = 1 << 32
@@ -29,10 +30,11 @@ MAX_SPANS: Final = 400_000
 #: Most records of a trace, each of which is a few spans; the oldest are dropped.
 MAX_RECORDS: Final = 400_000
 
-#: As many calls that native code records are kept, a power of two.
-_NATIVE_RECORDS: Final = 1 << 19
-#: Makes spans of a call that native code has recorded: takes its start, end, thread and call.
-ExpandCall: TypeAlias = Callable[[int, int, int, int], "Sequence[Span]"]
+#: As many records of calls of methods are kept, a power of two.
+_CALL_RECORDS: Final = 1 << 19
+#: Makes spans of a call of a method: takes its start, end, thread, call and note. The note is empty
+#: if there is none, or if the call has failed.
+ExpandCall: TypeAlias = Callable[[int, int, int, int, bytes], "Iterable[Span]"]
 
 #: Makes spans of a record: takes its start, end, thread and call, and four other values.
 Expand: TypeAlias = Callable[[int, int, int, int, Any, Any, Any, Any], "Iterable[Span]"]
@@ -104,10 +106,8 @@ class Recorder:
         self.threads = Threads()
         #: Executions whose fast paths may have been made in this trace, by their addresses.
         self.callers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        #: The latest `Exchange` of each ring, by the address of its end.
-        self.exchanges: dict[int, Any] = {}
-        #: The call that began the execution of an event, when, and when it returned.
-        self.events: weakref.WeakKeyDictionary[Any, tuple[int, int, int]] = weakref.WeakKeyDictionary()
+        #: The `RingCalls` of each ring, by the address of its end, which they keep.
+        self.rings: dict[int, Any] = {}
         self._hosts: dict[str, int] = {}
         #: The values of all records, one after the other. Were records objects of their own, the
         #: garbage collector would look at them again and again, which takes longer than what it
@@ -116,42 +116,58 @@ class Recorder:
         #: How many values make it worth while to drop some.
         self.most_values: Final = _RECORD_SIZE * (MAX_RECORDS + MAX_RECORDS // 8)
         self._lock = forkable_lock()
-        #: How many records were dropped because there were too many, without those of native code.
+        #: How many records were dropped because there were too many, without those of methods.
         self._dropped = 0
         #: Adds the values of a record. Afterwards `trim` is called if there are too many values.
         self.extend: Final[Callable[[tuple[Any, ...]], None]] = self.values.extend
-        #: Returns a number for a call of the application; native code uses those in between.
+        #: Returns a number for a call of the application; `calls` use those in between.
         self.next_call: Final = itertools.count(1, 2).__next__
         #: Returns a number for a request to a daemon and what the daemon does for it.
         self.next_exchange: Final = itertools.count(1).__next__
-        #: What native code has met: the states of threads by their addresses, and for each number of
-        #: a subject what makes the spans of its calls.
+        #: The states of threads by their addresses, and for each number of a subject what makes the
+        #: spans of its calls. The numbers of subjects that have keys.
         self._states: dict[int, ThreadState] = {}
-        self._subjects: list[ExpandCall] = []
+        self._expanders: list[ExpandCall] = []
+        self._numbers: dict[tuple[str, int], int] = {}
 
     @cached_property
-    def native(self) -> RecordedCalls | None:
-        """Records of native code; None if there is none."""
+    def calls(self) -> RecordedCalls:
+        """Records of calls of methods, in native code if there is any."""
+        # The driver of this process has it. Without it, Python records.
+        with contextlib.suppress(Exception):
+            get_ready("cpu")
         return recorded_calls(
-            _NATIVE_RECORDS,
+            _CALL_RECORDS,
             RecorderOfCalls(thread=self._known_thread, failed=self._add_failure, first_call=2),
         )
 
     @property
     def dropped(self) -> int:
         """How many records were dropped because there were too many."""
-        beyond = 0 if self.native is None else max(0, self.native.count - _NATIVE_RECORDS)
-        return self._dropped + beyond
+        return self._dropped + max(0, self.calls.count - _CALL_RECORDS)
 
     def subject(self, expand: ExpandCall) -> int:
-        """Returns a number for what native code records.
+        """Returns a number for what is recorded in `calls`.
 
         Args:
             expand: makes the spans of a call.
         """
         with self._lock:
-            self._subjects.append(expand)
-            return len(self._subjects) - 1
+            self._expanders.append(expand)
+            return len(self._expanders) - 1
+
+    def subject_of(self, name: str, key: object, make: Callable[[], ExpandCall]) -> int:
+        """Returns the number for what is recorded by a name of an object; see `subject`.
+
+        Args:
+            name: tells what is called from other things that have the same key.
+            key: the object.
+            make: returns what makes the spans of a call, and keeps the key.
+        """
+        found = self._numbers.get((name, id(key)))
+        if found is None:
+            found = self._numbers[name, id(key)] = self.subject(make())
+        return found
 
     def _known_thread(self) -> ThreadState:
         """Returns the state of this thread, and keeps it."""
@@ -160,9 +176,9 @@ class Recorder:
         return state
 
     def _add_failure(self, error: BaseException, start_ns: int, call: int, subject: int) -> None:
-        """Adds the spans of a call of native code that ends now with an exception."""
+        """Adds the spans of a call of a method that ends now with an exception."""
         end, number = time.monotonic_ns(), self.threads.state.number
-        for span in self._subjects[subject](start_ns, end, number, call):
+        for span in self._expanders[subject](start_ns, end, number, call, b""):
             self.add_span(replace(span, details={**span.details, **failure(error)}))
 
     def trim(self) -> None:
@@ -180,7 +196,7 @@ class Recorder:
         """The state of this thread."""
         return self.threads.state
 
-    @contextmanager
+    @contextlib.contextmanager
     def as_part_of(self, number: int) -> Iterator[None]:
         """Has what this thread does be part of a call that another thread, or this one, has begun."""
         thread = self.thread
@@ -248,12 +264,11 @@ class Recorder:
         found = [
             span for expand, *given in zip(*[values] * _RECORD_SIZE, strict=True) for span in expand(*given)
         ]
-        if self.native is not None:
-            for each in self.native.records():
-                thread = self._states[each.thread].number
-                found += self._subjects[each.subject](each.start_ns, each.end_ns, thread, each.call)
-            found.sort(key=attrgetter("end_ns"))
-        return found
+        for each in self.calls.records():
+            thread = self._states[each.thread].number
+            expand = self._expanders[each.subject]
+            found += expand(each.start_ns, each.end_ns, thread, each.call, each.note)
+        return sorted(found, key=attrgetter("end_ns"))
 
 
 def _unchanged(*values: Any) -> tuple[Span, ...]:

@@ -139,7 +139,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "neurald.runtime.compilation",
             "Compilation",
             "run_with_receipt",
-            repeated_runs.called("run", "call", repeated_runs.itself),
+            repeated_runs.called("run", "call", None),
         ),
         (
             _EXECUTION,
@@ -154,11 +154,9 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             _EXECUTION,
             "Execution",
             "_run",
-            repeated_runs.called("execute", "step", repeated_runs.compilation_of, is_call=False),
+            repeated_runs.called("execute", "step", "_compilation", is_call=False),
         ),
         (_EXECUTION, "Execution", "_cache_fast_path", recorded("step", "get ready to repeat it")),
-        (_EXECUTION, "Execution", "_ran_fast_path", repeated_runs.done("repeat it")),
-        (_EXECUTION, "Execution", "_ran_burst_fast_path", repeated_runs.done("repeat it in the burst")),
         (_EXECUTION, "", "start_submitted", recorded("step", "submit the execution")),
         (_EXECUTION, "", "start_fenced", recorded("step", "launch the execution")),
         (_FENCED, "", "start_thread", handed_over("compute in the background")),
@@ -235,7 +233,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ),
         ("neurald.runtime.execution.background.optimization", "Optimization", "_enqueue", enqueued),
         (_STEP, "RecoveringStep", "execute", recorded("step", STEP)),
-        (_STEP, "RecoveringStep", "create_reusable_execution", repeated_runs.native),
+        (_STEP, "RecoveringStep", "create_reusable_execution", repeated_runs.made),
         (
             "neurald.runtime.execution.recovery.cpu_runs",
             "WholeModelFallback",
@@ -274,11 +272,16 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_SERVING + "service", "ServedModel", "__call__", recorded("call", "request", is_call=True)),
         (_SERVING + "service", "ServedModel", "run", recorded("call", "request", is_call=True)),
         (_SERVING + "balancer", "Balancer", "take", recorded("step", "choose a service")),
-        (_SERVING + "client_lane", "ClientLane", "run", daemon_calls.ran_in_service),
+        (_SERVING + "client_lane", "ClientLane", "run", daemon_calls.RAN_IN_SERVICE),
         (_SERVING + "client_lane", "ClientLane", "_place", recorded("step", "place the inputs")),
-        ("neurald.hal.rpc.client.rings.ring", "Ring", "bind", recorded("device", "bind to the ring")),
-        ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "submit", daemon_calls.submitted),
-        ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "_completed", daemon_calls.completed),
+        (
+            "neurald.hal.rpc.client.rings.ring",
+            "Ring",
+            "_bound_anew",
+            recorded("device", "bind to the ring"),
+        ),
+        ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "submit", daemon_calls.SUBMITTED),
+        ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "_completed", daemon_calls.COMPLETED),
         ("neurald.hal.rpc.client.connection", "Connection", "_through_kept_call", daemon_calls.kept),
         ("neurald.hal.rpc.client.connection", "Connection", "_invoke", daemon_calls.invoked),
         ("neurald.hal.rpc.client.connection", "Connection", "_replies", daemon_calls.streamed),
@@ -324,9 +327,8 @@ def install(recorder: Recorder) -> Callable[[], None]:
         for execution in recorder.callers.valuerefs():
             if (found := execution()) is not None:
                 found.forget_fast_paths()
-        for exchange in list(recorder.exchanges.values()):
-            if (peer := exchange.peer()) is not None:
-                peer.want_stamps(0)
+        for ring in list(recorder.rings.values()):
+            ring.want_no_stamps()
 
     return uninstall
 
@@ -344,7 +346,7 @@ def _replaced(point: TracePoint, owner: Any, original: Any, recorder: Recorder) 
         replacement: Any = classmethod(point.replace(recorder, original.__func__))
     else:
         replacement = point.replace(recorder, original)
-        if isinstance(owner, type) and recorder.native is not None:
-            replacement = recorder.native.as_method(replacement)
+        if isinstance(owner, type):
+            replacement = recorder.calls.as_method(replacement)
     setattr(owner, point.method, replacement)
     return partial(setattr, owner, point.method, original)

@@ -79,9 +79,49 @@ raise:
   ret ptr null
 }
 
-; Returns the number of what is called: that of the record, or that of the executor of a compilation,
-; which is asked for once. -1 if it raises an exception.
-define internal i64 @recorded.subject(ptr %table, ptr %record, ptr %instance) {
+; Returns the value of an integer, which it drops.
+define internal i64 @recorded.integer(ptr %table, ptr %object) {
+  %p.to.integer = getelementptr i8, ptr %table, i64 $TO_INTEGER
+  %to.integer = load ptr, ptr %p.to.integer
+  %value = call i64 %to.integer(ptr %object)
+  call void @recorded.drop(ptr %table, ptr %object)
+  ret i64 %value
+}
+
+; Returns where the next entry is.
+define internal ptr @recorded.entry(ptr %table) {
+  %p.count = getelementptr i8, ptr %table, i64 $COUNT
+  %stored = load i64, ptr %p.count
+  %more = add i64 %stored, 1
+  store i64 %more, ptr %p.count
+  %p.capacity = getelementptr i8, ptr %table, i64 $CAPACITY_MASK
+  %capacity = load i64, ptr %p.capacity
+  %place = and i64 %stored, %capacity
+  %offset = mul i64 %place, $RECORD_BYTES
+  %p.ring = getelementptr i8, ptr %table, i64 $RING
+  %ring = load ptr, ptr %p.ring
+  %entry = getelementptr i8, ptr %ring, i64 %offset
+  ret ptr %entry
+}
+
+; Stores an entry.
+define internal void @recorded.put(ptr %table, i64 %a, i64 %b, i64 %c, i64 %d, i64 %subject) {
+  %entry = call ptr @recorded.entry(ptr %table)
+  store i64 %a, ptr %entry
+  %p.b = getelementptr i8, ptr %entry, i64 8
+  store i64 %b, ptr %p.b
+  %p.c = getelementptr i8, ptr %entry, i64 16
+  store i64 %c, ptr %p.c
+  %p.d = getelementptr i8, ptr %entry, i64 24
+  store i64 %d, ptr %p.d
+  %p.subject = getelementptr i8, ptr %entry, i64 32
+  store i64 %subject, ptr %p.subject
+  ret void
+}
+
+; Returns the number of what is called: that of the record, or that of a key, which is asked for once,
+; and stores where its notes are. -1 if it raises an exception.
+define internal i64 @recorded.subject(ptr %table, ptr %record, ptr %instance, ptr %p.note) {
 entry:
   %p.subject = getelementptr i8, ptr %record, i64 $SUBJECT
   %subject = load i64, ptr %p.subject
@@ -103,52 +143,70 @@ other:
 have.owner:
   %owner = phi ptr [ %instance, %itself ], [ %read, %other ]
   %no.owner = icmp eq ptr %owner, null
-  br i1 %no.owner, label %raise, label %read.executor
-read.executor:
-  %p.executor.name = getelementptr i8, ptr %record, i64 $EXECUTOR_NAME
-  %executor.name = load ptr, ptr %p.executor.name
-  %executor = call ptr @recorded.attribute(ptr %table, ptr %owner, ptr %executor.name)
-  %no.executor = icmp eq ptr %executor, null
-  br i1 %no.executor, label %drop.owner, label %search
+  br i1 %no.owner, label %raise, label %read.key
+read.key:
+  %p.key.name = getelementptr i8, ptr %record, i64 $KEY_NAME
+  %key.name = load ptr, ptr %p.key.name
+  %key = call ptr @recorded.attribute(ptr %table, ptr %owner, ptr %key.name)
+  %no.key = icmp eq ptr %key, null
+  br i1 %no.key, label %drop.owner, label %search
 drop.owner:
   call void @recorded.drop(ptr %table, ptr %owner)
   br label %raise
 search:
-  %address = ptrtoint ptr %executor to i64
+  %address = ptrtoint ptr %key to i64
   %unit = lshr i64 %address, 4
   %slot = and i64 %unit, $SUBJECT_MASK
-  %offset = mul i64 %slot, 16
+  %offset = mul i64 %slot, $SUBJECT_BYTES
   %p.subjects = getelementptr i8, ptr %record, i64 $SUBJECTS
   %subjects = load ptr, ptr %p.subjects
   %p.known = getelementptr i8, ptr %subjects, i64 %offset
   %known = load ptr, ptr %p.known
   %p.number = getelementptr i8, ptr %p.known, i64 8
-  %is.known = icmp eq ptr %known, %executor
+  %p.known.note = getelementptr i8, ptr %p.known, i64 16
+  %is.known = icmp eq ptr %known, %key
   br i1 %is.known, label %found, label %ask
 found:
   call void @recorded.drop(ptr %table, ptr %owner)
-  call void @recorded.drop(ptr %table, ptr %executor)
+  call void @recorded.drop(ptr %table, ptr %key)
   %number = load i64, ptr %p.number
+  %known.note = load i64, ptr %p.known.note
+  store i64 %known.note, ptr %p.note
   ret i64 %number
 ask:
   %arguments = alloca [2 x ptr]
   store ptr %owner, ptr %arguments
   %p.second = getelementptr i8, ptr %arguments, i64 8
-  store ptr %executor, ptr %p.second
+  store ptr %key, ptr %p.second
   %p.ask = getelementptr i8, ptr %record, i64 $ASK_SUBJECT
   %ask.function = load ptr, ptr %p.ask
   %told = call ptr @recorded.call(ptr %table, ptr %ask.function, ptr %arguments, i64 2, ptr null)
   call void @recorded.drop(ptr %table, ptr %owner)
-  call void @recorded.drop(ptr %table, ptr %executor)
   %failed = icmp eq ptr %told, null
-  br i1 %failed, label %raise, label %store
+  br i1 %failed, label %drop.key, label %number.told
+drop.key:
+  call void @recorded.drop(ptr %table, ptr %key)
+  br label %raise
+number.told:
+  %value = call i64 @recorded.integer(ptr %table, ptr %told)
+  %p.note.name = getelementptr i8, ptr %record, i64 $NOTE_NAME
+  %note.name = load ptr, ptr %p.note.name
+  %has.no.note = icmp eq ptr %note.name, null
+  br i1 %has.no.note, label %store, label %read.note
+read.note:
+  %note.told = call ptr @recorded.attribute(ptr %table, ptr %key, ptr %note.name)
+  %no.note = icmp eq ptr %note.told, null
+  br i1 %no.note, label %drop.key, label %note.read
+note.read:
+  %note.address = call i64 @recorded.integer(ptr %table, ptr %note.told)
+  br label %store
 store:
-  %p.to.integer = getelementptr i8, ptr %table, i64 $TO_INTEGER
-  %to.integer = load ptr, ptr %p.to.integer
-  %value = call i64 %to.integer(ptr %told)
-  call void @recorded.drop(ptr %table, ptr %told)
-  store ptr %executor, ptr %p.known
+  %note = phi i64 [ 0, %number.told ], [ %note.address, %note.read ]
+  call void @recorded.drop(ptr %table, ptr %key)
+  store ptr %key, ptr %p.known
   store i64 %value, ptr %p.number
+  store i64 %note, ptr %p.known.note
+  store i64 %note, ptr %p.note
   ret i64 %value
 raise:
   ret i64 -1
@@ -203,6 +261,8 @@ restore:
 
 define ptr @neurald_recorded_call(ptr %self, ptr %given, i64 %given.count, ptr %names) {
 entry:
+  %p.note = alloca ptr
+  store ptr null, ptr %p.note
   %p.record = getelementptr i8, ptr %self, i64 $ARRAY_DATA
   %record = load ptr, ptr %p.record
   %p.table = getelementptr i8, ptr %record, i64 $TABLE
@@ -212,6 +272,13 @@ entry:
   %is.plain = icmp eq ptr %path.first, null
   br i1 %is.plain, label %plain, label %check.short
 plain:
+  %p.own.subject = getelementptr i8, ptr %record, i64 $SUBJECT
+  %own.subject = load i64, ptr %p.own.subject
+  %needs.instance = icmp slt i64 %own.subject, 0
+  %is.alone = icmp eq i64 %given.count, 0
+  %lacks.instance = and i1 %needs.instance, %is.alone
+  br i1 %lacks.instance, label %slow, label %keep.function
+keep.function:
   %p.function = getelementptr i8, ptr %record, i64 $FUNCTION
   %plain.function = load ptr, ptr %p.function
   call void @recorded.keep(ptr %table, ptr %plain.function)
@@ -255,9 +322,9 @@ skip:
   %rest.count = sub i64 %given.count, 1
   br label %ready
 ready:
-  %function = phi ptr [ %plain.function, %plain ], [ %short.function, %skip ]
-  %arguments = phi ptr [ %given, %plain ], [ %rest, %skip ]
-  %count = phi i64 [ %given.count, %plain ], [ %rest.count, %skip ]
+  %function = phi ptr [ %plain.function, %keep.function ], [ %short.function, %skip ]
+  %arguments = phi ptr [ %given, %keep.function ], [ %rest, %skip ]
+  %count = phi i64 [ %given.count, %keep.function ], [ %rest.count, %skip ]
   %has.arguments = icmp ne i64 %given.count, 0
   br i1 %has.arguments, label %with.instance, label %find
 with.instance:
@@ -265,7 +332,7 @@ with.instance:
   br label %find
 find:
   %instance = phi ptr [ null, %ready ], [ %loaded.instance, %with.instance ]
-  %subject = call i64 @recorded.subject(ptr %table, ptr %record, ptr %instance)
+  %subject = call i64 @recorded.subject(ptr %table, ptr %record, ptr %instance, ptr %p.note)
   %no.subject = icmp slt i64 %subject, 0
   br i1 %no.subject, label %give.up, label %find.thread
 find.thread:
@@ -369,26 +436,27 @@ answer.only:
   ret ptr %only
 store:
   %returned = phi ptr [ %result, %check.result ], [ %result, %is.any ], [ %answer.object, %answer ]
-  %p.count = getelementptr i8, ptr %table, i64 $COUNT
-  %stored = load i64, ptr %p.count
-  %more = add i64 %stored, 1
-  store i64 %more, ptr %p.count
-  %p.capacity = getelementptr i8, ptr %table, i64 $CAPACITY_MASK
-  %capacity = load i64, ptr %p.capacity
-  %place = and i64 %stored, %capacity
-  %place.offset = mul i64 %place, $RECORD_BYTES
-  %p.ring = getelementptr i8, ptr %table, i64 $RING
-  %ring = load ptr, ptr %p.ring
-  %entry.start = getelementptr i8, ptr %ring, i64 %place.offset
-  store i64 %start, ptr %entry.start
-  %entry.end = getelementptr i8, ptr %entry.start, i64 8
-  store i64 %end, ptr %entry.end
-  %entry.thread = getelementptr i8, ptr %entry.start, i64 16
-  store ptr %thread, ptr %entry.thread
-  %entry.call = getelementptr i8, ptr %entry.start, i64 24
-  store i64 %call.number, ptr %entry.call
-  %entry.subject = getelementptr i8, ptr %entry.start, i64 32
-  store i64 %subject, ptr %entry.subject
+  %thread.number = ptrtoint ptr %thread to i64
+  call void @recorded.put(ptr %table, i64 %start, i64 %end, i64 %thread.number, i64 %call.number, i64 %subject)
+  %note = load ptr, ptr %p.note
+  %has.no.note = icmp eq ptr %note, null
+  br i1 %has.no.note, label %return, label %store.note
+store.note:
+  %p.note.1 = getelementptr i8, ptr %note, i64 8
+  %p.note.2 = getelementptr i8, ptr %note, i64 16
+  %p.note.3 = getelementptr i8, ptr %note, i64 24
+  %p.note.4 = getelementptr i8, ptr %note, i64 32
+  %p.note.5 = getelementptr i8, ptr %note, i64 40
+  %note.0 = load i64, ptr %note
+  %note.1 = load i64, ptr %p.note.1
+  %note.2 = load i64, ptr %p.note.2
+  %note.3 = load i64, ptr %p.note.3
+  %note.4 = load i64, ptr %p.note.4
+  %note.5 = load i64, ptr %p.note.5
+  call void @recorded.put(ptr %table, i64 %note.0, i64 %note.1, i64 %note.2, i64 %note.3, i64 $IS_NOTE)
+  call void @recorded.put(ptr %table, i64 %note.4, i64 %note.5, i64 0, i64 0, i64 $IS_NOTE)
+  br label %return
+return:
   ret ptr %returned
 give.up:
   call void @recorded.drop(ptr %table, ptr %function)

@@ -11,12 +11,14 @@ Layouts (in 64-bit words):
     table     see `_TABLE`; one for a recorder
     record    see `_RECORD`; an array, which is the function's `__self__`
     entry     start and end in nanoseconds of the monotonic clock, the thread's state, the number of
-              the call, the number of what was called
+              the call, the number of what was called; or, for the note of the entry before, some of
+              its words and -1
     threads   for each slot the interpreter's number of a thread, and the state
-    subjects  for each slot an executor, and its number
+    subjects  for each slot a key, its number, and the address of its notes; 0 for none
 """
 
 import ctypes
+import struct
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -24,7 +26,14 @@ from types import BuiltinFunctionType
 from typing import Any, Final
 
 from neurald.drivers.cpu.native.python_call import ARRAY_DATA, FAST_ARGUMENTS, new_function, python_table
-from neurald.hal.execution.recorded_calls import CallRecord, Make, RecorderOfCalls, ShortCut
+from neurald.hal.execution.recorded_calls import (
+    NOTE_BYTES,
+    CallRecord,
+    Make,
+    RecorderOfCalls,
+    ShortCut,
+    Subjects,
+)
 from neurald.hal.lazy_numpy import np
 
 RECORD_FUNCTIONS: Final = ("neurald_recorded_call",)
@@ -56,9 +65,10 @@ _COUNT: Final = _TABLE.index("COUNT")
 #: Table; the function that is called, or what is called if there is no short cut; names of the
 #: attributes that lead to the function of the short cut (null without one), and most arguments of it;
 #: what that function returns if it has succeeded (null if anything but None), and what is called
-#: otherwise; number of what is called (-1 to ask), name of the attribute that has the compilation
-#: (null if it is the object itself), of the executor, slots, and what tells the number; what is called
-#: after an exception; and whether it begins a call of the application.
+#: otherwise; number of what is called (-1 to ask), name of the attribute that has the owner of the key
+#: (null if it is the object itself), of the key, of the address of notes (null for none), slots, and
+#: what tells the number; what is called after an exception; and whether it begins a call of the
+#: application.
 _RECORD: Final = (
     "TABLE",
     "FUNCTION",
@@ -69,13 +79,18 @@ _RECORD: Final = (
     "FINISH",
     "SUBJECT",
     "OWNER_NAME",
-    "EXECUTOR_NAME",
+    "KEY_NAME",
+    "NOTE_NAME",
     "SUBJECTS",
     "ASK_SUBJECT",
     "FAILED",
     "IS_CALL",
 )
 _ENTRY_WORDS: Final = 5
+#: So many words of a note are in an entry; the last word says that it is a note.
+_NOTE_WORDS: Final = _ENTRY_WORDS - 1
+_IS_NOTE: Final = -1
+_SUBJECT_WORDS: Final = 4
 _THREAD_SLOTS: Final = 64
 _SUBJECT_SLOTS: Final = 256
 _KEYWORDS: Final = 0x2
@@ -111,7 +126,9 @@ def recorded_call_text() -> str:
         STATE_CALL=_STATE_CALL,
         THREAD_MASK=_THREAD_SLOTS - 1,
         SUBJECT_MASK=_SUBJECT_SLOTS - 1,
+        SUBJECT_BYTES=_WORD_BYTES * _SUBJECT_WORDS,
         RECORD_BYTES=_WORD_BYTES * _ENTRY_WORDS,
+        IS_NOTE=_IS_NOTE,
     )
 
 
@@ -149,13 +166,15 @@ class NativeRecorder:
         )
         self._asked = asked
 
-    def recorded(self, function: Callable[..., Any], subject: int, *, is_call: bool) -> Callable[..., Any]:
+    def recorded(
+        self, function: Callable[..., Any], subject: int | Subjects, *, is_call: bool
+    ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it; see `RecordedCalls`."""
-        return self._made(function, SUBJECT=subject, IS_CALL=int(is_call))
+        asked = {"SUBJECT": subject} if isinstance(subject, int) else _asking(subject)
+        return self._made(function, **asked, IS_CALL=int(is_call))
 
     def shortened(self, function: Callable[..., Any], short_cut: ShortCut) -> Callable[..., Any]:
         """Returns a function that takes a short cut; see `RecordedCalls`."""
-        subjects = np.zeros((_SUBJECT_SLOTS, 2), np.int64)
         first, second = (*map(sys.intern, short_cut.path), None)[:2]
         return self._made(
             function,
@@ -164,11 +183,7 @@ class NativeRecorder:
             MOST_ARGUMENTS=short_cut.most_arguments,
             EXPECTED=short_cut.expected,
             FINISH=short_cut.finish,
-            SUBJECT=-1,
-            OWNER_NAME=short_cut.owner,
-            EXECUTOR_NAME="executor",
-            SUBJECTS=subjects,
-            ASK_SUBJECT=short_cut.subject,
+            **_asking(short_cut.subjects),
             IS_CALL=1,
         )
 
@@ -184,15 +199,44 @@ class NativeRecorder:
 
     @property
     def count(self) -> int:
-        """Number of calls that were recorded, of which the last ones are kept."""
+        """Number of entries: of calls that were recorded, and of notes. The last ones are kept."""
         return int(self._table[_COUNT])
 
     def records(self) -> Iterator[CallRecord]:
         """Yields the records that are kept, in the order in which the calls ended."""
         count = self.count
-        first = max(0, count - self._capacity)
-        for position in range(first, count):
-            yield CallRecord(*self._ring[position & (self._capacity - 1)].tolist())
+        position = max(0, count - self._capacity)
+        while position < count:
+            start, end, thread, call, subject = self._entry(position)
+            position += 1
+            note = b""
+            while position < count and (entry := self._entry(position))[-1] == _IS_NOTE:
+                note += struct.pack(f"={_NOTE_WORDS}q", *entry[:_NOTE_WORDS])
+                position += 1
+            # The first entry that is left may be the note of one that is not.
+            if subject != _IS_NOTE:
+                yield CallRecord(start, end, thread, call, subject, note[:NOTE_BYTES])
+
+    def _entry(self, position: int) -> list[int]:
+        entry: list[int] = self._ring[position & (self._capacity - 1)].tolist()
+        return entry
+
+
+def _asking(subjects: Subjects) -> dict[str, Any]:
+    """Returns the values of a record whose subject depends on the object."""
+    return {
+        "SUBJECT": -1,
+        "OWNER_NAME": _interned(subjects.owner),
+        "KEY_NAME": _interned(subjects.key),
+        "NOTE_NAME": _interned(subjects.note),
+        "SUBJECTS": np.zeros((_SUBJECT_SLOTS, _SUBJECT_WORDS), np.int64),
+        "ASK_SUBJECT": subjects.find,
+    }
+
+
+def _interned(name: str | None) -> str | None:
+    """Returns a name as code has it, which is found fastest."""
+    return None if name is None else sys.intern(name)
 
 
 @cache

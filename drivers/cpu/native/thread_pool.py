@@ -283,9 +283,8 @@ class _ProcessState:
                 self._program = _restored(stored) if stored else _built() or _compiled(target)
             return self._program
 
-    @property
-    def has_step_program(self) -> bool:
-        """True if the native functions are loaded, as they are from now on if the package has them."""
+    def load_step_program(self) -> bool:
+        """Loads the native functions if the package has them; returns whether they are loaded."""
         with self._lock:
             if self._program is None:
                 self._program = _built()

@@ -126,9 +126,10 @@ class RingEnd:
         view = memory.view()
         self._words = view.cast("I")
         self._stamps = view[STAMPS_OFFSET : STAMPS_OFFSET + _STAMPS.size]
-        #: The address of the memory, and that of the number of the submission that its client has
-        #: cancelled.
+        #: The address of the memory, that of the stamps, and that of the number of the submission
+        #: that its client has cancelled.
         self.address = memory.address
+        self.stamps_address = memory.address + STAMPS_OFFSET
         self.cancelled_address = memory.address + CANCELLED * WORD_BYTES
         (self._put_index, self._peer_sleeps), (self._take_index, self._sleeps) = side.value
         self._is_client = side is RingSide.CLIENT

@@ -71,11 +71,15 @@ class Event(Unpicklable):
     Args:
         fence: signals once the outputs are written; devices can wait for it.
         has_fence: create that fence when it is asked for.
+
+    Attributes:
+        beginning: what a trace remembers of how the execution began, until it has ended.
     """
 
     instead_of_pickling = "Wait for it, and pickle the outputs"
 
     def __init__(self, fence: Fence | None = None, *, has_fence: bool = False) -> None:
+        self.beginning: object | None = None
         self._done = threading.Event()
         self._error: Error | None = None
         self._fence = fence

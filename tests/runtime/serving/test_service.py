@@ -113,7 +113,7 @@ def test_traces_show_what_the_process_of_a_model_did(service: nd.Service, tmp_pa
     ended_ns = time.monotonic_ns()
     pair(array, array)
     (lane,) = pair._balancer._endpoints[0].idle
-    assert read_stamps(lane.stamps()).replied_ns < ended_ns, "stamps are left after the trace"
+    assert read_stamps(lane._runs.ring.stamps()).replied_ns < ended_ns, "stamps are left after the trace"
 
 
 def test_tensors_of_every_size(service: nd.Service) -> None:

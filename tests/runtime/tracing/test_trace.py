@@ -5,7 +5,7 @@ import contextlib
 import errno
 import json
 import os
-import struct
+import socket
 import subprocess
 import sys
 import threading
@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import astuple
 from support.daemon.processes import daemon_process, running_daemon
 from support.models.small import add_model
 from support.tracing import assert_valid, shares
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState
-from neurald.hal.rpc.transport.ring_end import Stamps
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide, Stamps
 from neurald.runtime.execution.program.overlapping_steps import OverlappingSteps
 from neurald.runtime.tracing.own_time import with_ends
 from neurald.runtime.tracing.perfetto import trace_document
@@ -269,18 +269,14 @@ class Peer:
     """An end of a ring whose daemon leaves wrong stamps."""
 
     def __init__(self) -> None:
+        memory = SharedMemory.working(RING_BYTES, "ring")
+        self._ring = RingEnd(memory, socket.socketpair()[0], RingSide.CLIENT)
         self.left = Stamps(0, 0, 0, 0, 0, 0)
-        self.wanted: list[int] = []
-
-    def want_stamps(self, number: int) -> None:
-        self.wanted.append(number)
-
-    def stamps(self) -> bytes:
-        return struct.pack("<6Q", *astuple(self.left))
 
     def submit(self) -> None: ...
 
     def _completed(self) -> bool:
+        self._ring.put_stamps(self.left)
         return True
 
 
@@ -290,7 +286,8 @@ def test_wrong_stamps_of_a_daemon_are_ignored(wrong: str) -> None:
     replacements = {point.method: point.replace for point in TRACE_POINTS if point.owner == "RingPeer"}
     peer = Peer()
     replacements["submit"](recorder, Peer.submit)(peer)
-    number = peer.wanted[-1]
+    number = peer._ring.wanted_stamps
+    assert number
     now = time.monotonic_ns()
     times = {
         "number": (now, now, now, now),
@@ -479,6 +476,7 @@ def test_spans_that_were_dropped_are_counted(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_memory_is_bounded_whoever_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neurald.runtime.tracing.span.MAX_RECORDS", 80)
+    monkeypatch.setattr("neurald.runtime.tracing.span._CALL_RECORDS", 128)
     compilation = compiled(nd.open_device("cpu"))
     with nd.trace() as trace:
         execution = execution_of(compilation)

@@ -175,6 +175,12 @@ class Ring:
         if known is not None and known[1].sent.number is not None and known[1].model is model:
             copy(known[1].staged.input_copies)
             return known[1]
+        return self._bound_anew(model, request, deadline_s, is_ongoing=is_ongoing)
+
+    def _bound_anew(
+        self, model: RemoteModel, request: Request, deadline_s: float | None, *, is_ongoing: bool
+    ) -> RingRequest:
+        """Prepares a request that has to be sent, or is like one that was; see `bind`."""
         _left_s(deadline_s)
         self._peer.deadline_s = deadline_s
         staged = stage(request, is_passthrough=_is_shared, allocate=self._allocate)

@@ -197,14 +197,6 @@ class RingPeer:
         _under_way.add(id(self))
         self._ring.put(submission)
 
-    def want_stamps(self, number: int) -> None:
-        """Asks the daemon to note when it does what for each call, with a number; 0 asks no more."""
-        self._ring.want_stamps(number)
-
-    def stamps(self) -> bytes:
-        """Returns what the daemon noted last, see `RingEnd.stamps`. It may be wrong in any way."""
-        return self._ring.stamps()
-
     @property
     def has_submission(self) -> bool:
         """True if `submit` has passed a request to the daemon whose completion was not taken."""

@@ -68,7 +68,7 @@ def test_digests_of_others_are_refused(stored: bytes) -> None:
     state = type(process)()
     with pytest.raises(BadData):
         state.step_program(TARGETS["generic"], stored)
-    assert state.has_step_program
+    assert state.load_step_program()
 
 
 def test_a_changed_text_is_compiled() -> None:

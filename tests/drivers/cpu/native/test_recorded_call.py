@@ -1,6 +1,8 @@
 """Functions of native code that call others: results, records, numbers of calls, and references."""
 
+import ctypes
 import gc
+import struct
 import sys
 import sysconfig
 import threading
@@ -13,20 +15,20 @@ import pytest
 
 from neurald.drivers.cpu.native.thread_pool import process
 from neurald.hal.execution.recorded_calls import (
+    NOTE_BYTES,
     CallRecord,
+    Make,
+    PythonRecorder,
     RecordedCalls,
     RecorderOfCalls,
     ShortCut,
+    Subjects,
     recorded_calls,
 )
 
-pytestmark = [
-    pytest.mark.quick,
-    pytest.mark.skipif(
-        bool(sysconfig.get_config_var("Py_GIL_DISABLED")) or sys.implementation.name != "cpython",
-        reason="these functions need CPython with a GIL",
-    ),
-]
+pytestmark = pytest.mark.quick
+
+HAS_NATIVE = not sysconfig.get_config_var("Py_GIL_DISABLED") and sys.implementation.name == "cpython"
 
 CAPACITY = 64
 
@@ -42,17 +44,15 @@ class State:
 class Asked:
     """Answers what native code asks, and keeps what it tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Make = recorded_calls) -> None:
         self.local = threading.local()
         self.states: list[State] = []
         self.failures: list[tuple[Any, ...]] = []
         self.pairs: list[tuple[Any, Any]] = []
-        native = recorded_calls(
+        self.native: RecordedCalls = make(
             CAPACITY,
             RecorderOfCalls(thread=self.state, failed=self.failed, first_call=2),
         )
-        assert native is not None
-        self.native: RecordedCalls = native
 
     def state(self) -> State:
         if not hasattr(self.local, "state"):
@@ -73,10 +73,16 @@ class Asked:
         return list(self.native.records())
 
 
-@pytest.fixture
-def asked() -> Asked:
-    assert process.has_step_program
-    return Asked()
+@pytest.fixture(params=["native code", "Python"])
+def asked(request: pytest.FixtureRequest) -> Asked:
+    if request.param == "Python":
+        return Asked(PythonRecorder)
+    if not HAS_NATIVE:
+        pytest.skip("native functions need CPython with a GIL")
+    assert process.load_step_program()
+    found = Asked()
+    assert not isinstance(found.native, PythonRecorder)
+    return found
 
 
 def test_arguments_and_results_pass(asked: Asked) -> None:
@@ -144,8 +150,9 @@ class Model:
         return "slow", arguments, named
 
 
-def shortened(asked: Asked, path: tuple[str, ...], **named: Any) -> Any:
-    short_cut = ShortCut(path=path, most_arguments=3, subject=asked.subject, **named)
+def shortened(asked: Asked, path: tuple[str, ...], owner: str | None = None, **named: Any) -> Any:
+    subjects = Subjects(owner=owner, find=asked.subject)
+    short_cut = ShortCut(path=path, most_arguments=3, subjects=subjects, **named)
     return asked.native.as_method(asked.native.shortened(Model.run, short_cut))
 
 
@@ -195,6 +202,57 @@ def test_a_short_cut_that_returns_whether_it_has_succeeded(
     with pytest.raises(KeyError):
         model.run()
     assert finished == ["good", False, None, "error"]
+
+
+class Ring:
+    """Has the address of notes."""
+
+    def __init__(self) -> None:
+        self.content = ctypes.create_string_buffer(NOTE_BYTES)
+        self.address = ctypes.addressof(self.content)
+
+
+class End:
+    """An object of which each call leaves a note."""
+
+    def __init__(self) -> None:
+        self.ring = Ring()
+
+    def run(self, note: int) -> None:
+        self.ring.content.raw = struct.pack("<6Q", *range(note, note + 6))
+
+
+def test_notes_are_recorded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    subjects = Subjects(key="ring", find=asked.subject, note="address")
+    recorded = asked.native.recorded(End.run, subjects, is_call=True)
+    monkeypatch.setattr(End, "run", asked.native.as_method(recorded))
+    ends, other = (End(), End()), asked.native.recorded(lambda: None, 1, is_call=False)
+    for note in range(6):
+        ends[note % 2].run(note)
+        other()
+    assert asked.pairs == [(end, end.ring) for end in ends]
+    noted = [struct.unpack("<6Q", each.note) for each in asked.records if each.subject >= 100]
+    assert noted == [tuple(range(note, note + 6)) for note in range(6)]
+    assert [each.note for each in asked.records if each.subject == 1] == [b""] * 6
+    with pytest.raises(TypeError, match="missing 2 required"):
+        recorded()
+    with pytest.raises(AttributeError, match="ring"):
+        recorded(object(), 1)
+    del ends[0].ring.address
+    again = asked.native.recorded(End.run, subjects, is_call=True)
+    with pytest.raises(AttributeError, match="address"):
+        again(ends[0], 1)
+
+
+def test_old_notes_are_dropped_with_their_records(asked: Asked) -> None:
+    end = End()
+    subjects = Subjects(key="ring", find=asked.subject, note="address")
+    recorded = asked.native.recorded(lambda end, note: None, subjects, is_call=True)
+    for note in range(2 * CAPACITY):
+        recorded(end, note)
+    assert 0 < len(asked.records) <= CAPACITY
+    assert {len(each.note) for each in asked.records} == {NOTE_BYTES}
+    assert [each.call for each in asked.records][-1] == 4 * CAPACITY
 
 
 def test_the_last_records_are_kept(asked: Asked) -> None:
@@ -252,9 +310,11 @@ def test_nothing_is_leaked(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [sys.getrefcount(each) for each in watched] == before
 
 
-def test_functions_live_as_long_as_they_are_used() -> None:
-    assert process.has_step_program
-    asked = Asked()
+@pytest.mark.skipif(not HAS_NATIVE, reason="native functions need CPython with a GIL")
+@pytest.mark.parametrize("make", [recorded_calls, PythonRecorder])
+def test_functions_live_as_long_as_they_are_used(make: Make) -> None:
+    assert process.load_step_program()
+    asked = Asked(make)
 
     def function() -> int:
         return 3
