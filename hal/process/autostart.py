@@ -258,8 +258,8 @@ def _module_path() -> str:
 def _last_line(log: Path) -> str:
     """Returns the last line of a log."""
     try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
+        with open(log, "rb", opener=open_private_file) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))
             lines = file.read().decode(errors="replace").split("\n")
     except OSError as error:
         return f"{log} cannot be read: {error.strerror}"

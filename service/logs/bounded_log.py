@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.errors import BadState
+from neurald.hal.process.files.private_directory import open_private_file
 
 #: A file of this size becomes `NAME.1`, in place of the one before, and a new one begins.
 MAX_BYTES: Final = 1 << 20
@@ -32,8 +33,7 @@ class BoundedLog:
 
     def _open(self) -> None:
         sys.stderr.flush()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self._path, flags, 0o600)
+        descriptor = open_private_file(str(self._path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(descriptor, sys.stderr.fileno())
         os.close(descriptor)
 

@@ -21,7 +21,7 @@ from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.strings import as_strings
 from neurald.hal.model.types import MAX_OPERAND_BYTES, OperandType
-from neurald.service.tensors.files import open_regular
+from neurald.service.tensors.files import open_archive, open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -151,11 +151,11 @@ def read_inputs(path: Path, slots: Sequence[Slot]) -> list[Array]:
     """
     with open_regular(path) as file:
         try:
-            archive = zipfile.ZipFile(file)
-            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            archive = open_archive(file)
+        except BadData as error:
             raise BadData(f"{path} is not an .npz file as numpy.savez writes it: {error}") from None
         with archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             chosen = _match(path, members, slots)
             return [_read(archive, info, path, slot) for info, slot in zip(chosen, slots, strict=True)]
 

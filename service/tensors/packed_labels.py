@@ -3,20 +3,13 @@
 They append a zip archive with text files to the file.
 """
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from neurald.hal.errors import BadData
-from neurald.service.tensors.files import open_regular
+from neurald.service.tensors.files import open_archive, open_regular
 
 _MAX_MEMBERS = 64
 _MAX_BYTES = 1 << 20
-
-
-#: What a damaged archive may cause, besides the file not being there.
-_DAMAGES = (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error)
 
 
 def packed_labels(path: Path) -> list[str] | None:
@@ -28,7 +21,8 @@ def packed_labels(path: Path) -> list[str] | None:
     try:
         with open_regular(path) as file:
             content = _content(file)
-    except (*_DAMAGES, BadData):
+    # Damaged bytes make zipfile and its decompressors raise almost any exception.
+    except Exception:
         return None
     if content is None or len(content) > _MAX_BYTES:
         return None
@@ -43,9 +37,7 @@ def packed_labels(path: Path) -> list[str] | None:
 
 def _content(file: BinaryIO) -> bytes | None:
     """Returns the text file in a model, or the beginning of a very large one."""
-    if not zipfile.is_zipfile(file):
-        return None
-    with zipfile.ZipFile(file) as archive:
+    with open_archive(file) as archive:
         members = archive.infolist()
         texts = [each for each in members if each.filename.lower().endswith(".txt")]
         if len(members) > _MAX_MEMBERS or len(texts) != 1 or texts[0].file_size > _MAX_BYTES:

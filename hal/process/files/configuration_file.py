@@ -5,6 +5,7 @@ whether they may start a manager, and which drivers that would supervise.
 """
 
 import os
+import stat
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -48,11 +49,14 @@ def read_configuration(path: Path, *, must_exist: bool) -> dict[str, Any]:
 
     Raises:
         BadState: it cannot be read.
-        BadData: it is not TOML, or too large.
+        BadData: it is a pipe, is not TOML, or is too large.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
+            # /dev/null is a file without settings.
+            if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                raise BadData(f"the configuration file {path} is a pipe; a file is expected")
             text = file.read(_MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         if must_exist:
@@ -66,7 +70,7 @@ def read_configuration(path: Path, *, must_exist: bool) -> dict[str, Any]:
 
     try:
         return tomllib.loads(text.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
         raise BadData(f"the configuration file {path}: {error}") from None
 
 

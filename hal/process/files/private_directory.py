@@ -5,6 +5,7 @@ replace the next one by another directory or a symbolic link. So every step is c
 included, before anything is created or changed at the end of the path.
 """
 
+import errno
 import os
 import stat
 from collections import deque
@@ -143,5 +144,15 @@ def _is_unseen(user: int, own_users: Path = _OWN_USERS, overflow_user: Path = _O
 
 
 def open_private_file(path: str, flags: int) -> int:
-    """Opens a file that only its user may read, and no symbolic link, for the argument `opener`."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    """Opens a regular file that only its user may read, for the argument `opener`.
+
+    A link is not followed, and a pipe is not waited for.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return descriptor

@@ -45,3 +45,9 @@ def test_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadState, match="cannot be opened"):
         BoundedLog(link)
     assert os.fstat(2) == before
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(BadState, match="cannot be opened"):
+        BoundedLog(tmp_path / "log")

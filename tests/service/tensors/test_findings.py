@@ -169,9 +169,9 @@ def test_without_labels_there_is_no_column_for_them() -> None:
     )
 
 
-def packed(path: Path, **members: bytes) -> Path:
+def packed(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> Path:
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+    with zipfile.ZipFile(archive, "w", method) as file:
         for name, content in members.items():
             file.writestr(name.replace("_", "."), content)
     path.write_bytes(passing((2, 2)).build() + archive.getvalue())
@@ -191,8 +191,11 @@ def test_labels_in_the_file(tmp_path: Path) -> None:
     assert packed_labels(path) is None
 
 
-def test_damaged_archives(tmp_path: Path) -> None:
-    path = packed(tmp_path / "m.tflite", labels_txt=b"cat\ndog" * 50)
+@pytest.mark.parametrize(
+    "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_damaged_archives(tmp_path: Path, method: int) -> None:
+    path = packed(tmp_path / "m.tflite", method, labels_txt=b"cat\ndog" * 50)
     sound = path.read_bytes()
     rng = np.random.default_rng(0)
     for _ in range(200):

@@ -1,5 +1,6 @@
 """The configuration file is found, and one that cannot be read is explained."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_file_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
         read_configuration(file, must_exist=True)
     with pytest.raises(BadState, match="cannot be read"):
         read_configuration(tmp_path, must_exist=False)
-    for content in (b"= 1", b"\xff\xfe", b"a = " + b"[" * 100_000):
+    for content in (b"= 1", b"\xff\xfe", b"a = " + b"[" * 100_000, b"a = " + b"9" * 5_000):
         file.write_bytes(content)
         with pytest.raises(BadData, match=str(file)):
             read_configuration(file, must_exist=False)
@@ -50,6 +51,20 @@ def test_a_file_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
         read_configuration(file, must_exist=False)
     file.write_text("autostart = false\n")
     assert read_configuration(file, must_exist=True) == {"autostart": False}
+
+
+def test_pipes_are_refused_and_devices_are_read(tmp_path: Path) -> None:
+    """A pipe without content looks empty, and an operator would lose all settings."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for flags in (os.O_RDONLY | os.O_NONBLOCK, os.O_RDWR):
+        other_end = os.open(pipe, flags)
+        with pytest.raises(BadData, match="is a pipe"):
+            read_configuration(pipe, must_exist=True)
+        os.close(other_end)
+    assert read_configuration(Path(os.devnull), must_exist=True) == {}
+    with pytest.raises(BadData, match="more than"):
+        read_configuration(Path("/dev/zero"), must_exist=True)
 
 
 def test_drivers_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

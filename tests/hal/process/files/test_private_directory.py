@@ -10,7 +10,7 @@ from support.sweeps import sweep
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.files import private_directory
-from neurald.hal.process.files.private_directory import make_directory, open_private
+from neurald.hal.process.files.private_directory import make_directory, open_private, open_private_file
 
 STRANGER = 54321
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
@@ -111,3 +111,22 @@ def test_who_stands_for_users_outside(tmp_path: Path, users: str, is_unseen: boo
     assert private_directory._is_unseen(65534, own_users, overflow_user) is is_unseen
     assert not private_directory._is_unseen(65533, own_users, overflow_user)
     assert not private_directory._is_unseen(65534, own_users, tmp_path / "missing")
+
+
+@pytest.mark.parametrize("mode", ["xb", "ab", "rb"])
+def test_private_files_are_regular_ones(tmp_path: Path, mode: str) -> None:
+    """A pipe would be waited for: drivers may put one where applications keep a log."""
+    file, pipe, link = tmp_path / "file", tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(file)
+    for planted in (pipe, link):
+        with pytest.raises(OSError, match=str(planted)), open(planted, mode, opener=open_private_file):
+            pass
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(OSError, match=str(pipe)), open(pipe, mode, opener=open_private_file):
+        pass
+    os.close(reader)
+    if mode == "rb":
+        file.touch(0o600)
+    with open(file, mode, opener=open_private_file):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
