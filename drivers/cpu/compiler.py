@@ -278,7 +278,7 @@ class _Compiler:
         kernels = [kernel for kernel in fused.kernels if kernel.output.count]
         calls = []
         for number, kernel in enumerate(kernels, 1):
-            quick = use_short_sums(use_lookup_tables(kernel, target, folding.node))
+            quick = use_short_sums(use_lookup_tables(kernel, target, folding.node), target)
             calls.append(self._call(quick, names))
             report_progress(number / len(kernels) * GENERATION_SHARE)
         return fused, tuple(calls)

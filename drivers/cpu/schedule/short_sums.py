@@ -6,9 +6,14 @@ bytes, rounded once. There are 65,536 pairs of bytes: the integers A, B and C ar
 (A·a + B·b + C) / 2^S has the same result for each of them. Functions of one byte are replaced in
 the same way. Products of two bytes are not: what they are multiplied by is rounded twice, to few
 bits at first.
+
+Where many sums are ties, what decides about each is how the multiples of its bytes were rounded.
+Then a number of 8 bits for each value of one byte, or of either, is added, from a table that
+registers hold.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 from msgspec import Struct
@@ -21,6 +26,9 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.emit.byte_tables import is_permuted
+from neurald.drivers.cpu.emit.op_table import stored
+from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
@@ -33,6 +41,10 @@ _SUM_BITS, _LOW_BITS = 31, 30
 _NUDGES = (0, 1, -1, 2, -2, 4, -4, 8, -8, 16, -16, 32, -32, 64, -64)
 #: Of how many pairs one is checked before all are.
 _STEP = 15
+#: Values of a byte, and the range of what is added for one.
+_ENTRIES, _CORRECTIONS = 256, (-128, 127)
+#: More than any sum, as INT64.
+_UNBOUNDED = 1 << 40
 
 
 class _Linear(Struct, frozen=True):
@@ -60,7 +72,9 @@ class _Sum(Struct, frozen=True):
     Attributes:
         high: the factor of each byte; the sum of bytes × `low` / 2^`low_shift` is added.
         before: the constant of the sum.
-        is_away: whether 1 is taken from a negative x.
+        taken: what is taken from a negative x: 0 or a power of two.
+        corrections: what is added for each value of each byte, from the smallest one; empty for
+            a byte that has none.
     """
 
     high: tuple[int, ...]
@@ -69,16 +83,23 @@ class _Sum(Struct, frozen=True):
     before: int
     after: int
     shift: int
-    is_away: bool
+    taken: int
+    corrections: tuple[tuple[int, ...], ...] = ()
 
 
-def use_short_sums(kernel: Kernel) -> Kernel:
-    """Replaces such functions in a kernel without a contraction."""
+def use_short_sums(kernel: Kernel, target: Target) -> Kernel:
+    """Replaces such functions in a kernel without a contraction.
+
+    Args:
+        kernel: the kernel.
+        target: the target of the code.
+    """
     if kernel.contraction is not None or not any(_is_rescaled(each) for each in walk(kernel.body)):
         return kernel
     memory: dict[Expression, Expression] = {}
+    has_tables = is_permuted(target, stored(Scalar.INT8), _ENTRIES)
     for expression in walk(kernel.body):
-        found = _replacement(expression)
+        found = _replacement(expression, has_tables=has_tables)
         if found is not None:
             memory[expression] = rewrite(found, lambda _: None, memory)
     if not memory:
@@ -90,8 +111,13 @@ def _is_rescaled(expression: Expression) -> bool:
     return isinstance(expression, Apply) and expression.op in _RESCALED
 
 
-def _replacement(expression: Expression) -> Expression | None:
-    """Returns what computes a clamped byte with shorter numbers; None if nothing does."""
+def _replacement(expression: Expression, *, has_tables: bool) -> Expression | None:
+    """Returns what computes a clamped byte with shorter numbers; None if nothing does.
+
+    Args:
+        expression: the byte.
+        has_tables: whether tables of 256 bytes are looked up in registers.
+    """
     if not isinstance(expression, Apply) or expression.op is not Op.CONVERT or expression.type not in _BYTES:
         return None
     if not expression.arguments[0].type.is_integer:
@@ -108,15 +134,25 @@ def _replacement(expression: Expression) -> Expression | None:
     wanted = _table(expression.arguments[0], sources)
     values = [_table(source, sources) for source in sources]
     few = [np.ascontiguousarray(each.reshape(-1)[::_STEP]) for each in (wanted, *values)]
-    # Products of lower parts as well cost about as much as one rescaling.
-    for candidate in _candidates(linear, after, values, with_low=rescalings > 1):
-        is_right = all(
+
+    def is_right(candidate: _Sum) -> bool:
+        return all(
             np.array_equal(np.clip(_computed(candidate, numbers), low, high), results)
             for results, *numbers in (few, (wanted, *values))
         )
-        if is_right:
-            return clamp(_expression(candidate, sources), low, high).to(expression.type)
-    return None
+
+    # Products of lower parts as well cost about as much as one rescaling.
+    candidates = _candidates(linear, after, values, with_low=rescalings > 1)
+    last = _last_rescaling(inner)
+    if has_tables and last is not None and rescalings > 1 and len(sources) == _MAX_SOURCES:
+        candidates = chain(candidates, _corrected(linear, after, values, np.clip(wanted, low, high), last))
+    found = next(filter(is_right, candidates), None)
+    if found is None:
+        return None
+    result = _expression(found, sources)
+    # Processors clamp twice as many numbers of 16 bits at once, and pack them with saturation.
+    short = result.to(Scalar.INT16) if _SUM_BITS - found.shift < Scalar.INT16.size_bytes * 8 else result
+    return clamp(short, low, high).to(expression.type)
 
 
 def _unclamped(expression: Expression) -> tuple[Expression, int | None, int | None]:
@@ -200,14 +236,28 @@ def _table(expression: Expression, sources: Sequence[Expression]) -> Array:
     return np.asarray(evaluate_node(node, arrays)).astype(np.int64)
 
 
+def _last_rescaling(expression: Expression) -> Apply | None:
+    """Returns the last product with a constant multiplier, None if an expression does not end with one."""
+    while isinstance(expression, Apply) and expression.op is Op.CONVERT:
+        (expression,) = expression.arguments
+    if not isinstance(expression, Apply) or expression.op not in _RESCALED:
+        return None
+    return expression if all(isinstance(each, Constant) for each in expression.arguments[1:]) else None
+
+
+def _shift(linear: _Linear, after: int, limits: Sequence[int]) -> int:
+    """Returns by how many bits sums can be shifted; less than 1 if none compute a function."""
+    reach = sum(abs(factor) * limit for factor, limit in zip(linear.factors.values(), limits, strict=True))
+    most = reach + abs(linear.added) + abs(after) + 1.0
+    # All sums, half of the divisor, and corrections are below 2^31.
+    return min(_SUM_BITS - 1 - int(np.ceil(np.log2(most))), _LOW_BITS)
+
+
 def _candidates(linear: _Linear, after: int, values: Sequence[Array], *, with_low: bool) -> Iterator[_Sum]:
     """Yields sums that may compute a linear function and add a constant."""
     factors = tuple(linear.factors.values())
     limits = [int(np.abs(each).max()) for each in values]
-    reach = sum(abs(factor) * limit for factor, limit in zip(factors, limits, strict=True))
-    most = reach + abs(linear.added) + abs(after) + 1.0
-    # All sums, and half of the divisor, are below 2^31.
-    shift = min(_SUM_BITS - 1 - int(np.ceil(np.log2(most))), _LOW_BITS)
+    shift = _shift(linear, after, limits)
     if shift < 1:
         return
     exact = [factor * 2.0**shift for factor in factors]
@@ -219,9 +269,52 @@ def _candidates(linear: _Linear, after: int, values: Sequence[Array], *, with_lo
         low = tuple(round((each - whole) * 2.0**low_shift) for each, whole in zip(exact, high, strict=True))
         forms.append((high, low, low_shift))
     for high, low, at in forms:
-        for is_away in (False, True):
+        for taken in (0, 1):
             for nudge in _NUDGES:
-                yield _Sum(high, low, at, before, half + nudge, shift, is_away)
+                yield _Sum(high, low, at, before, half + nudge, shift, taken)
+
+
+def _corrected(
+    linear: _Linear, after: int, values: Sequence[Array], wanted: Array, last: Apply
+) -> Iterator[_Sum]:
+    """Yields sums of multiples of two bytes and of corrections that depend on one of them or on either.
+
+    A result tells between which limits the sum for its pair of bytes is. The correction for a byte
+    is chosen to keep to the limits with each value of the other byte.
+
+    Args:
+        linear: the linear function.
+        after: the constant that is added to it.
+        values: the values of each byte, for all pairs.
+        wanted: the results.
+        last: the last product with a multiplier. It is rounded to as many bits as the exponent
+            tells, and then away from zero.
+    """
+    shift = _shift(linear, after, [int(np.abs(each).max()) for each in values])
+    if shift < 1:
+        return
+    factors = tuple(round(each * 2.0**shift) for each in linear.factors.values())
+    before, half = round(linear.added * 2.0**shift), (2 * after + 1) << (shift - 1)
+    total = _weighted(factors, values) + before
+    mantissa, exponent = (int(each.value) for each in last.arguments[1:] if isinstance(each, Constant))
+    multiplied = _table(last.arguments[0], tuple(linear.factors))
+    # What the multiples lack is a sum of two numbers, one for each byte, apart from rounding.
+    exact = multiplied * (mantissa * 2.0 ** (exponent - _SUM_BITS + shift))
+    missing = np.rint(exact - total).astype(np.int64)
+    starts = missing[:, :1], missing[:1] - missing[0, 0]
+    steps = (0, 1 << (shift + exponent)) if 0 <= shift + exponent < shift else (0,)
+    for taken in steps:
+        rest = (wanted << shift) - half - total + np.where(total < 0, taken, 0)
+        least = np.where(wanted > wanted.min(), rest, -_UNBOUNDED)
+        most = np.where(wanted < wanted.max(), rest + (1 << shift) - 1, _UNBOUNDED)
+        for axes in ((0,), (1,), (0, 1)):
+            chosen = [start if each in axes else np.zeros_like(start) for each, start in enumerate(starts)]
+            for each in axes:
+                low = (least - chosen[1 - each]).max(1 - each, keepdims=True)
+                high = (most - chosen[1 - each]).min(1 - each, keepdims=True)
+                chosen[each] = np.clip(np.clip(chosen[each], low, high), *_CORRECTIONS)
+            corrections = tuple(tuple(each.reshape(-1).tolist()) if each.any() else () for each in chosen)
+            yield _Sum(factors, (), 0, before, half, shift, taken, corrections)
 
 
 def _computed(candidate: _Sum, values: Sequence[Array]) -> Array:
@@ -230,8 +323,11 @@ def _computed(candidate: _Sum, values: Sequence[Array]) -> Array:
     if candidate.low:
         total = total + (_weighted(candidate.low, values) >> candidate.low_shift)
     total = total + candidate.before
-    if candidate.is_away:
-        total = total + (total >> _SUM_BITS)
+    for numbers, each in zip(candidate.corrections, values, strict=False):
+        if numbers:
+            total = total + np.array(numbers)[each - each.min()]
+    if candidate.taken:
+        total = total + (total >> _SUM_BITS) * candidate.taken
     rounded: Array = (total + candidate.after) >> candidate.shift
     return rounded
 
@@ -246,13 +342,23 @@ def _weighted(factors: Sequence[int], values: Sequence[Array]) -> Array:
 def _expression(candidate: _Sum, sources: Sequence[Expression]) -> Expression:
     """Returns the expression of a sum."""
     numbers = [source.to(Scalar.INT32) for source in sources]
-    total = _products(candidate.high, numbers)
+    total, before = _products(candidate.high, numbers), candidate.before
     if candidate.low:
         total = total + (_products(candidate.low, numbers) >> candidate.low_shift)
-    if not candidate.is_away:
-        return (total + (candidate.before + candidate.after)) >> candidate.shift
-    total = total + candidate.before
-    return (total + (total >> _SUM_BITS) + candidate.after) >> candidate.shift
+    for corrections, source in zip(candidate.corrections, sources, strict=False):
+        if corrections:
+            # Bytes without a sign take fewer instructions to extend.
+            elements = np.array(corrections) - _CORRECTIONS[0]
+            table = Value((_ENTRIES,), Scalar.UINT8, elements.astype(np.uint8))
+            first = int(np.iinfo(source.type.value).min)
+            total = total + load(table, (source.to(Scalar.INDEX) - first,)).to(Scalar.INT32)
+            before += _CORRECTIONS[0]
+    if not candidate.taken:
+        return (total + (before + candidate.after)) >> candidate.shift
+    total = total + before
+    sign = total >> _SUM_BITS
+    taken = sign if candidate.taken == 1 else sign << (candidate.taken.bit_length() - 1)
+    return (total + taken + candidate.after) >> candidate.shift
 
 
 def _products(factors: Sequence[int], numbers: Sequence[Expression]) -> Expression:

@@ -14,8 +14,10 @@ from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.cpu.schedule.short_sums import use_short_sums
+from neurald.drivers.cpu.target.target import TARGETS, Target
 
 _RESCALED = {Op.FIXED_POINT, Op.FIXED_POINT_UP}
+_TABLES, _NO_TABLES = TARGETS["avx512"], TARGETS["generic"]
 
 
 def _kernel(function: Callable[..., Expression], *types: Scalar) -> Kernel:
@@ -26,9 +28,9 @@ def _kernel(function: Callable[..., Expression], *types: Scalar) -> Kernel:
     return Kernel(output=Value((256,) * len(types), Scalar.INT8), axes=axes, body=body)
 
 
-def _is_replaced(kernel: Kernel) -> bool:
+def _is_replaced(kernel: Kernel, target: Target = _NO_TABLES) -> bool:
     """Returns True if no rescaling is left, and checks the results."""
-    changed = use_short_sums(kernel)
+    changed = use_short_sums(kernel, target)
     values = tuple(
         dict.fromkeys(each.value for each in walk(kernel.body) if hasattr(each, "index"))  # type: ignore[attr-defined]
     )
@@ -75,6 +77,30 @@ def test_sums_and_differences(
     assert _is_replaced(_kernel(_sum(*scales, sign), *types))
 
 
+@sweep("types", [(Scalar.INT8, Scalar.INT8), (Scalar.UINT8, Scalar.UINT8), (Scalar.INT8, Scalar.UINT8)])
+@sweep("sign", [1, -1])
+@sweep(
+    "scales",
+    [
+        (0.047, 0.031, 0.03),
+        (0.05, 0.0471, 0.0078),
+        (0.0156, 0.047, 0.0156),
+        (0.04, 0.015, 0.03),
+        (0.0039, 0.0156, 0.04),
+        (0.03, 0.02, 0.5),
+    ],
+)
+def test_ties_that_rounded_multiples_decide_take_a_table(
+    types: tuple[Scalar, Scalar], sign: int, scales: tuple[float, float, float]
+) -> None:
+    assert _is_replaced(_kernel(_sum(*scales, sign), *types), _TABLES)
+
+
+def test_such_ties_remain_where_tables_are_not_in_registers() -> None:
+    kernel = _kernel(_sum(0.047, 0.031, 0.03, 1), Scalar.INT8, Scalar.INT8)
+    assert not _is_replaced(kernel, _NO_TABLES)
+
+
 @sweep("scales", [(0.037, 0.05), (0.5, 1.0), (0.9, 0.011)])
 def test_a_byte_with_another_scale(scales: tuple[float, float]) -> None:
     one, other = scales
@@ -107,7 +133,7 @@ def test_sums_of_three_numbers_remain() -> None:
     loads = [load(Value((4,), Scalar.INT8), (at,)).to(Scalar.INT64) for at in axes]
     body = clamp(total(*loads), -128, 127).to(Scalar.INT8)
     kernel = Kernel(output=Value((4, 4, 4), Scalar.INT8), axes=axes, body=body)
-    assert use_short_sums(kernel) is kernel
+    assert use_short_sums(kernel, _TABLES) is kernel
 
 
 def test_bytes_from_floats_with_any_limit_remain() -> None:
@@ -117,7 +143,7 @@ def test_bytes_from_floats_with_any_limit_remain() -> None:
     rescaled = rescale(source.to(Scalar.INT64) << 16, 2.0**-16 * 0.3)
     limited = minimum(rescaled.to(Scalar.FLOAT32), float("inf"))
     kernel = Kernel(output=Value((256,), Scalar.INT8), axes=(at,), body=limited.to(Scalar.INT8))
-    assert use_short_sums(kernel) is kernel
+    assert use_short_sums(kernel, _TABLES) is kernel
 
 
 def test_a_byte_that_is_computed_from_the_other_one_counts_as_a_number() -> None:
