@@ -1,7 +1,7 @@
 """Replacements of methods, which record their calls while a trace is taken."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, Final, TypeAlias
 
@@ -173,95 +173,51 @@ def _thread_spans(
     )
 
 
-class Beginning(Struct, frozen=True):
-    """How an execution began that threads finish which wait for its event.
-
-    Attributes:
-        recorder: of the trace in which it did.
-        call: that began it.
-        submitted_ns, started_ns: when that was called, and returned.
-    """
-
-    recorder: Recorder
-    call: int
-    submitted_ns: int
-    started_ns: int
-
-
 def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
-    """Remembers the call that began an execution, for those who wait for its event."""
-    threads, now, next_call = recorder.threads, time.monotonic_ns, recorder.next_call
-    span = recorder.span
+    """Records a call that begins an execution, and remembers it for those who wait for its event."""
+    threads, trace_id = recorder.threads, recorder.trace_id
 
     @wraps(start)
-    def call(*arguments: Any, **named: Any) -> Any:
-        thread = threads.state
-        outer = thread.call
-        thread.call = number = outer or next_call()
-        submitted = now()
-        details: dict[str, Any] = {"_compilation": arguments[0]._compilation}
-        try:
-            event = start(*arguments, **named)
-        except BaseException as error:
-            details |= failure(error)
-            raise
-        finally:
-            started = now()
-            thread.call = outer
-            recorder.add_record(
-                span, submitted, started, thread.number, number, "start to compute", "call", details
-            )
+    def beginning(*arguments: Any, **named: Any) -> Any:
+        event = start(*arguments, **named)
         if event.is_finished_by_waiting:
-            event.beginning = Beginning(recorder, number, submitted, started)
+            event.began_in = trace_id, threads.state.call
         return event
 
-    return call
+    def find(compilation: Any, executor: Any) -> int:
+        def expand(start_ns: int, end_ns: int, thread: int, call: int, note: bytes) -> tuple[Span, ...]:
+            del note
+            return recorder.beginnings.started(start_ns, end_ns, thread, call, compilation)
+
+        return recorder.subject_of("start to compute", executor, lambda: expand)
+
+    return recorder.calls.recorded(beginning, Subjects(owner="_compilation", find=find), is_call=True)
 
 
 def awaited(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., Any]:
     """Has the wait for an event be part of the call that began its execution."""
-    threads, now = recorder.threads, time.monotonic_ns
-    expand = partial(_waiting_spans, recorder.process)
+    threads, now, trace_id = recorder.threads, time.monotonic_ns, recorder.trace_id
+    expand = recorder.beginnings.awaited
 
     @wraps(wait)
     def call(event: Any, *arguments: Any) -> Any:
-        beginning = event.beginning
-        if beginning is None or beginning.recorder is not recorder:
+        began_in = event.began_in
+        if began_in is None or began_in[0] != trace_id:
             return wait(event, *arguments)
-        thread = threads.state
-        outer, thread.call = thread.call, beginning.call
+        number, thread = began_in[1], threads.state
+        outer, thread.call = thread.call, number
         start = now()
         try:
             return wait(event, *arguments)
         finally:
             end = now()
             thread.call = outer
-            is_over = event.is_signalled and event.beginning is not None
+            is_over = event.is_signalled and event.began_in is not None
             if is_over:
-                event.beginning = None
-            recorder.add_record(
-                expand, start, end, thread.number, beginning.call, beginning if is_over else None
-            )
+                event.began_in = None
+            recorder.add_record(expand, start, end, thread.number, number, is_over)
 
     return call
-
-
-def _waiting_spans(
-    process: int, start: int, end: int, thread: int, call: int, beginning: Beginning | None, *_: None
-) -> Iterator[Span]:
-    """Makes the spans of a wait for an event.
-
-    Args:
-        process: its number.
-        start, end: of the wait.
-        thread, call: that waited, and that began the execution.
-        beginning: of the execution, if the wait was the first one to see its end.
-    """
-    yield Span("wait for the event", "step", start, end, process, thread, call)
-    if beginning is not None:
-        yield Span("under way", "step", beginning.started_ns, end, process, thread, call)
-        name = "compute in the background"
-        yield Span(name, "call", beginning.submitted_ns, end, process, thread, call)
 
 
 def enqueued(recorder: Recorder, enqueue: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,9 +6,10 @@ become spans after the trace. Everything unusual goes through the methods themse
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from operator import call
+from typing import Any, Final
 
 from neurald.hal.execution.recorded_calls import ShortCut, Subjects
 from neurald.runtime.execution.program.executor import SimpleExecutor
@@ -74,47 +75,44 @@ def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any
 
 def short_run(recorder: Recorder, method: Callable[..., bool]) -> Callable[..., bool]:
     """Records `Execution._ran_short`, if it has run."""
+    threads, now = recorder.threads, time.monotonic_ns
+
+    def expand(start: int, end: int, thread: int, call: int, executor: Any, *_: None) -> tuple[Span, ...]:
+        name, details = _step_of(executor)
+        return (Span(name, "device", start, end, recorder.process, thread, call, details),)
 
     @wraps(method)
-    def call(execution: Any) -> bool:
-        start = time.monotonic_ns()
+    def run(execution: Any) -> bool:
+        start = now()
         has_run = method(execution)
         if has_run:
-            name, details = _step_of(execution._compilation.executor)
-            recorder.add(name, "device", start, details)
+            end, thread = now(), threads.state
+            executor = execution._compilation.executor
+            recorder.add_record(expand, start, end, thread.number, thread.call, executor)
         return has_run
 
-    return call
+    return run
 
 
-def on_arrays(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Records calls of `ArrayRuns`' functions."""
-
-    @wraps(method)
-    def call(compilation: Any, function: Any, inputs: Sequence[Any]) -> Any:
-        start = time.monotonic_ns()
-        try:
-            return method(compilation, function, inputs)
-        finally:
-            name, details = _step_of(compilation.executor)
-            recorder.add(name, "device", start, details)
-
-    return call
+#: Records calls of `ArrayRuns`' functions, whose first argument is the compilation.
+ON_ARRAYS: Final = recorded("device", Later(key="executor", describe=lambda _, executor: _step_of(executor)))
 
 
 def made(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]:
     """Replaces a method that returns a function, so that the calls of that function are recorded."""
+    # One for each step: making a function of native code takes longer than some calls.
+    recorded_calls: dict[int, Callable[..., Any]] = {}
 
     @wraps(create)
     def make(*arguments: Any, **named: Any) -> Any:
-        begun = time.monotonic_ns()
         function = create(*arguments, **named)
-        recorder.add("bind", "step", begun)
         if function is None:
             return None
         step = arguments[0]._step
         subject = recorder.subject_of("made", step, lambda: _step_spans(recorder.process, step))
-        return recorder.calls.recorded(function, subject, is_call=False)
+        if subject not in recorded_calls:
+            recorded_calls[subject] = recorder.calls.recorded(call, subject, is_call=False)
+        return partial(recorded_calls[subject], function)
 
     return make
 

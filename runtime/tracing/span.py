@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
@@ -88,6 +88,41 @@ class Threads(threading.local):
         self.state = ThreadState()
 
 
+class Beginnings:
+    """When executions began that threads finish which wait for their events, by the numbers of calls.
+
+    Args:
+        process: its number.
+    """
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._times_ns: dict[int, tuple[int, int]] = {}
+
+    def started(self, start: int, end: int, thread: int, call: int, compilation: Any) -> tuple[Span, ...]:
+        """Makes the span of the call that began an execution, which is made before that of its wait."""
+        self._times_ns[call] = start, end
+        details = {"_compilation": compilation}
+        return (Span("start to compute", "call", start, end, self._process, thread, call, details),)
+
+    def awaited(
+        self, start: int, end: int, thread: int, call: int, is_over: bool, *_: None
+    ) -> Iterator[Span]:
+        """Makes the spans of a wait for an event.
+
+        Args:
+            start, end: of the wait.
+            thread, call: that waited, and that began the execution.
+            is_over: whether the wait was the first one to see its end.
+        """
+        own = partial(Span, process=self._process, thread=thread, call=call)
+        yield own("wait for the event", "step", start, end)
+        if is_over and call in self._times_ns:
+            submitted, started = self._times_ns[call]
+            yield own("under way", "step", started, end)
+            yield own("compute in the background", "call", submitted, end)
+
+
 class Recorder:
     """Collects spans of this process. Thread-safe.
 
@@ -106,6 +141,7 @@ class Recorder:
         self.threads = Threads()
         #: Executions whose fast paths may have been made in this trace, by their addresses.
         self.callers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self.beginnings: Final = Beginnings(process)
         #: The `RingCalls` of each ring, by the address of its end, which they keep.
         self.rings: dict[int, Any] = {}
         self._hosts: dict[str, int] = {}
@@ -259,15 +295,16 @@ class Recorder:
 
     def spans(self) -> list[Span]:
         """Returns the spans so far, in the order in which they ended."""
-        values = iter(self.values.copy())
-        # The same iterator as often as a record has values.
-        found = [
-            span for expand, *given in zip(*[values] * _RECORD_SIZE, strict=True) for span in expand(*given)
-        ]
+        found: list[Span] = []
+        # First, since waits need to know what began.
         for each in self.calls.records():
             thread = self._states[each.thread].number
             expand = self._expanders[each.subject]
             found += expand(each.start_ns, each.end_ns, thread, each.call, each.note)
+        values = iter(self.values.copy())
+        # The same iterator as often as a record has values.
+        for make, *given in zip(*[values] * _RECORD_SIZE, strict=True):
+            found += make(*given)
         return sorted(found, key=attrgetter("end_ns"))
 
 

@@ -148,7 +148,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             repeated_runs.compute,
         ),
         (_EXECUTION, "Execution", "_ran_short", repeated_runs.short_run),
-        ("neurald.runtime.execution.array_runs", "", "run_on", repeated_runs.on_arrays),
+        ("neurald.runtime.execution.array_runs", "", "run_on", repeated_runs.ON_ARRAYS),
         (_EXECUTION, "Execution", "_start", recorded("step", "bind")),
         (
             _EXECUTION,

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -30,18 +31,35 @@ class _Thread(threading.local):
 _thread: Final = _Thread()
 
 
-@contextlib.contextmanager
-def phase(name: str) -> Iterator[None]:
+_NOTHING: Final = contextlib.nullcontext()
+
+
+class _Phase:
+    """Notes a part of the call that this thread serves.
+
+    Args:
+        phases: of the call.
+        name: of the part.
+    """
+
+    # No generator, since a call has several parts, of which each would take longer than it notes.
+    __slots__ = ("_name", "_phases", "_start_ns")
+
+    def __init__(self, phases: list[CallPhase], name: str) -> None:
+        self._phases = phases
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._start_ns = time.monotonic_ns()
+
+    def __exit__(self, *error: object) -> None:
+        self._phases.append(CallPhase(self._name, self._start_ns, time.monotonic_ns()))
+
+
+def phase(name: str) -> AbstractContextManager[None]:
     """Notes a part of the call that this thread serves, if its client takes a trace."""
     phases = _thread.phases
-    if phases is None:
-        yield
-        return
-    start_ns = time.monotonic_ns()
-    try:
-        yield
-    finally:
-        phases.append(CallPhase(name, start_ns, time.monotonic_ns()))
+    return _NOTHING if phases is None else _Phase(phases, name)
 
 
 def timed_call(
@@ -98,21 +116,28 @@ def _noted(context: grpc.ServicerContext) -> Iterator[None]:
     context.set_trailing_metadata((times_header(times),))
 
 
-@contextlib.contextmanager
-def timed_request(arrived_ns: int | None) -> Iterator[None]:
+class _Request:
+    """Has the phases of a request noted; see `timed_request`."""
+
+    __slots__ = ("_arrived_ns",)
+
+    def __init__(self, arrived_ns: int) -> None:
+        self._arrived_ns = arrived_ns
+
+    def __enter__(self) -> None:
+        _thread.phases, _thread.arrived_ns = [], self._arrived_ns
+
+    def __exit__(self, *error: object) -> None:
+        _thread.phases = _thread.arrived_ns = None
+
+
+def timed_request(arrived_ns: int | None) -> AbstractContextManager[None]:
     """Notes the phases of a request of a call that stays open; see `times_of_request`.
 
     Args:
         arrived_ns: when it arrived; None if its client does not ask for its times.
     """
-    if arrived_ns is None:
-        yield
-        return
-    _thread.phases, _thread.arrived_ns = [], arrived_ns
-    try:
-        yield
-    finally:
-        _thread.phases = _thread.arrived_ns = None
+    return _NOTHING if arrived_ns is None else _Request(arrived_ns)
 
 
 def times_of_request() -> bytes:

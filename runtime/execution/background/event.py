@@ -73,13 +73,14 @@ class Event(Unpicklable):
         has_fence: create that fence when it is asked for.
 
     Attributes:
-        beginning: what a trace remembers of how the execution began, until it has ended.
+        began_in: the id of a trace and the number of the call in it that began the execution, until
+            that has ended; None without a trace.
     """
 
     instead_of_pickling = "Wait for it, and pickle the outputs"
 
     def __init__(self, fence: Fence | None = None, *, has_fence: bool = False) -> None:
-        self.beginning: object | None = None
+        self.began_in: tuple[str, int] | None = None
         self._done = threading.Event()
         self._error: Error | None = None
         self._fence = fence
