@@ -125,20 +125,23 @@ class Trace(Unpicklable):
         return tuple(self._spans)
 
     def coverage(self) -> float:
-        """Returns the share of the time of calls that spans inside of them cover, from 0 to 1."""
+        """Returns the share of the time of calls that spans inside of them cover, from 0 to 1.
+
+        The time of a call is that from its begin to the end of what it leaves to other threads.
+        """
         total = covered = 0
         for call, spans in _by_call(self._spans).items():
             roots = [each for each in spans if each.category == "call"]
             if not call or not roots:
                 continue
-            root = max(roots, key=lambda each: each.end_ns - each.start_ns)
+            begun, ended = min(each.start_ns for each in roots), max(each.end_ns for each in roots)
             inside = sorted(
-                (max(each.start_ns, root.start_ns), min(each.end_ns, root.end_ns))
+                (max(each.start_ns, begun), min(each.end_ns, ended))
                 for each in spans
                 if each.category != "call"
             )
-            total += root.end_ns - root.start_ns
-            end = root.start_ns
+            total += ended - begun
+            end = begun
             for first, last in inside:
                 covered += max(0, last - max(first, end))
                 end = max(end, last)

@@ -110,6 +110,8 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_BUILDER, "CompilationBuilder", "_compilation", recorded("compile", "make ready to run")),
         (_PREPARER, "Preparer", "load", recorded("compile", "load from the cache")),
         (_BUILDER, "CompilationBuilder", "_guard", recorded("compile", "compare with one device")),
+        (_BUILDER, "CompilationBuilder", "_has_no_choice", recorded("compile", "see what can be chosen")),
+        (_BUILDER, "", "whole_plan", recorded("compile", "plan")),
         ("neurald.runtime.plan.planner", "", "make_plan", recorded("compile", "plan")),
         (
             "neurald.runtime.execution.recovery.recovery",
@@ -264,6 +266,12 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
                 recorded("call", method, is_call=True),
             )
             for method in ("from_file", "from_buffer", "run_by_name", "run_by_index")
+        ),
+        (
+            _LITERT + "compiled_model.compiled_model",
+            "CompiledModel",
+            "__init__",
+            recorded("compile", "describe the signatures"),
         ),
         (_LITERT + "subgraphs.model_source", "ModelSource", "__init__", recorded("compile", "read the file")),
         (_LITERT + "subgraphs.model_source", "ModelSource", "load", recorded("compile", "load the subgraph")),

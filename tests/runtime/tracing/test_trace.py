@@ -321,6 +321,9 @@ def test_coverage() -> None:
         span("call", 0, 100, call=3),
     ]
     assert trace.coverage() == (50 + 10) / 300
+    # What a call leaves to a thread is a part of its time.
+    trace._spans = [span("call", 0, 100), span("call", 20, 200), span("step", 0, 20), span("step", 120, 200)]
+    assert trace.coverage() == (20 + 80) / 200
 
 
 def test_a_file_for_opentelemetry(tmp_path: Path) -> None:
