@@ -32,7 +32,7 @@ from neurald.drivers.cpu.first_tier.built_library import (
 from neurald.drivers.cpu.first_tier.kernels.units import library_units
 from neurald.drivers.cpu.native.objects.elf_linker import link
 from neurald.drivers.cpu.native.objects.llvm import TargetMachine
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target import target as targets
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.decoding import from_json

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from neurald.drivers.cpu.native.built_program import FILES, MAGIC, text_digest
 from neurald.drivers.cpu.native.objects.elf_linker import link
-from neurald.drivers.cpu.native.step_program import step_program_text
+from neurald.drivers.cpu.native.programs.built_program import FILES, MAGIC, text_digest
+from neurald.drivers.cpu.native.programs.step_program import step_program_text
 
-FOLDER = Path(__file__).resolve().parents[1] / "drivers" / "cpu" / "native"
+FOLDER = Path(__file__).resolve().parents[1] / "drivers" / "cpu" / "native" / "programs"
 
 
 def built(architecture: str) -> bytes:

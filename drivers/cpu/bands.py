@@ -1,4 +1,4 @@
-"""Finds kernels that run together in bands, see `neurald.drivers.cpu.native.step_program`.
+"""Finds kernels that run together in bands, see `neurald.drivers.cpu.native.programs.step_program`.
 
 Kernels qualify that follow each other, and of which each reads its predecessor's results as a
 product or a depthwise convolution does: at the same positions, or in windows around them. A band is
@@ -24,7 +24,7 @@ from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution,
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common.window import WindowDimension, window_dimensions
-from neurald.drivers.cpu.native.step_program import MAX_BALANCING_CHUNKS
+from neurald.drivers.cpu.native.programs.step_program import MAX_BALANCING_CHUNKS
 from neurald.drivers.cpu.target.executable import (
     ANY_THREADS,
     MAX_BANDED_ARGUMENTS,

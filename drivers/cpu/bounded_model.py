@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
 from neurald.drivers.cpu.target.executable import Executable

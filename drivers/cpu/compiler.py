@@ -47,8 +47,8 @@ from neurald.drivers.cpu.native.objects.object_code import (
     callers_unit,
     routine_unit,
 )
-from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
+from neurald.drivers.cpu.native.programs.step_program import COMMON_ARGUMENTS
 from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Final, cast
 
 from neurald.drivers.compiler.ir.string_references import stored_bytes
-from neurald.drivers.cpu.native.growing_call import GrowingCall
-from neurald.drivers.cpu.native.growing_instance import GrowingBinding
-from neurald.drivers.cpu.native.instance import LengthsRefused
+from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
+from neurald.drivers.cpu.native.instances.growing_instance import GrowingBinding
+from neurald.drivers.cpu.native.instances.instance import LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel, is_short
 from neurald.drivers.cpu.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports, stored_like

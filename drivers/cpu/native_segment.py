@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
-from neurald.drivers.cpu.native.instance import LengthsRefused
+from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instances.instance import LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.device import ExecuteOptions, KernelTime

@@ -27,7 +27,7 @@ from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
 from neurald.drivers.cpu.native.objects.llvm import link_image
-from neurald.drivers.cpu.native.python_call import python_table
+from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.open_model import CpuOpenModel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.cpu.artifact import write_artifact
-from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.device import (
     Artifact,

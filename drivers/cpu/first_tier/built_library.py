@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.decoding import from_json

@@ -9,14 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
-from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
-from neurald.drivers.cpu.native.call_division import division
-from neurald.drivers.cpu.native.instance import Instance, LengthsRefused
+from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instances.instance import Instance, LengthsRefused
+from neurald.drivers.cpu.native.instances.served_instances import ServedInstances
+from neurald.drivers.cpu.native.instances.strings import resolved
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode
-from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, python_table
-from neurald.drivers.cpu.native.served_instances import ServedInstances
-from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name
-from neurald.drivers.cpu.native.strings import resolved
+from neurald.drivers.cpu.native.programs.step_program import COMMON_ARGUMENTS, caller_name
+from neurald.drivers.cpu.native.python_calls.python_call import Array, ArrayFunction, python_table
+from neurald.drivers.cpu.native.records.call_division import division
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
@@ -41,8 +41,8 @@ from neurald.hal.sync.lending_pool import LendingPool
 
 if TYPE_CHECKING:
     # Few models have lengths that change.
-    from neurald.drivers.cpu.native.growing_call import GrowingCall
-    from neurald.drivers.cpu.native.growing_instance import GrowingBinding, GrowingInstance
+    from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
+    from neurald.drivers.cpu.native.instances.growing_instance import GrowingBinding, GrowingInstance
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
 #: Maximum time of a step that keeps the GIL. Releasing it takes as long as a part of this, and much
@@ -117,7 +117,7 @@ class NativeModel:
         if opened is None:
             self._new_instance = partial(Instance, executable, *memory)
         else:
-            from neurald.drivers.cpu.native import growing_instance
+            from neurald.drivers.cpu.native.instances import growing_instance
 
             self._new_instance = partial(growing_instance.GrowingInstance, opened, *memory)
         self._instances: LendingPool[Instance | GrowingInstance]
@@ -252,7 +252,7 @@ class NativeModel:
         # Other threads may replace the strings of an array, which the step still reads.
         sources = [each.copy() if each.dtype == object else np.asarray(each, order="C") for each in inputs]
         if self.opened is not None:
-            from neurald.drivers.cpu.native.growing_instance import ArraysBinding
+            from neurald.drivers.cpu.native.instances.growing_instance import ArraysBinding
 
             if not self._kinds:
                 self._kinds = [stored_dtype(port.operand.type) for port in self.executable.outputs]

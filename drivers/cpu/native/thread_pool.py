@@ -1,4 +1,4 @@
-"""Worker threads of the process; see `neurald.drivers.cpu.native.step_program`.
+"""Worker threads of the process; see `neurald.drivers.cpu.native.programs.step_program`.
 
 Workers are Python threads inside a native call that returns when the process ends. All prepared
 models share one pool. It starts with the first model that uses several threads, and again in a
@@ -16,10 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode, link_image
-from neurald.drivers.cpu.native.python_call import PYTHON_FUNCTIONS
-from neurald.drivers.cpu.native.recorded_call import RECORD_FUNCTIONS, call_recorder
-from neurald.drivers.cpu.native.sizing_program import SIZING_FUNCTIONS
-from neurald.drivers.cpu.native.step_program import (
+from neurald.drivers.cpu.native.programs.sizing_program import SIZING_FUNCTIONS
+from neurald.drivers.cpu.native.programs.step_program import (
     BANDS_CALLER,
     COMMON_ARGUMENTS,
     HOMES_OFFSET,
@@ -41,6 +39,8 @@ from neurald.drivers.cpu.native.step_program import (
     step_program_text,
     supports_sharing,
 )
+from neurald.drivers.cpu.native.python_calls.python_call import PYTHON_FUNCTIONS
+from neurald.drivers.cpu.native.python_calls.recorded_call import RECORD_FUNCTIONS, call_recorder
 from neurald.drivers.cpu.target.target import THREADS_VARIABLE, Target
 from neurald.drivers.settings import Settings
 from neurald.hal.digests import DIGEST_BYTES
@@ -50,7 +50,7 @@ from neurald.hal.execution.recorded_calls import offer_recorded_calls
 from neurald.hal.memory.pool import anonymous
 
 if TYPE_CHECKING:
-    from neurald.drivers.cpu.native.unit_queue import Unit
+    from neurald.drivers.cpu.native.objects.unit_queue import Unit
 
 #: Number of threads that a model may request even if there are fewer cores.
 _MIN_THREAD_LIMIT = 16
@@ -89,14 +89,14 @@ def thread_count(wanted: int | None, settings: Settings) -> int:
 
 def step_program_unit() -> "Unit":
     """Returns the compilation unit of the step program."""
-    from neurald.drivers.cpu.native.unit_queue import Unit
+    from neurald.drivers.cpu.native.objects.unit_queue import Unit
 
     return Unit(name="neurald_step_program", text=step_program_text())
 
 
 def _built() -> "StepProgram | None":
     """Loads the step program of the package; None if it has none."""
-    from neurald.drivers.cpu.native.built_program import program_of, text_digest
+    from neurald.drivers.cpu.native.programs.built_program import program_of, text_digest
 
     digest = text_digest(step_program_text())
     image = program_of(digest)
@@ -118,7 +118,7 @@ def _restored(stored: bytes) -> "StepProgram":
     """
     if len(stored) != DIGEST_BYTES:
         return StepProgram(stored)
-    from neurald.drivers.cpu.native.built_program import program_of
+    from neurald.drivers.cpu.native.programs.built_program import program_of
 
     image = program_of(stored)
     if image is None:
@@ -242,7 +242,7 @@ class Team:
 
     Attributes:
         threads: number of threads, including the one that executes.
-        run: runs a step, see `neurald.drivers.cpu.native.step_program`.
+        run: runs a step, see `neurald.drivers.cpu.native.programs.step_program`.
         program: the native functions.
     """
 

@@ -22,7 +22,7 @@ from neurald.hal.records import replace
 #: Size of an extent that kernels read, and of other words in the memory of a step.
 WORD_BYTES: Final = 8
 #: Number of words of a step before its records, and of each record; see
-#: `neurald.drivers.cpu.native.step_program`.
+#: `neurald.drivers.cpu.native.programs.step_program`.
 STEP_WORDS: Final = 11
 RECORD_WORDS: Final = 8
 #: Number of words at the end of the record of a call that depend on its size; how a call of one part
@@ -164,7 +164,7 @@ class BandStream(msgspec.Struct, frozen=True, array_like=True):
 class BandedCalls(msgspec.Struct, frozen=True, array_like=True):
     """Kernels that follow each other and may run in bands.
 
-    See `neurald.drivers.cpu.native.step_program`.
+    See `neurald.drivers.cpu.native.programs.step_program`.
 
     Attributes:
         first: number of the first one.

@@ -12,8 +12,8 @@ from neurald.drivers.cpu import bands
 from neurald.drivers.cpu.compiler import Compiled, compile_model
 from neurald.drivers.cpu.device import process_settings
 from neurald.drivers.cpu.kernels.select import generate
-from neurald.drivers.cpu.native import band_records
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.records import band_records
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import ANY_THREADS, BandedCalls, BandStream, Executable
 from neurald.drivers.cpu.target.target import host_target

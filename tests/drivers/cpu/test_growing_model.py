@@ -32,9 +32,9 @@ from support.tflite.builder import TfliteModel
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.growing_model import GrowingModel
-from neurald.drivers.cpu.native.growing_call import GrowingCall
+from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
+from neurald.drivers.cpu.native.instances.step_memory import StepMemory
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native.step_memory import StepMemory
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import read_open_artifact
 from neurald.drivers.cpu.parts import read_parts
@@ -708,7 +708,7 @@ def test_a_long_axis_takes_no_memory_for_others(monkeypatch: pytest.MonkeyPatch,
             taken.append(size_bytes)
             super().__init__(size_bytes)
 
-    monkeypatch.setattr("neurald.drivers.cpu.native.instance.StepMemory", Counted)
+    monkeypatch.setattr("neurald.drivers.cpu.native.instances.instance.StepMemory", Counted)
     file = TfliteModel()
     graph = file.subgraph()
     value, shape = graph.tensor((1,)), graph.tensor((4,), "INT32")

@@ -8,7 +8,7 @@ import pytest
 from support.cpu.routines import adding, bound, cancelling, counting, native, requiring
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.memory.pool import aligned_zeros

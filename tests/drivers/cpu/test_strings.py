@@ -16,7 +16,7 @@ from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, process_settings
-from neurald.drivers.cpu.native.python_call import python_table
+from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel

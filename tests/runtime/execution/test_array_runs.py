@@ -17,7 +17,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.native import native_model
-from neurald.drivers.cpu.native.python_call import python_table
+from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.runtime.execution.array_runs import _CACHE_SIZE
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep

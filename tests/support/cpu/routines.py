@@ -8,7 +8,7 @@ import numpy as np
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
-from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.objects.object_code import object_codes, routine_unit
 from neurald.drivers.cpu.native.thread_pool import Team, process

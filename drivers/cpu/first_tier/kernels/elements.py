@@ -41,7 +41,7 @@ from neurald.drivers.cpu.first_tier.kernels.reduction.rows import stored_integer
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
 from neurald.drivers.cpu.first_tier.layout import SCALES, SHORT_SHIFT
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 #: Computes an element from those of the operands, and from parameters.

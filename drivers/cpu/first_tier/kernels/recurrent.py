@@ -10,7 +10,7 @@ from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import requanti
 from neurald.drivers.cpu.first_tier.kernels.elements import curve
 from neurald.drivers.cpu.first_tier.kernels.reduction.rows import SUM, reduced
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 #: Of a cell, in the order of their products: input, forget, cell, output.

@@ -15,7 +15,7 @@ from neurald.drivers.cpu.first_tier.kernels.reduction.local_response import loca
 from neurald.drivers.cpu.first_tier.kernels.reduction.rows import row_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.scans import scan_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.spectral import spectral_units
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 

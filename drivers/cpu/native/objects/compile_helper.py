@@ -13,7 +13,7 @@ from pathlib import Path
 from neurald.drivers.compiler.support.forked_worker import ForkedWorker
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.cpu.native.objects.llvm import MAX_REDUCED_BYTES, TargetMachine
-from neurald.drivers.cpu.native.unit_queue import UnitQueue
+from neurald.drivers.cpu.native.objects.unit_queue import UnitQueue
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.process.fork import may_fork
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, Variants

@@ -16,8 +16,8 @@ from typing import Any
 from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper
 from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
 from neurald.drivers.cpu.native.objects.llvm import CompilationFailed, TargetMachine
-from neurald.drivers.cpu.native.step_program import caller_text
-from neurald.drivers.cpu.native.unit_queue import Unit, UnitQueue
+from neurald.drivers.cpu.native.objects.unit_queue import Unit, UnitQueue
+from neurald.drivers.cpu.native.programs.step_program import caller_text
 from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.process.fork import may_fork
@@ -47,7 +47,7 @@ def routine_unit(routine: Routine | Subroutine) -> Unit:
 def callers_unit(counts: Set[int]) -> Unit:
     """Returns the unit with the callers of functions with these argument counts.
 
-    See `neurald.drivers.cpu.native.step_program`.
+    See `neurald.drivers.cpu.native.programs.step_program`.
     """
     ordered = sorted(counts)
     name = "neurald_callers_" + "_".join(str(count) for count in ordered)

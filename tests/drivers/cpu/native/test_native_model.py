@@ -15,11 +15,12 @@ from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.native import native_model, room
-from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
-from neurald.drivers.cpu.native.instance import Instance
+from neurald.drivers.cpu.native import native_model
+from neurald.drivers.cpu.native.instances import room
+from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instances.instance import Instance
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native.step_records import StepRecords
+from neurald.drivers.cpu.native.records.step_records import StepRecords
 from neurald.drivers.cpu.target.executable import Executable, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.step_sizes import StepSizes

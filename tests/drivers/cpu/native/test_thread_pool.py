@@ -242,7 +242,7 @@ import os, threading, time
 import numpy as np
 from support.cpu.routines import adding, codes, counting, native
 from neurald.drivers.cpu.native import thread_pool
-from neurald.drivers.cpu.native.step_program import HOMES_OFFSET, NO_WORKER
+from neurald.drivers.cpu.native.programs.step_program import HOMES_OFFSET, NO_WORKER
 from neurald.hal.records import replace
 
 thread_pool._MIN_HOMES = 1

@@ -18,8 +18,8 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.native.served_instances import ServedInstances
-from neurald.drivers.cpu.native.step_program import futex_number
+from neurald.drivers.cpu.native.instances.served_instances import ServedInstances
+from neurald.drivers.cpu.native.programs.step_program import futex_number
 from neurald.hal.admission.native_gate import NativeGate
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, OpFailed, ResourceExhaustedTransient

@@ -4,7 +4,7 @@ from neurald.drivers.cpu.emit.math.rounding import round_away
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 from neurald.drivers.cpu.emit.vector_memory import gather, store
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 _LOW, _HIGH = -128.0, 127.0

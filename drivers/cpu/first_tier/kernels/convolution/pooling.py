@@ -5,7 +5,7 @@ import math
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped, size_bytes
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 

@@ -8,7 +8,7 @@ from neurald.drivers.cpu.first_tier.layout import BATCH_WORDS, ProductForm, tile
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 #: Vectors of channels that a depthwise kernel computes at a time.

@@ -4,7 +4,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
 from neurald.drivers.cpu.kernels.common.addressing import multiple
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 #: Bits of the fractions of both weights of integers, which are 1 / 2^10.

@@ -7,7 +7,7 @@ from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
 from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.drivers.cpu.kernels.common.addressing import multiple
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 

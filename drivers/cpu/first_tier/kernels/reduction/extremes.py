@@ -8,7 +8,7 @@ from neurald.drivers.cpu.emit.vector_memory import store
 from neurald.drivers.cpu.first_tier.kernels.reduction.rows import across
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import keys_at
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 _LEAST, _LARGEST = -(1 << 31), (1 << 31) - 1

@@ -9,7 +9,7 @@ from neurald.drivers.cpu.first_tier.kernels.reduction.rows import across
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, size_bytes
 from neurald.drivers.cpu.kernels.row_wise import top_k
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import keys_at
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 _MIN_KEY: Final = -(1 << 31)

@@ -4,7 +4,7 @@ from neurald.drivers.cpu.emit.math import vector_math
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 

@@ -11,7 +11,7 @@ from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector, literal
 from neurald.drivers.cpu.emit.vector_memory import gather, store
 from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import requantized_by_words
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 

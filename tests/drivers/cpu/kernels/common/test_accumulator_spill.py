@@ -13,7 +13,7 @@ from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_po
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.native.objects.object_code import object_codes
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 
 LANES = 4
 

@@ -11,7 +11,7 @@ import neurald as nd
 from neurald.drivers.cpu.native.objects import kernel_store
 from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
 from neurald.drivers.cpu.native.objects.object_code import ObjectCompilation
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.cache.store import Cache
 from neurald.hal.device import Artifact

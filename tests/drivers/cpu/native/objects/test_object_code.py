@@ -26,8 +26,8 @@ from neurald.drivers.cpu.native.objects.object_code import (
     object_codes,
     routine_unit,
 )
-from neurald.drivers.cpu.native.step_program import caller_name
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
+from neurald.drivers.cpu.native.programs.step_program import caller_name
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.hal.process.fork import may_fork
 
@@ -251,7 +251,7 @@ from neurald.drivers.cpu.native.objects import object_code
 from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper, start_ahead
 from neurald.drivers.cpu.native.objects.llvm import CompilationFailed
 from neurald.drivers.cpu.native.objects.object_code import ObjectCompilation
-from neurald.drivers.cpu.native.unit_queue import Unit
+from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.process.fork import permit_forks
 

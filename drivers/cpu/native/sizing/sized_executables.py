@@ -14,8 +14,8 @@ from neurald.drivers.compiler.memory.arena_plans import ArenaPlans
 from neurald.drivers.compiler.memory.buffer_location import Port
 from neurald.drivers.compiler.memory.kept_sizes import KeptSizes
 from neurald.drivers.compiler.memory.open_step import OpenPort
-from neurald.drivers.cpu.native.sizing_program import SizeRefusal
-from neurald.drivers.cpu.native.step_sizing import StepSizing
+from neurald.drivers.cpu.native.programs.sizing_program import SizeRefusal
+from neurald.drivers.cpu.native.sizing.step_sizing import StepSizing
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import NAME, OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
@@ -33,7 +33,7 @@ class SizedExecutables:
 
     Args:
         opened: the step, whose lengths do not change while it runs. It has been checked.
-        functions: addresses of native functions, see `neurald.drivers.cpu.native.sizing_program`.
+        functions: addresses of native functions, see `neurald.drivers.cpu.native.programs.sizing_program`.
     """
 
     def __init__(self, opened: OpenExecutable, functions: Mapping[str, int]) -> None:

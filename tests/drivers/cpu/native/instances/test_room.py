@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from neurald.drivers.cpu.native.room import FACTOR, MIN_BYTES, PERIOD_S, Room
+from neurald.drivers.cpu.native.instances.room import FACTOR, MIN_BYTES, PERIOD_S, Room
 
 
 def test_memory_is_excessive_after_a_period_of_small_needs(monkeypatch: pytest.MonkeyPatch) -> None:

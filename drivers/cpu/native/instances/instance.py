@@ -7,13 +7,21 @@ from typing import Final
 
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.memory.buffer_location import Port
-from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native.instances.room import Room
+from neurald.drivers.cpu.native.instances.step_memory import StepMemory
+from neurald.drivers.cpu.native.instances.strings import StringSources, first_reference
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode
-from neurald.drivers.cpu.native.python_call import Array, ArrayFunction, StepCall, StepPort, StepPorts, Words
-from neurald.drivers.cpu.native.room import Room
-from neurald.drivers.cpu.native.step_memory import StepMemory
-from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
-from neurald.drivers.cpu.native.step_records import (
+from neurald.drivers.cpu.native.programs.step_program import STOPPED, TIMED_OUT
+from neurald.drivers.cpu.native.python_calls.python_call import (
+    Array,
+    ArrayFunction,
+    StepCall,
+    StepPort,
+    StepPorts,
+    Words,
+)
+from neurald.drivers.cpu.native.records.step_records import (
     LOOP_TIMEOUT_NS,
     STATUS,
     STATUS_BYTES,
@@ -22,7 +30,6 @@ from neurald.drivers.cpu.native.step_records import (
     StepPlaces,
     StepRecords,
 )
-from neurald.drivers.cpu.native.strings import StringSources, first_reference
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import Executable, Instruction, Opcode
 from neurald.drivers.cpu.target.kernel_calls import KernelCall

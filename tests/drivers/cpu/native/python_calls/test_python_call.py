@@ -17,9 +17,10 @@ from support.cpu.routines import adding, bound, native, requiring, side_by_side
 from support.daemon.forking import in_child
 from support.sweeps import sweep
 
-from neurald.drivers.cpu.native import native_model, python_call
-from neurald.drivers.cpu.native.argument_binding import ArgumentBinding
+from neurald.drivers.cpu.native import native_model
+from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.python_calls import python_call
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import aligned_zeros
 

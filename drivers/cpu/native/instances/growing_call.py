@@ -12,8 +12,8 @@ from math import prod
 from typing import Final, TypeAlias
 
 from neurald.drivers.compiler.memory.buffer_location import Port
-from neurald.drivers.cpu.native.instance import Instance
-from neurald.drivers.cpu.native.python_call import Array, StepCall, StepPort, StepPorts
+from neurald.drivers.cpu.native.instances.instance import Instance
+from neurald.drivers.cpu.native.python_calls.python_call import Array, StepCall, StepPort, StepPorts
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.lazy_numpy import np
 from neurald.hal.records import replace

@@ -11,8 +11,8 @@ import neurald as nd
 from neurald.drivers.compiler.memory.extent_evaluation import ExtentEvaluation
 from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.device import process_settings
-from neurald.drivers.cpu.native.sized_executables import SizedExecutables
-from neurald.drivers.cpu.native.step_records import StepRecords
+from neurald.drivers.cpu.native.records.step_records import StepRecords
+from neurald.drivers.cpu.native.sizing.sized_executables import SizedExecutables
 from neurald.drivers.cpu.native.thread_pool import process
 from neurald.drivers.cpu.open_model import read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation

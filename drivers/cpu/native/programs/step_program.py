@@ -91,10 +91,10 @@ Layouts (offsets in bytes; integers of 64 bits unless a size is given):
 import os
 from typing import Final
 
-from neurald.drivers.cpu.native.python_call import python_call_text
-from neurald.drivers.cpu.native.recorded_call import recorded_call_text
-from neurald.drivers.cpu.native.ring_serving import ring_serving_text
-from neurald.drivers.cpu.native.sizing_program import sizing_program_text
+from neurald.drivers.cpu.native.programs.ring_serving import ring_serving_text
+from neurald.drivers.cpu.native.programs.sizing_program import sizing_program_text
+from neurald.drivers.cpu.native.python_calls.python_call import python_call_text
+from neurald.drivers.cpu.native.python_calls.recorded_call import recorded_call_text
 from neurald.drivers.cpu.target.executable import MAX_BANDED_ARGUMENTS, MAX_STREAMS, RECORD_WORDS, Opcode
 
 #: The caller of bands.

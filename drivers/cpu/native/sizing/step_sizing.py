@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from neurald.drivers.compiler.ir.string_references import stored_bytes
 from neurald.drivers.compiler.memory.extent_program import Sum
-from neurald.drivers.cpu.native.sizing_program import SIZING_FUNCTIONS, SizeRefusal
+from neurald.drivers.cpu.native.programs.sizing_program import SIZING_FUNCTIONS, SizeRefusal
 from neurald.drivers.cpu.target.executable import RECORD_SIZES, WORD_BYTES
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.lazy_numpy import Array, np

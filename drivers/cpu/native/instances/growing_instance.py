@@ -13,12 +13,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.string_references import is_string
-from neurald.drivers.cpu.native.growing_call import GrowingCall
-from neurald.drivers.cpu.native.instance import Instance, LengthsRefused
+from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
+from neurald.drivers.cpu.native.instances.instance import Instance, LengthsRefused
+from neurald.drivers.cpu.native.instances.strings import first_reference
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode
-from neurald.drivers.cpu.native.python_call import Array
-from neurald.drivers.cpu.native.step_program import STOPPED, TIMED_OUT
-from neurald.drivers.cpu.native.strings import first_reference
+from neurald.drivers.cpu.native.programs.step_program import STOPPED, TIMED_OUT
+from neurald.drivers.cpu.native.python_calls.python_call import Array
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import EXCEEDS_CAPACITY, REFUSED, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall

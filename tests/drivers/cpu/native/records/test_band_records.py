@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from neurald.drivers.cpu.native import band_records
-from neurald.drivers.cpu.native.band_records import chosen, described_words, description
+from neurald.drivers.cpu.native.records import band_records
+from neurald.drivers.cpu.native.records.band_records import chosen, described_words, description
 from neurald.drivers.cpu.target.executable import (
     ANY_THREADS,
     MAX_BANDED_ARGUMENTS,

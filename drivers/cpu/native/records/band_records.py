@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from neurald.drivers.cpu.native.step_program import MAX_BALANCING_CHUNKS
+from neurald.drivers.cpu.native.programs.step_program import MAX_BALANCING_CHUNKS
 from neurald.drivers.cpu.target.executable import (
     MAX_BANDED_ARGUMENTS,
     RECORD_WORDS,

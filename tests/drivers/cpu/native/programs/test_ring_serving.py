@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode, TargetMachine
-from neurald.drivers.cpu.native.step_program import step_program_text
+from neurald.drivers.cpu.native.programs.step_program import step_program_text
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.settings import Settings
 from neurald.hal.admission.native_gate import NativeGate, NativeShare

@@ -5,8 +5,8 @@ from typing import NoReturn
 import pytest
 
 import neurald as nd
-from neurald.drivers.cpu.native import step_memory
-from neurald.drivers.cpu.native.step_memory import StepMemory
+from neurald.drivers.cpu.native.instances import step_memory
+from neurald.drivers.cpu.native.instances.step_memory import StepMemory
 
 
 def test_memory_is_zero_and_begins_at_a_page() -> None:

@@ -12,7 +12,7 @@ import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native import native_model
-from neurald.drivers.cpu.native.growing_instance import GrowingInstance
+from neurald.drivers.cpu.native.instances.growing_instance import GrowingInstance
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.execution.direct_calls import ShortExecution

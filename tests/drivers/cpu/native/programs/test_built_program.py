@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from neurald.drivers.cpu.native import built_program as subject
-from neurald.drivers.cpu.native.built_program import FILES, MAGIC, program_of, text_digest
 from neurald.drivers.cpu.native.objects.image import decoded
 from neurald.drivers.cpu.native.objects.llvm import TargetMachine, link_image
-from neurald.drivers.cpu.native.step_program import COMMON_ARGUMENTS, caller_name, step_program_text
+from neurald.drivers.cpu.native.programs import built_program as subject
+from neurald.drivers.cpu.native.programs.built_program import FILES, MAGIC, program_of, text_digest
+from neurald.drivers.cpu.native.programs.step_program import COMMON_ARGUMENTS, caller_name, step_program_text
 from neurald.drivers.cpu.native.thread_pool import StepProgram, process
 from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.drivers.cpu.target.target import TARGETS, host_target

@@ -1,7 +1,7 @@
 import math
 
-from neurald.drivers.cpu.native.call_division import division, piece_items
-from neurald.drivers.cpu.native.step_program import MAX_CHUNKS_OF_PART
+from neurald.drivers.cpu.native.programs.step_program import MAX_CHUNKS_OF_PART
+from neurald.drivers.cpu.native.records.call_division import division, piece_items
 
 COUNT = 100
 

@@ -17,7 +17,7 @@ threads in between. The thread of the ring takes the call back if Python is need
 
 from typing import Final
 
-from neurald.drivers.cpu.native.python_call import CALL_WORDS
+from neurald.drivers.cpu.native.python_calls.python_call import CALL_WORDS
 from neurald.hal.execution import native_serving
 from neurald.hal.rpc.transport import ring_layout
 

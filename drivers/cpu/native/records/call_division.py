@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.drivers.cpu.native.step_program import (
+from neurald.drivers.cpu.native.programs.step_program import (
     MAX_BALANCING_CHUNKS,
     MAX_CHUNKS_OF_PART,
     MIN_SHARED_NS,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from neurald.drivers.cpu.native.python_call import Words
+from neurald.drivers.cpu.native.python_calls.python_call import Words
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.hal.lazy_numpy import np

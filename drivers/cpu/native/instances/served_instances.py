@@ -4,8 +4,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Final
 
-from neurald.drivers.cpu.native.instance import Instance
-from neurald.drivers.cpu.native.python_call import StepCall
+from neurald.drivers.cpu.native.instances.instance import Instance
+from neurald.drivers.cpu.native.python_calls.python_call import StepCall
 from neurald.hal.execution.native_serving import INSTANCE_BYTES
 from neurald.hal.process.fork import forkable_lock
 

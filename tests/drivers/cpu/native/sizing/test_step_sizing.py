@@ -13,8 +13,8 @@ from neurald.drivers.compiler.memory.extent_evaluation import ExtentEvaluation
 from neurald.drivers.compiler.memory.extent_program import Division, ExtentProgram, ProgramBuilder
 from neurald.drivers.compiler.memory.open_step import OpenLocation, OpenPort, OpenValue
 from neurald.drivers.cpu.device import process_settings
-from neurald.drivers.cpu.native.sizing_program import SizeRefusal
-from neurald.drivers.cpu.native.step_sizing import StepSizing
+from neurald.drivers.cpu.native.programs.sizing_program import SizeRefusal
+from neurald.drivers.cpu.native.sizing.step_sizing import StepSizing
 from neurald.drivers.cpu.native.thread_pool import process
 from neurald.drivers.cpu.target.executable import MAX_COST_NS, RECORD_NS, UNSHARED, Executable
 from neurald.drivers.cpu.target.kernel_calls import KernelCall, KernelCalls

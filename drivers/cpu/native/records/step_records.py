@@ -1,6 +1,6 @@
 """The records of a step for native code: the step, its calls, and the arguments of the calls.
 
-All are words in one piece of memory; see `neurald.drivers.cpu.native.step_program`.
+All are words in one piece of memory; see `neurald.drivers.cpu.native.programs.step_program`.
 """
 
 import array
@@ -13,11 +13,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.drivers.cpu.native.band_records import chosen, described_words, description
-from neurald.drivers.cpu.native.call_division import division, piece_items
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode
-from neurald.drivers.cpu.native.python_call import Array, Words
-from neurald.drivers.cpu.native.step_program import BANDS_CALLER, MIN_SHARED_NS, PIECE_NS, caller_name
+from neurald.drivers.cpu.native.programs.step_program import (
+    BANDS_CALLER,
+    MIN_SHARED_NS,
+    PIECE_NS,
+    caller_name,
+)
+from neurald.drivers.cpu.native.python_calls.python_call import Array, Words
+from neurald.drivers.cpu.native.records.band_records import chosen, described_words, description
+from neurald.drivers.cpu.native.records.call_division import division, piece_items
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import (
     MAX_COST_NS,

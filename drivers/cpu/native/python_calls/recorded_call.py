@@ -25,7 +25,12 @@ from functools import cache
 from types import BuiltinFunctionType
 from typing import Any, Final
 
-from neurald.drivers.cpu.native.python_call import ARRAY_DATA, FAST_ARGUMENTS, new_function, python_table
+from neurald.drivers.cpu.native.python_calls.python_call import (
+    ARRAY_DATA,
+    FAST_ARGUMENTS,
+    new_function,
+    python_table,
+)
 from neurald.hal.execution.recorded_calls import (
     NOTE_BYTES,
     CallRecord,

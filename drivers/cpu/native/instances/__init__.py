@@ -1,0 +1,1 @@
+"""Instances of a step, each of which holds the memory of one execution at a time."""

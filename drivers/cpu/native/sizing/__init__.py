@@ -1,0 +1,1 @@
+"""Sizes of steps with open dimensions for the lengths of an execution."""
