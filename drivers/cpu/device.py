@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     # A warm start does not import these.
     from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
     from neurald.drivers.cpu.artifact import ArtifactContents
+    from neurald.drivers.cpu.caching_preparation import CompileOpen, Kept, Prepare
+    from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants
     from neurald.drivers.cpu.first_tier.library import FirstTierLibrary
     from neurald.drivers.cpu.native.native_model import NativeModel
     from neurald.drivers.cpu.open_model import CpuOpenModel, OpenArtifact
     from neurald.drivers.cpu.preparation import Preparation
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-    from neurald.drivers.cpu.value_variants import ValueVariants
-    from neurald.drivers.cpu.variants import CompileOpen, Kept, Prepare
     from neurald.hal.cache.store import CacheLocation
     from neurald.hal.compiling.job import Keep
     from neurald.hal.execution.reference_model import ReferenceModel
@@ -309,7 +309,7 @@ class CpuDevice(OpenDevice):
             prepare, compile_open = isolated.prepare, isolated.compile_open
         if options.variants is None:
             return prepare, compile_open, None
-        from neurald.drivers.cpu.variants import CachingPreparation
+        from neurald.drivers.cpu.caching_preparation import CachingPreparation
 
         caching = CachingPreparation(options.variants, prepare, partial(self._restored, threads=threads))
         return caching.prepare, compile_open, caching.kept
@@ -389,7 +389,7 @@ class CpuDevice(OpenDevice):
         threads: int,
     ) -> "CpuPreparedModel | ReferenceModel | ValueVariants":
         """Returns a prepared model, with variants for values that code must know if it has such inputs."""
-        from neurald.drivers.cpu.bounded_model import BoundedModel
+        from neurald.drivers.cpu.data_dependent.bounded_model import BoundedModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
         from neurald.hal.compiling.background import BackgroundCompiler
 
@@ -398,7 +398,7 @@ class CpuDevice(OpenDevice):
         # A daemon's processes compile the model that they were given.
         if not (options.compiler is None or isinstance(options.compiler, BackgroundCompiler)):
             return prepared
-        from neurald.drivers.cpu.value_variants import ValueVariants, value_inputs
+        from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants, value_inputs
 
         positions = value_inputs(model, prepared)
         if not positions:
@@ -427,7 +427,7 @@ class CpuDevice(OpenDevice):
         ).prepare
         if options.variants is None:
             return prepare
-        from neurald.drivers.cpu.variants import CachingPreparation
+        from neurald.drivers.cpu.caching_preparation import CachingPreparation
 
         return CachingPreparation(options.variants, prepare, partial(self._restored, threads=threads)).prepare
 
@@ -523,7 +523,7 @@ class CpuDevice(OpenDevice):
         """See `Device.prepare_model_from_cache`."""
         if not self.compiles:
             raise BadData(f"{self.name} does not compile, so it cannot load an artifact")
-        from neurald.drivers.cpu.bounded_model import whole_model
+        from neurald.drivers.cpu.data_dependent.bounded_model import whole_model
 
         return whole_model(
             self._restored(artifact, self._threads(options)),
@@ -575,8 +575,8 @@ class CpuDevice(OpenDevice):
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`. Allocates host memory, so the size must be known."""
         from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
+        from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-        from neurald.drivers.cpu.value_variants import ValueVariants
         from neurald.hal.buffers.tracked_buffer import host_memory_for
         from neurald.hal.execution.reference_model import ReferenceModel
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from neurald.drivers.cpu.artifact import write_artifact
-from neurald.drivers.cpu.bounded_model import on_references, whole_model
+from neurald.drivers.cpu.data_dependent.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Compiler, CompileResult, ExecuteOptions
 from neurald.hal.errors import OpFailed
@@ -20,8 +20,8 @@ from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     # Most models are compiled as a whole, for known shapes.
+    from neurald.drivers.cpu.caching_preparation import Restore, RestoreOpen
     from neurald.drivers.cpu.open_model import CpuOpenModel
-    from neurald.drivers.cpu.variants import Restore, RestoreOpen
     from neurald.hal.execution.reference_model import ReferenceModel
 
 
@@ -49,7 +49,7 @@ def to_compiled(prepared: "CpuPreparedModel | ReferenceModel") -> CompileResult:
     if isinstance(prepared, CpuPreparedModel) and steps is None:
         kind = _Kind.WHOLE if prepared.keeps_artifact else _Kind.WHOLE_BESIDE_REFERENCES
         return CompileResult(note=kind.value, artifact=write_artifact(prepared.native))
-    from neurald.drivers.cpu.parts import write_parts
+    from neurald.drivers.cpu.parts.stored_parts import write_parts
 
     artifact = write_parts(steps or ())
     kind = _Kind.REFERENCES if artifact is None else _Kind.PARTS
@@ -87,7 +87,7 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
         shapes: Mapping[int, Shape] | None = None,
         limits: ExecuteOptions | None = None,
     ) -> "CpuPreparedModel | ReferenceModel":
-        """See `neurald.drivers.cpu.variants.Prepare`."""
+        """See `neurald.drivers.cpu.caching_preparation.Prepare`."""
         compiled = self.compiler.compile(
             shapes,
             deadline_s=self.deadline_s if limits is None else limits.deadline_s,
@@ -96,14 +96,14 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
         kinds = {kind.value: kind for kind in _Kind}
         kind, artifact = kinds.get(compiled.note), compiled.artifact
         if kind is _Kind.REFERENCES:
-            from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
+            from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel
 
             return PartlyCompiledModel(model)
         if kind is None or artifact is None:
             raise OpFailed(f"the compiling process replied {compiled.note!r} without an artifact")
         if kind is _Kind.PARTS:
-            from neurald.drivers.cpu.growing_model import model_of_parts
-            from neurald.drivers.cpu.parts import read_parts
+            from neurald.drivers.cpu.data_dependent.growing_model import model_of_parts
+            from neurald.drivers.cpu.parts.stored_parts import read_parts
 
             return model_of_parts(model, read_parts(artifact, model, self.restore))
         return whole_model(
@@ -116,7 +116,7 @@ class IsolatedPreparation(Struct, frozen=True, kw_only=True):
     def compile_open(
         self, model: Model, shapes: Mapping[int, Shape], limits: ExecuteOptions
     ) -> "CpuOpenModel | None":
-        """See `neurald.drivers.cpu.variants.CompileOpen`."""
+        """See `neurald.drivers.cpu.caching_preparation.CompileOpen`."""
         compiled = self.compiler.compile(
             shapes, is_open=True, deadline_s=limits.deadline_s, cancellation=limits.cancellation
         )

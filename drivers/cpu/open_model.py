@@ -8,14 +8,14 @@ import numpy as np
 
 from neurald.drivers.compiler.frontend.variants.kept_variants import OpenVariant
 from neurald.drivers.cpu.artifact import check_executable
-from neurald.drivers.cpu.bounded_model import whole_model
-from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.data_dependent.bounded_model import whole_model
+from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.native.sizing.sized_executables import SizedExecutables
-from neurald.drivers.cpu.native_segment import whole_steps
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
+from neurald.drivers.cpu.parts.native_segment import whole_steps
+from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports
 from neurald.drivers.cpu.prepared_model import address_of, require_time
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable

@@ -18,10 +18,10 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specif
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.string_references import StringConstants, is_string
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.drivers.cpu.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
 from neurald.drivers.cpu.constant_folding import ConstantFolding
-from neurald.drivers.cpu.growing_model import GrowingModel
+from neurald.drivers.cpu.data_dependent.bounded_model import on_references, whole_model
+from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper, process_count
@@ -29,12 +29,12 @@ from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
 from neurald.drivers.cpu.native.objects.llvm import link_image
 from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
-from neurald.drivers.cpu.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.open_model import CpuOpenModel
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports
+from neurald.drivers.cpu.parts.native_segment import NativeSegment, whole_steps
+from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports
+from neurald.drivers.cpu.parts.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.program.block_model import BlockModels
-from neurald.drivers.cpu.segment import Segment, segments, sub_model
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.accounting.account import temporary
 from neurald.hal.errors import BadData, Error, OutOfMemory

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from neurald.drivers.cpu.bounded_model import on_references, whole_model
+from neurald.drivers.cpu.data_dependent.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
 from neurald.drivers.cpu.first_tier.binding.binder import Binder
 from neurald.drivers.cpu.first_tier.bound_call import NotBound
@@ -28,7 +28,7 @@ from neurald.hal.operations.machinery.call import Array
 
 if TYPE_CHECKING:
     # What executes operations without kernels is not needed if each has one.
-    from neurald.drivers.cpu.native_segment import NativeSegment
+    from neurald.drivers.cpu.parts.native_segment import NativeSegment
     from neurald.hal.execution.reference_graph import Step
     from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -73,8 +73,8 @@ def _segment(
     model: Model, structured: Callable[..., NativeModel | None], position: int
 ) -> "NativeSegment | None":
     """Returns IF or WHILE of the main graph as a step; see `_structured`."""
-    from neurald.drivers.cpu.native_segment import NativeSegment
-    from neurald.drivers.cpu.segment import sub_model
+    from neurald.drivers.cpu.parts.native_segment import NativeSegment
+    from neurald.drivers.cpu.parts.segment import sub_model
 
     part = sub_model(model, model.main, (position,))
     native = structured(part, positions=(position,)) if part.main.outputs else None
@@ -169,8 +169,8 @@ class _Bound:
 
     def steps(self) -> "list[Step]":
         """Returns the steps of the graph: on kernels where there are any, else on references."""
-        from neurald.drivers.cpu.native_segment import NativeSegment
-        from neurald.drivers.cpu.segment import segments
+        from neurald.drivers.cpu.parts.native_segment import NativeSegment
+        from neurald.drivers.cpu.parts.segment import segments
 
         graph, known, folded = self._graph, self._binder.known, set(self._binder.folded)
         is_native = [calls is not None for calls in self._calls]

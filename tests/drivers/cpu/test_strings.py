@@ -17,10 +17,10 @@ from support.tflite.builder import TfliteModel
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.native.python_calls.python_call import python_table
-from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import CpuOpenModel
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
-from neurald.drivers.cpu.parts import read_parts, write_parts
+from neurald.drivers.cpu.parts.native_segment import NativeSegment
+from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel
+from neurald.drivers.cpu.parts.stored_parts import read_parts, write_parts
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.reference.device import ReferenceDevice

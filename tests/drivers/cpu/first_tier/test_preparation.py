@@ -14,7 +14,7 @@ import neurald as nd
 from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.first_tier import library
-from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.compiling.background import BackgroundCompiler
 from neurald.hal.device import ExecuteOptions, PrepareOptions

@@ -482,7 +482,7 @@ builder.set_startup(nd.Startup.INSTANT)
 compilation = builder.finish()
 compilation.run(ones(), ones())
 assert compilation.wait_until_optimized(120)
-slow = {"subprocess", "locale", "neurald.drivers.cpu.growing_model", "neurald.drivers.cpu.open_model"}
+slow = {"subprocess", "locale", "neurald.drivers.cpu.data_dependent.growing_model", "neurald.drivers.cpu.open_model"}
 assert not slow & set(sys.modules), slow & set(sys.modules)
 """
     environment = {**os.environ, "PYTHONPATH": python_path()}

@@ -9,8 +9,8 @@ import pytest
 from support.tflite.builder import TfliteModel
 
 import neurald as nd
+from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native import native_model
 from neurald.drivers.cpu.native.instances.growing_instance import GrowingInstance
 from neurald.drivers.cpu.native.native_model import NativeModel

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias, cast
 
 from neurald.drivers.compiler.frontend.control_flow.structured_model import CONTROL_FLOW
 from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
-from neurald.drivers.cpu.growing_model import GrowingModel
-from neurald.drivers.cpu.partly_compiled_model import stored_like
+from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
+from neurald.drivers.cpu.parts.partly_compiled_model import stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import Error, OpFailed

@@ -13,8 +13,8 @@ from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.variants.variant_uses import FREQUENT_USES
+from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants, value_inputs, with_values
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.value_variants import ValueVariants, value_inputs, with_values
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
 from neurald.hal.execution.reference_model import ReferenceModel

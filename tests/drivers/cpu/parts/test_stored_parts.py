@@ -10,10 +10,10 @@ from support.cpu.compiled_parts import in_parts
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu import parts
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.native_segment import NativeSegment
-from neurald.drivers.cpu.parts import read_parts, write_parts
+from neurald.drivers.cpu.parts import stored_parts
+from neurald.drivers.cpu.parts.native_segment import NativeSegment
+from neurald.drivers.cpu.parts.stored_parts import read_parts, write_parts
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.digests import DIGEST_BYTES
 from neurald.hal.errors import BadData
@@ -45,10 +45,12 @@ def read(device: Any, artifact: Artifact, model: nd.Model = MODEL) -> list[Any]:
 
 def changed(artifact: Artifact, change: Any) -> Artifact:
     """Returns the artifact with changed content and a valid digest."""
-    start = len(parts._MAGIC) + DIGEST_BYTES
-    (graph,) = msgspec.msgpack.decode(artifact.model[0].view()[start:], type=parts._Stored)
+    start = len(stored_parts._MAGIC) + DIGEST_BYTES
+    (graph,) = msgspec.msgpack.decode(artifact.model[0].view()[start:], type=stored_parts._Stored)
     content = msgspec.msgpack.encode(change(graph))
-    return Artifact(model=(HostMemory(parts._MAGIC + parts._digest(content) + content),), data=artifact.data)
+    return Artifact(
+        model=(HostMemory(stored_parts._MAGIC + stored_parts._digest(content) + content),), data=artifact.data
+    )
 
 
 def test_steps_are_restored(device: Any, written: Artifact) -> None:

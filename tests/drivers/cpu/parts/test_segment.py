@@ -6,7 +6,7 @@ import numpy as np
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.cpu.segment import Segment, segments, sub_model
+from neurald.drivers.cpu.parts.segment import Segment, segments, sub_model
 from neurald.hal.model.types import Lifetime
 
 FLOAT = nd.OperandType.TENSOR_FLOAT32

@@ -30,17 +30,17 @@ from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
 
 import neurald as nd
+from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
+from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants
 from neurald.drivers.cpu.device import CpuDevice, process_settings
-from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.step_memory import StepMemory
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native_segment import NativeSegment
 from neurald.drivers.cpu.open_model import read_open_artifact
-from neurald.drivers.cpu.parts import read_parts
+from neurald.drivers.cpu.parts.native_segment import NativeSegment
+from neurald.drivers.cpu.parts.stored_parts import read_parts
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.target.target import host_target
-from neurald.drivers.cpu.value_variants import ValueVariants
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient
@@ -245,7 +245,7 @@ def test_threads_share_a_step_that_is_repeated_without_the_gil(
 
     monkeypatch.setattr(GrowingCall, "bind_arrays", counted)
     # No step keeps the GIL.
-    monkeypatch.setattr("neurald.drivers.cpu.growing_model._LONGER", 0)
+    monkeypatch.setattr("neurald.drivers.cpu.data_dependent.growing_model._LONGER", 0)
     compilation.run(np.array([60_000], np.int32), np.float32(1))
     compilation.run(np.array([60_000], np.int32), np.float32(1))
     wrong: list[int] = []
@@ -286,7 +286,7 @@ def test_lengths_that_vary_in_turn_fit_together(compiles_here: None, monkeypatch
         return call(native, lengths, earlier)
 
     monkeypatch.setattr(NativeModel, "growing_call", counted)
-    monkeypatch.setattr("neurald.drivers.cpu.growing_model._LONGER", 10**6)
+    monkeypatch.setattr("neurald.drivers.cpu.data_dependent.growing_model._LONGER", 10**6)
     for turn in range(20):
         shape = (40, 1 + turn % 3) if turn % 2 else (1 + turn % 3, 40)
         (found,) = compilation.run(np.array(shape, np.int32), np.float32(turn))

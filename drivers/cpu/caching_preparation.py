@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from neurald.drivers.compiler.frontend.variants.variant_cache import WHOLE, variant_name
-from neurald.drivers.cpu.bounded_model import on_references, whole_model
+from neurald.drivers.cpu.data_dependent.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, Variants
@@ -79,7 +79,7 @@ class CachingPreparation:
         compile_ms = (time.perf_counter() - started) * 1e3
         steps = prepared.steps
         if steps is not None:
-            from neurald.drivers.cpu.parts import write_parts
+            from neurald.drivers.cpu.parts.stored_parts import write_parts
 
             # With the model, executions can also run on references.
             kind, artifact = _PARTS, write_parts(steps)
@@ -106,7 +106,7 @@ class CachingPreparation:
         artifact = self._variants.load(variant_name(_PARTS, shapes))
         if artifact is None:
             return None
-        from neurald.drivers.cpu.growing_model import model_of_parts
-        from neurald.drivers.cpu.parts import read_parts
+        from neurald.drivers.cpu.data_dependent.growing_model import model_of_parts
+        from neurald.drivers.cpu.parts.stored_parts import read_parts
 
         return model_of_parts(model, read_parts(artifact, model, self._restore))

@@ -12,8 +12,8 @@ from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.growing_instance import GrowingBinding
 from neurald.drivers.cpu.native.instances.instance import LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel, is_short
-from neurald.drivers.cpu.native_segment import NativeSegment, whole_steps
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel, has_string_ports, stored_like
+from neurald.drivers.cpu.parts.native_segment import NativeSegment, whole_steps
+from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports, stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing

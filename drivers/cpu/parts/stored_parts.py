@@ -13,7 +13,7 @@ import msgspec
 
 from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact
 from neurald.hal.digests import DIGEST_BYTES, digest_of

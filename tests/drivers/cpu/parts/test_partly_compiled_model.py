@@ -8,7 +8,7 @@ from support.cpu.compiled_parts import FLOAT, Op, in_parts
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.partly_compiled_model import PartlyCompiledModel
+from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel
 from neurald.hal.device import PrepareOptions
 from neurald.hal.memory.pool import HostMemory
 

@@ -10,7 +10,7 @@ from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.artifact import read_artifact, write_artifact
-from neurald.drivers.cpu.bounded_model import BoundedModel
+from neurald.drivers.cpu.data_dependent.bounded_model import BoundedModel
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.target.executable import BoundedPort

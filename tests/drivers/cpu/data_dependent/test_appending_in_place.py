@@ -20,8 +20,8 @@ from support.models.control_flow import ADD, BOOL, FLOAT, INT, Graph, T
 from support.sweeps import sweep
 
 import neurald as nd
+from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.growing_model import GrowingModel
 from neurald.drivers.cpu.target.executable import Opcode
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions

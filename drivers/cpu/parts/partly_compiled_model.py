@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from neurald.drivers.compiler.ir.string_references import is_string
-from neurald.drivers.cpu.native_segment import NativeSegment
+from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.execution.array_model import ExecutionLimits, input_arrays, repeated_input_arrays

@@ -1,0 +1,1 @@
+"""Models that are compiled in parts, between which operations run on references."""
