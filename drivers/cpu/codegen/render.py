@@ -6,9 +6,11 @@ The text of a kernel is the same in every process.
 import math
 from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, index
+from neurald.drivers.compiler.ir.expression import Axis, Constant, Expression, Load, Reduce, index
 from neurald.drivers.compiler.ir.extents.extent import Extent, at_least, estimate, surely_lowest
 from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
@@ -21,8 +23,11 @@ from neurald.drivers.cpu.codegen.epilogue import (
     pointer_names,
 )
 from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.emit.block_moves import MIN_BLOCK_BYTES, copy_block, fill_block, has_block_moves
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
+from neurald.drivers.cpu.emit.op_table import stored, to_stored
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.schedule.axis_splitting import split_into_sections
 from neurald.drivers.cpu.schedule.vectorization import LoopSchedule, schedule_loops
 from neurald.drivers.cpu.target.routine import NAME, Routine
@@ -112,6 +117,28 @@ def _limited_end(
     )
 
 
+def _moves_blocks(layout: LoopSchedule, target: Target) -> bool:
+    """Returns True if iterations of the innermost loop copy a long block, or fill it with one element."""
+    kernel, along = layout.kernel, layout.kernel.axes[-1]
+    if not has_block_moves(target) or layout.order[-1] is not along:
+        return False
+    if layout.lanes == 1 or layout.row is not None or isinstance(along.extent, Extent):
+        return False
+    least = layout.block * layout.lanes if layout.blocks > 1 else along.extent
+    if least * kernel.output.type.size_bytes < MIN_BLOCK_BYTES:
+        return False
+    if any(each is along for condition, _ in kernel.requirements for each in walk(condition)):
+        return False
+    body = kernel.body
+    if stride_along(kernel.stored_at, along) != 1:
+        return False
+    if not isinstance(body, Load):
+        return isinstance(body, Constant)
+    # What is loaded as a BOOL is stored as 0 or 1, and not copied.
+    strides = (0,) if body.type is Scalar.BOOL else (0, 1)
+    return body.guard is None and stride_along(offset_of(body), along) in strides
+
+
 class _Loops:
     """Writes the loops of a schedule: over units, then over the remaining axes.
 
@@ -142,6 +169,7 @@ class _Loops:
         self._pointers = pointers
         #: Names of the loop counters.
         self._counters: dict[Expression, str] = {}
+        self._moves_blocks = _moves_blocks(layout, target)
 
     def write(self) -> None:
         layout, code = self._layout, self._code
@@ -186,6 +214,9 @@ class _Loops:
             self._elements()
             return
         axis, *others = axes
+        if not others and self._moves_blocks:
+            self._block(begin, end)
+            return
         first, last = ("0", str(self._layout.iterations(axis))) if others else (begin, end)
         with self._code.loop(first, last) as loop:
             self._counters[axis] = loop.index
@@ -202,6 +233,34 @@ class _Loops:
             return
         for begin in range(0, along.extent, lanes):
             self._vector({**self._counters, along: str(min(begin, along.extent - lanes))})
+
+    def _block(self, begin: str, end: str) -> None:
+        """Copies or fills the elements of some iterations of the innermost loop."""
+        kernel, code, lanes = self._layout.kernel, self._code, self._layout.lanes
+        kind, along = kernel.output.type, kernel.axes[-1]
+        first = code.value(f"mul i64 {begin}, {lanes}")
+        last = self._least(code.value(f"mul i64 {end}, {lanes}"), along.extent)
+        names = {**self._counters, along: first}
+        statements = Statements(code, self._target, self._pointers, names)
+        for number, (condition, _) in enumerate(kernel.requirements, start=1):
+            statements.require(condition, number)
+        size = code.value(f"mul i64 {code.value(f'sub i64 {last}, {first}')}, {kind.size_bytes}")
+        to = self._address(statements, kernel.output, kernel.stored_at)
+        body = kernel.body
+        if isinstance(body, Load) and stride_along(offset_of(body), along) == 1:
+            copy_block(code, self._address(statements, body.value, offset_of(body)), to, size)
+            return
+        single = Vector(code, self._target, 1)
+        value = to_stored(single, kind, statements.value(body))
+        integer = f"i{8 * kind.size_bytes}"
+        if stored(kind) != integer:
+            value = code.value(f"bitcast {stored(kind)} {value} to {integer}")
+        fill_block(code, value, kind.size_bytes, to, size)
+
+    def _address(self, statements: Statements, value: Value, offset: Expression) -> str:
+        """Returns the address of an element."""
+        at = self._code.value(f"mul i64 {statements.value(offset)}, {value.type.size_bytes}")
+        return self._code.value(f"getelementptr i8, ptr {self._pointers[value]}, i64 {at}")
 
     def _together(self) -> None:
         """Writes all elements along the last axis, whose reductions share a loop."""

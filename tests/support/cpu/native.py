@@ -39,6 +39,7 @@ def target_machine(target: Target) -> llvm.TargetMachine:
     """Returns LLVM's code generator for a target."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small"
     )

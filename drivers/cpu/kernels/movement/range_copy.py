@@ -19,6 +19,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
+from neurald.drivers.cpu.emit.block_moves import MIN_BLOCK_BYTES, copy_block, has_block_moves
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.addressing import address
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
@@ -226,6 +227,9 @@ class _Copies:
         to = address(self._code, self._pointers[self._output], str(copied.to * size))
         known = self._pointers.get(copied.source)
         source = None if known is None else address(self._code, known, str(copied.start * size))
+        if source is not None and count >= MIN_BLOCK_BYTES and has_block_moves(self._target):
+            copy_block(self._code, source, to, str(count))
+            return
         if count < register:
             # Two overlapping copies, unless one suffices.
             width = 1 << (count.bit_length() - 1)

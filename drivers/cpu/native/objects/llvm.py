@@ -83,6 +83,8 @@ def _binding() -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    # Kernels contain instructions that LLVM does not generate.
+    llvm.initialize_native_asmparser()
     return llvm
 
 

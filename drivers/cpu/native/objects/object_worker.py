@@ -24,6 +24,7 @@ def main() -> None:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=about["cpu"], features=about["features"], opt=2, reloc="pic", codemodel="small"
     )
