@@ -291,7 +291,7 @@ class Statements:
             if total is not None:
                 return tanh_of_log_curve(v, self._vector(total))
             curve = risen(expression)
-            if curve is not None and has_risen(v, curve.op):
+            if curve is not None and has_risen(v):
                 return risen_curve(v, curve.op, self._vector(curve.arguments[0]))
             is_chosen = expression.op is Op.SELECT and expression.type is not Scalar.INDEX
             if is_chosen and not self._lanes.varies(expression.arguments[0]):

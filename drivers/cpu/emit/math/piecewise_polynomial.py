@@ -76,6 +76,30 @@ def pieces(function: Callable[[float], float], end: float, count: int, terms: in
     )
 
 
+def even_pieces(
+    function: Callable[[float], float], step: float, count: int, terms: int
+) -> tuple[tuple[float, ...], ...]:
+    """Approximates a smooth function between 0 and (count - 1)·step with a small absolute error.
+
+    Returns:
+        The coefficients of each power of the distance from the middle of a part, k·step, the lowest
+        first. The function is exact at 0 and at its end.
+    """
+    angles = np.pi * (np.arange(2 * terms) + 0.5) / (2 * terms)
+    columns = []
+    for part in range(count):
+        # The first part begins in its middle, the last one ends there.
+        beside = 0.501 * step * np.cos(angles)
+        beside = np.abs(beside) if part == 0 else -np.abs(beside) if part == count - 1 else beside
+        start = [function(part * step)] if part in (0, count - 1) else []
+        wanted = np.array([function(part * step + float(each)) for each in beside]) - sum(start)
+        powers = np.vander(beside, terms, increasing=True)[:, len(start) :]
+        column = np.array([*start, *np.linalg.lstsq(powers, wanted)[0]])
+        least = _ROUNDING / (0.501 * step) ** np.arange(terms)
+        columns.append(np.rint(column / least) * least)
+    return tuple(tuple(float(each) for each in power) for power in zip(*columns, strict=True))
+
+
 def _centre(function: Callable[[float], float], middle: float) -> float:
     """Returns a float near the middle of a part where the function is almost a float."""
     tried = np.float32(middle) + np.arange(_TRIED) * np.spacing(np.float32(middle))
@@ -106,3 +130,18 @@ def piecewise(f: Floats, of: PiecewisePolynomial, a: str) -> str:
     first = f.multiply(a, f.number(of.slope)) if of.slope != 1 else a
     is_first = v.compare("oeq", f.element, found, magic)
     return f.fma(total, rest, f.select(is_first, first, looked_up(v, of.starts, index)))
+
+
+def evenly_piecewise(f: Floats, step: float, coefficients: tuple[tuple[float, ...], ...], a: str) -> str:
+    """Evaluates the function of `even_pieces` for 0 ≤ a ≤ its end, with a step that is a power of two.
+
+    The result for NaN is NaN.
+    """
+    magic = f.number(f.format.magic)
+    found = f.fma(a, f.number(1 / step), magic)
+    index = f.to_bits(found)
+    rest = f.fma(f.subtract(found, magic), f.number(-step), a)
+    *lower, total = (looked_up(f.v, column, index) for column in coefficients)
+    for each in reversed(lower):
+        total = f.fma(total, rest, each)
+    return total
