@@ -43,22 +43,23 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_AVERAGE_POOL_2D,
         T.L2_POOL_2D,
     ),
-    "recurrent": (
+    "recurrent.lstm": (
         T.LSTM,
         T.TFLITE_LSTM,
         T.UNIDIRECTIONAL_SEQUENCE_LSTM,
         T.TFLITE_UNIDIRECTIONAL_SEQUENCE_LSTM,
         T.BIDIRECTIONAL_SEQUENCE_LSTM,
         T.TFLITE_BIDIRECTIONAL_SEQUENCE_LSTM,
+    ),
+    "recurrent.rnn": (
         T.RNN,
         T.TFLITE_RNN,
         T.UNIDIRECTIONAL_SEQUENCE_RNN,
         T.TFLITE_UNIDIRECTIONAL_SEQUENCE_RNN,
         T.BIDIRECTIONAL_SEQUENCE_RNN,
         T.TFLITE_BIDIRECTIONAL_SEQUENCE_RNN,
-        T.SVDF,
-        T.TFLITE_SVDF,
     ),
+    "recurrent.svdf": (T.SVDF, T.TFLITE_SVDF),
     "movement.resizing": (T.RESIZE_BILINEAR, T.TFLITE_RESIZE_BILINEAR),
     "reduction.rows": (
         T.MEAN,

@@ -7,7 +7,9 @@ from neurald.drivers.cpu.first_tier.kernels.elements import element_units
 from neurald.drivers.cpu.first_tier.kernels.movement.copies import movement_units
 from neurald.drivers.cpu.first_tier.kernels.movement.resizing import resizing_units
 from neurald.drivers.cpu.first_tier.kernels.movement.scattering import scattering_units
-from neurald.drivers.cpu.first_tier.kernels.recurrent import recurrent_units
+from neurald.drivers.cpu.first_tier.kernels.recurrent.lstm import lstm_units
+from neurald.drivers.cpu.first_tier.kernels.recurrent.rnn import rnn_units
+from neurald.drivers.cpu.first_tier.kernels.recurrent.svdf import svdf_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.buckets import bucket_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.extremes import extreme_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.largest import largest_units
@@ -25,7 +27,9 @@ def library_units(target: Target) -> list[Unit]:
         *product_units(target),
         *factor_units(target),
         *element_units(target),
-        *recurrent_units(target),
+        *lstm_units(target),
+        *rnn_units(target),
+        *svdf_units(target),
         *row_units(target),
         *extreme_units(target),
         *bucket_units(target),

@@ -1,4 +1,4 @@
-"""Writes steps of recurrent cells."""
+"""Writes steps of LSTM cells of floats."""
 
 from collections.abc import Callable
 from typing import Final
@@ -6,7 +6,6 @@ from typing import Final
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
-from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import requantized_by_words
 from neurald.drivers.cpu.first_tier.kernels.elements import curve
 from neurald.drivers.cpu.first_tier.kernels.reduction.rows import SUM, reduced
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
@@ -14,23 +13,26 @@ from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
 #: Of a cell, in the order of their products: input, forget, cell, output.
-GATES = 4
-_INPUT, _FORGET, _CELL, _OUTPUT = range(GATES)
+_GATES = 4
+
+
+_INPUT, _FORGET, _CELL, _OUTPUT = range(_GATES)
+
+
 #: The row of the weights of the cell state for a gate.
 _PEEPHOLES: Final = {_INPUT: 0, _FORGET: 1, _OUTPUT: 2}
+
+
 #: Is added to variances.
 _EPSILON: Final = 1e-8
 
 
-def recurrent_units(target: Target) -> list[Unit]:
-    """Returns the units of all kernels for recurrent cells."""
-    return [
-        _lstm_step(target),
-        _normalized_lstm_step(target),
-        *(_rnn_step(target, activation) for activation in ("clamped", "tanh", "logistic")),
-        _svdf_step(target),
-        _integer_svdf_step(target),
-    ]
+_POINTERS: Final = ("out", "cell", "sequence", "products", "sums", "before", "peephole")
+
+
+def lstm_units(target: Target) -> list[Unit]:
+    """Returns the units of the kernels of LSTM."""
+    return [_lstm_step(target), _normalized_lstm_step(target)]
 
 
 class _LstmRow:
@@ -61,7 +63,7 @@ class _LstmRow:
         """Writes where a row begins."""
         kernel, (first_product, product_step, first_output, output_step) = self._kernel, self._places
         self._states = kernel.product(row, self.units)
-        self._sums = kernel.product(self._states, str(GATES))
+        self._sums = kernel.product(self._states, str(_GATES))
         self._products = kernel.sum(first_product, kernel.product(row, product_step))
         self._place = kernel.sum(first_output, kernel.product(row, output_step))
 
@@ -137,9 +139,6 @@ class _LstmRow:
         store(v, "float", output, "%sequence", self._kernel.sum(self._place, index))
 
 
-_LSTM_POINTERS: Final = ("out", "cell", "sequence", "products", "sums", "before", "peephole")
-
-
 def _lstm_step(target: Target) -> Unit:
     """Writes a step of an LSTM cell of floats without layer normalisation.
 
@@ -148,7 +147,7 @@ def _lstm_step(target: Target) -> Unit:
     `%sequence` gets the output, too. `%peephole` has weights of the cell state for the gates input,
     forget and output. Words: see `_LstmRow`. A work item is a row.
     """
-    kernel = KernelWriter(target, "first_lstm_step", _LSTM_POINTERS)
+    kernel = KernelWriter(target, "first_lstm_step", _POINTERS)
     of = _LstmRow(kernel)
     with kernel.each_item() as row:
         of.begin(row)
@@ -171,7 +170,7 @@ def _normalized_lstm_step(target: Target) -> Unit:
     and what is added then. The other pointers and the words are those of `_lstm_step`, but `%sums`
     is written, too. A work item is a row.
     """
-    pointers = (*_LSTM_POINTERS, "norms", "biases")
+    pointers = (*_POINTERS, "norms", "biases")
     kernel = KernelWriter(target, "first_normalized_lstm_step", pointers)
     of, single = _LstmRow(kernel), kernel.single
     count = single.cast("uitofp", "i64", of.units, "float")
@@ -221,135 +220,4 @@ def _normalized_lstm_step(target: Target) -> Unit:
             of.store_output(v, index, of.state(v, "%cell", index), of.sum(v, _OUTPUT, index))
 
         kernel.each_element(kernel.vector, "0", of.units, output)
-    return kernel.unit()
-
-
-def _rnn_step(target: Target, activation: str) -> Unit:
-    """Writes a step of a basic cell of floats.
-
-    `%products` has the products of the inputs, and `%sums` those of the state. `%out` is the next
-    state, which `%sequence` gets, too. Words: units; of `%products` and of `%sequence` where the
-    step begins, and the distance of rows; and the limits of the results, if they are clamped. A
-    work item is a row.
-    """
-    kernel = KernelWriter(target, f"first_rnn_step_{activation}", ("out", "sequence", "products", "sums"))
-    units, first_product, product_step, first_output, output_step = (kernel.word(n) for n in range(5))
-    low, high = kernel.word(5, "float"), kernel.word(6, "float")
-    with kernel.each_item() as row:
-        states = kernel.product(row, units)
-        products = kernel.sum(first_product, kernel.product(row, product_step))
-        place = kernel.sum(first_output, kernel.product(row, output_step))
-
-        def write(
-            v: Vector, index: str, states: str = states, products: str = products, place: str = place
-        ) -> None:
-            total = v.binary(
-                "fadd",
-                "float",
-                kernel.element(v, "float", "%products", kernel.sum(products, index)),
-                kernel.element(v, "float", "%sums", kernel.sum(states, index)),
-            )
-            if activation == "clamped":
-                found = clamped(v, total, low, high)
-            else:
-                found = curve(v, Op.TANH if activation == "tanh" else Op.LOGISTIC, total)
-            store(v, "float", found, "%out", kernel.sum(states, index))
-            store(v, "float", found, "%sequence", kernel.sum(place, index))
-
-        kernel.each_element(kernel.vector, "0", units, write)
-    return kernel.unit()
-
-
-def _svdf_step(target: Target) -> Unit:
-    """Writes a step of SVDF of floats; see `_of_memory`. Words, after its own: the limits of the results."""
-    kernel = _memory_kernel(target, "first_svdf_step")
-    low, high = kernel.word(3, "float"), kernel.word(4, "float")
-    v = kernel.single
-
-    def weighted(total: str, value: str, weight: str) -> str:
-        return v.binary("fadd", "float", total, v.binary("fmul", "float", value, weight))
-
-    def finish(total: str, unit: str, item: str) -> None:
-        total = v.binary("fadd", "float", total, kernel.element(v, "float", "%bias", unit))
-        store(v, "float", clamped(v, total, low, high), "%result", item)
-
-    return _of_memory(kernel, ("float", "float"), weighted, finish)
-
-
-def _integer_svdf_step(target: Target) -> Unit:
-    """Writes a step of SVDF of 16-bit features; see `_of_memory`.
-
-    Sums, of 64 bits, wrap to 32. Words, after its own: see `requantized_by_words`.
-    """
-    kernel = _memory_kernel(target, "first_svdf_step_short")
-    v = kernel.single
-
-    def weighted(total: str, value: str, weight: str) -> str:
-        product = v.binary(
-            "mul", "i32", v.cast("sext", "i16", value, "i32"), v.cast("sext", "i16", weight, "i32")
-        )
-        return v.binary("add", "i64", total, v.cast("sext", "i32", product, "i64"))
-
-    def finish(total: str, unit: str, item: str) -> None:
-        bias = v.cast("sext", "i32", kernel.element(v, "i32", "%bias", unit), "i64")
-        total = v.cast("trunc", "i64", v.binary("add", "i64", total, bias), "i32")
-        store(v, "i8", requantized_by_words(kernel, v, total, 3), "%result", item)
-
-    return _of_memory(kernel, ("i16", "i64"), weighted, finish)
-
-
-def _memory_kernel(target: Target, name: str) -> KernelWriter:
-    return KernelWriter(target, name, ("out", "result", "features", "before", "times", "bias"))
-
-
-def _of_memory(
-    kernel: KernelWriter,
-    types: tuple[str, str],
-    weighted: Callable[[str, str, str], str],
-    finish: Callable[[str, str, str], None],
-) -> Unit:
-    """Writes a step of SVDF.
-
-    `%features` has one number for each filter, which is stored in the last place of its memory
-    `%before`; `%times` weights its places. `%out` is the next memory, whose last places are free.
-    Words: units, filters of each, and places of a memory. A work item is a unit of a row.
-
-    Args:
-        kernel: the function.
-        types: of features, and of sums.
-        weighted: adds a feature times its weight to a sum.
-        finish: stores the result of a sum, for the number of a unit and of the work item.
-    """
-    code, v, (element, total) = kernel.code, kernel.single, types
-    units, rank, length = (kernel.word(number) for number in range(3))
-    newest = kernel.difference(length, "1")
-    with kernel.each_item() as item:
-        _, unit = kernel.split(item, units)
-        first, own = kernel.product(item, rank), kernel.product(unit, rank)
-        with code.loop("0", rank, [(total, v.number(total, 0))]) as filters:
-            number = kernel.sum(first, filters.index)
-            begin = kernel.product(number, length)
-            weights = kernel.product(kernel.sum(own, filters.index), length)
-            feature = kernel.element(v, element, "%features", number)
-
-            def added(sums: str, place: str, value: str, weights: str = weights) -> str:
-                weight = kernel.element(v, element, "%times", kernel.sum(weights, place))
-                return weighted(sums, value, weight)
-
-            with code.loop("0", newest, [(total, filters.carried[0])], may_be_empty=True) as places:
-                value = kernel.element(v, element, "%before", kernel.sum(begin, places.index))
-                places.results = [added(places.carried[0], places.index, value)]
-            filters.results = [added(places.results[0], newest, feature)]
-            # All but the oldest one move by one place.
-            with code.loop("1", newest, may_be_empty=True) as places:
-                at = kernel.sum(begin, places.index)
-                value = kernel.element(v, element, "%before", at)
-                store(v, element, value, "%out", kernel.difference(at, "1"))
-            last = kernel.sum(begin, newest)
-            is_long = v.compare("sgt", "i64", newest, "0")
-            # A memory of one place has nothing but the free one.
-            before_last = v.select(is_long, "i64", kernel.difference(last, "1"), last)
-            store(v, element, feature, "%out", before_last)
-            store(v, element, v.number(element, 0), "%out", last)
-        finish(filters.results[0], unit, item)
     return kernel.unit()

@@ -1,0 +1,1 @@
+"""Binds recurrent cells."""

@@ -1,0 +1,1 @@
+"""Writes steps of recurrent cells."""
