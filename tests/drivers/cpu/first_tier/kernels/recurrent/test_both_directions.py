@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from support.cpu.first_tier import TARGETS_HERE
 from support.cpu.layers import check
-from support.cpu.recurrent_layers import BOOL, layer, lstm_parameters, rnn_parameters
+from support.cpu.recurrent_layers import BOOL, INT, layer, lstm_parameters, rnn_parameters
 
 import neurald as nd
 

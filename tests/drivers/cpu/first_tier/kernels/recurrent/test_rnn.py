@@ -3,7 +3,7 @@
 import pytest
 from support.cpu.first_tier import TARGETS_HERE
 from support.cpu.layers import SIGNED, check
-from support.cpu.recurrent_layers import BOOL, layer, rnn_parameters
+from support.cpu.recurrent_layers import BOOL, INT, layer, rnn_parameters
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)

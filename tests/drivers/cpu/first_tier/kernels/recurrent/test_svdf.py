@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE
 from support.cpu.layers import FLOAT, SIGNED, LayerBuilder, check, values
-from support.cpu.recurrent_layers import BOOL, layer
+from support.cpu.recurrent_layers import BOOL, INT, layer
 
 import neurald as nd
 
