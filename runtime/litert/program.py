@@ -17,6 +17,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final, NoReturn
 
 import neurald.litert as replacement
+from neurald.runtime.litert.compiled_model import option_numbers
 from neurald.runtime.litert.interpreter import calibration, metrics
 
 _INTEL: Final = ("IntelOpenVinoGraphBackend", "IntelOpenVinoOptions", "IntelOpenVinoPerformanceMode")
@@ -77,7 +78,12 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
 _VERSION: Final = "2.3.0"
 _PACKAGE: Final = "ai_edge_litert"
 #: Modules of LiteRT's package whose names are not neurald's, too.
-_WHOLE: Final = {"_pywrap_tfl_calibration": calibration, "metrics_portable": metrics}
+_WHOLE: Final = {
+    "_pywrap_tfl_calibration": calibration,
+    "metrics_interface": metrics,
+    "metrics_portable": metrics,
+    "option_utils": option_numbers,
+}
 _OLD_PACKAGE: Final = "tflite_runtime"
 _TENSORFLOW: Final = "tensorflow"
 _PACKAGES: Final = (_PACKAGE, _OLD_PACKAGE, _TENSORFLOW)

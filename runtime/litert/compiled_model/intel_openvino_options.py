@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from neurald.runtime.litert.compiled_model.option_numbers import optional_flag, optional_number
+from neurald.runtime.litert.compiled_model.option_numbers import optional_bool_to_int, optional_enum_to_int
 
 
 class IntelOpenVinoGraphBackend(enum.IntEnum):
@@ -37,8 +37,8 @@ class IntelOpenVinoOptions:
 
     def _as_flat_kwargs(self) -> dict[str, Any]:
         return {
-            "intel_openvino_graph_backend": optional_number(self.graph_backend),
-            "intel_openvino_performance_mode": optional_number(self.performance_mode),
+            "intel_openvino_graph_backend": optional_enum_to_int(self.graph_backend),
+            "intel_openvino_performance_mode": optional_enum_to_int(self.performance_mode),
             "intel_openvino_configs_map": dict(self.configs_map),
-            "intel_openvino_enable_weight_sharing": optional_flag(self.enable_weight_sharing),
+            "intel_openvino_enable_weight_sharing": optional_bool_to_int(self.enable_weight_sharing),
         }

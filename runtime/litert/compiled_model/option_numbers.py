@@ -1,4 +1,4 @@
-"""Options as the numbers that LiteRT's native call takes."""
+"""Options as the numbers that LiteRT's native call takes, by functions that LiteRT's package has, too."""
 
 from typing import Any, Final
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 UNSET: Final = -1
 
 
-def optional_number(value: Any) -> int:
+def optional_enum_to_int(value: Any) -> int:
     """Returns the number of a member of an enumeration.
 
     Raises:
@@ -15,6 +15,6 @@ def optional_number(value: Any) -> int:
     return UNSET if value is None else int(value)
 
 
-def optional_flag(value: Any) -> int:
+def optional_bool_to_int(value: Any) -> int:
     """Returns 1 for True and 0 for False."""
     return UNSET if value is None else int(bool(value))

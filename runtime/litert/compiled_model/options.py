@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from neurald.runtime.litert.arguments import flag, integer, text
 from neurald.runtime.litert.compiled_model.intel_openvino_options import IntelOpenVinoOptions
-from neurald.runtime.litert.compiled_model.option_numbers import UNSET, optional_number
+from neurald.runtime.litert.compiled_model.option_numbers import UNSET, optional_enum_to_int
 from neurald.runtime.litert.compiled_model.qualcomm_options import QualcommOptions
 
 
@@ -48,7 +48,7 @@ class CpuOptions:
     def _as_flat_kwargs(self) -> dict[str, Any]:
         return {
             "cpu_num_threads": self.num_threads,
-            "cpu_kernel_mode": optional_number(self.kernel_mode),
+            "cpu_kernel_mode": optional_enum_to_int(self.kernel_mode),
             "cpu_enable_ynnpack": self.enable_ynnpack,
             "xnnpack_flags": UNSET if self.xnnpack_flags is None else self.xnnpack_flags,
             "xnnpack_weight_cache_path": self.xnnpack_weight_cache_path,

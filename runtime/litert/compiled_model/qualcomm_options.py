@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from neurald.runtime.litert.compiled_model.option_numbers import UNSET, optional_flag, optional_number
+from neurald.runtime.litert.compiled_model.option_numbers import (
+    UNSET,
+    optional_bool_to_int,
+    optional_enum_to_int,
+)
 
 
 class QualcommLogLevel(enum.IntEnum):
@@ -127,23 +131,23 @@ class QualcommOptions:
 
     def _as_flat_kwargs(self) -> dict[str, Any]:
         return {
-            "qualcomm_log_level": optional_number(self.log_level),
-            "qualcomm_htp_performance_mode": optional_number(self.htp_performance_mode),
-            "qualcomm_dsp_performance_mode": optional_number(self.dsp_performance_mode),
-            "qualcomm_use_int64_bias_as_int32": optional_flag(self.use_int64_bias_as_int32),
-            "qualcomm_enable_weight_sharing": optional_flag(self.enable_weight_sharing),
-            "qualcomm_use_conv_hmx": optional_flag(self.use_conv_hmx),
-            "qualcomm_use_fold_relu": optional_flag(self.use_fold_relu),
-            "qualcomm_profiling": optional_number(self.profiling),
+            "qualcomm_log_level": optional_enum_to_int(self.log_level),
+            "qualcomm_htp_performance_mode": optional_enum_to_int(self.htp_performance_mode),
+            "qualcomm_dsp_performance_mode": optional_enum_to_int(self.dsp_performance_mode),
+            "qualcomm_use_int64_bias_as_int32": optional_bool_to_int(self.use_int64_bias_as_int32),
+            "qualcomm_enable_weight_sharing": optional_bool_to_int(self.enable_weight_sharing),
+            "qualcomm_use_conv_hmx": optional_bool_to_int(self.use_conv_hmx),
+            "qualcomm_use_fold_relu": optional_bool_to_int(self.use_fold_relu),
+            "qualcomm_profiling": optional_enum_to_int(self.profiling),
             "qualcomm_has_dump_tensor_ids": self.dump_tensor_ids is not None,
             "qualcomm_dump_tensor_ids": list(self.dump_tensor_ids or []),
             "qualcomm_ir_json_dir": self.ir_json_dir,
             "qualcomm_dlc_dir": self.dlc_dir,
             "qualcomm_vtcm_size": UNSET if self.vtcm_size is None else self.vtcm_size,
             "qualcomm_num_hvx_threads": UNSET if self.num_hvx_threads is None else self.num_hvx_threads,
-            "qualcomm_optimization_level": optional_number(self.optimization_level),
-            "qualcomm_graph_priority": optional_number(self.graph_priority),
-            "qualcomm_backend": optional_number(self.backend),
+            "qualcomm_optimization_level": optional_enum_to_int(self.optimization_level),
+            "qualcomm_graph_priority": optional_enum_to_int(self.graph_priority),
+            "qualcomm_backend": optional_enum_to_int(self.backend),
             "qualcomm_saver_output_dir": self.saver_output_dir,
-            "qualcomm_graph_io_tensor_mem_type": optional_number(self.graph_io_tensor_mem_type),
+            "qualcomm_graph_io_tensor_mem_type": optional_enum_to_int(self.graph_io_tensor_mem_type),
         }

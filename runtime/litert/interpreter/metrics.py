@@ -3,10 +3,43 @@
 Programs replace a method to learn what was created.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 
-class TFLiteMetrics:
+class TFLiteMetricsInterface(ABC):
+    """What programs that count for themselves have to implement."""
+
+    @abstractmethod
+    def increase_counter_debugger_creation(self) -> None:
+        """Is called by programs that create a debugger of quantisation."""
+
+    @abstractmethod
+    def increase_counter_interpreter_creation(self) -> None:
+        """Is called when an `Interpreter` is created."""
+
+    @abstractmethod
+    def increase_counter_converter_attempt(self) -> None:
+        """Is called by converters."""
+
+    @abstractmethod
+    def increase_counter_converter_success(self) -> None:
+        """Is called by converters."""
+
+    @abstractmethod
+    def set_converter_param(self, name: str, value: Any) -> None:
+        """Is called by converters."""
+
+    @abstractmethod
+    def set_converter_error(self, error_data: Any) -> None:
+        """Is called by converters."""
+
+    @abstractmethod
+    def set_converter_latency(self, value: Any) -> None:
+        """Is called by converters."""
+
+
+class TFLiteMetrics(TFLiteMetricsInterface):
     """Counters with the names of LiteRT's.
 
     Args:
@@ -18,22 +51,32 @@ class TFLiteMetrics:
         del model_hash, model_path
 
     def increase_counter_debugger_creation(self) -> None:
-        """Is called by programs that create a debugger of quantisation."""
+        """See `TFLiteMetricsInterface`."""
 
     def increase_counter_interpreter_creation(self) -> None:
-        """Is called when an `Interpreter` is created."""
+        """See `TFLiteMetricsInterface`."""
 
     def increase_counter_converter_attempt(self) -> None:
-        """Is called by converters."""
+        """See `TFLiteMetricsInterface`."""
 
     def increase_counter_converter_success(self) -> None:
-        """Is called by converters."""
+        """See `TFLiteMetricsInterface`."""
 
     def set_converter_param(self, name: str, value: Any) -> None:
-        """Is called by converters."""
+        """See `TFLiteMetricsInterface`."""
 
     def set_converter_error(self, error_data: Any) -> None:
-        """Is called by converters."""
+        """See `TFLiteMetricsInterface`."""
 
     def set_converter_latency(self, value: Any) -> None:
+        """See `TFLiteMetricsInterface`."""
+
+
+class TFLiteConverterMetrics(TFLiteMetrics):
+    """Counters of converters."""
+
+    def set_export_required(self) -> None:
+        """Is called by converters."""
+
+    def export_metrics(self) -> None:
         """Is called by converters."""

@@ -145,6 +145,49 @@ def test_an_installed_package_is_replaced_in_other_processes(tmp_path: Path) -> 
     assert found.stdout == "fork neurald\nspawn neurald\nforkserver neurald\n"
 
 
+#: What the modules of ai-edge-litert 2.3 define or pass on, but for those that only its tools use.
+PUBLIC = {
+    "compiled_model": "CompiledModel",
+    "cpu_kernel_mode": "CpuKernelMode",
+    "cpu_options": "CpuOptions",
+    "environment": "Environment EnvironmentOptions",
+    "gpu_options": "GpuOptions",
+    "hardware_accelerator": "HardwareAccelerator",
+    "intel_openvino_options": "IntelOpenVinoGraphBackend IntelOpenVinoOptions IntelOpenVinoPerformanceMode",
+    "interpreter": "Delegate Interpreter InterpreterWithCustomOps OpResolverType SignatureRunner load_delegate",
+    "metrics_interface": "TFLiteMetricsInterface",
+    "metrics_portable": "TFLiteConverterMetrics TFLiteMetrics",
+    "option_utils": "optional_bool_to_int optional_enum_to_int",
+    "options": "CpuKernelMode CpuOptions GpuOptions IntelOpenVinoGraphBackend IntelOpenVinoOptions "
+    "IntelOpenVinoPerformanceMode Options QualcommBackend QualcommDspPerformanceMode "
+    "QualcommGraphIOTensorMemType QualcommGraphPriority QualcommHtpPerformanceMode QualcommLogLevel "
+    "QualcommOptimizationLevel QualcommOptions QualcommProfiling",
+    "qualcomm_options": "QualcommBackend QualcommDspPerformanceMode QualcommGraphIOTensorMemType "
+    "QualcommGraphPriority QualcommHtpPerformanceMode QualcommLogLevel QualcommOptimizationLevel "
+    "QualcommOptions QualcommProfiling",
+    "tensor_buffer": "TensorBuffer",
+}
+
+
+def test_every_public_name_is_neuralds(tmp_path: Path) -> None:
+    lines = [
+        f"from ai_edge_litert import {module}\nfrom ai_edge_litert.{module} import {', '.join(names.split())}\n"
+        f"assert {names.split()[0]}.__module__.startswith('neurald.'), {names.split()[0]}\n"
+        for module, names in PUBLIC.items()
+    ]
+    lines.append(
+        "from ai_edge_litert import metrics_interface, metrics_portable, option_utils\n"
+        "assert issubclass(metrics_portable.TFLiteConverterMetrics, metrics_interface.TFLiteMetricsInterface)\n"
+        "metrics_portable.TFLiteConverterMetrics().export_metrics()\n"
+        "assert [option_utils.optional_bool_to_int(x) for x in (None, False, 5)] == [-1, 0, 1]\n"
+        "assert [option_utils.optional_enum_to_int(x) for x in (None, 3)] == [-1, 3]\n"
+    )
+    (tmp_path / "app.py").write_text("".join(lines))
+    found = run(tmp_path, "app.py")
+    assert found.stderr == ""
+    assert found.returncode == 0
+
+
 def test_its_status_and_imports(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("STATUS = 3\n")
     (tmp_path / "app.py").write_text(
