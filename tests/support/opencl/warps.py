@@ -192,7 +192,7 @@ def _warpgroup_loop(found: "re.Match[str]") -> str:
 
     multiply = re.search(r"m64n(\d+)k\d+\.\w+\.(\w+)\.", lines)
     assert multiply
-    copies = re.findall(r"cp\.async\.ca\.shared\.global \[to\+(\d+)\]", lines)
+    copies = re.findall(r"cp\.async\.cg\.shared\.global \[to\+(\d+)\]", lines)
     names: dict[str, object] = {
         "NAME": found[1],
         "KIND": found[2],

@@ -13,7 +13,7 @@ static inline int ${KERNEL}_place(const int row, const int chunk) {
   return row * $BYTES + ((chunk ^ $SWIZZLE) << 4);
 }
 static inline void ${KERNEL}_copy(__local uchar *to, __global const void *from, const int bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"((uint)(ulong)to), "l"((ulong)from), "r"(bytes) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"((uint)(ulong)to), "l"((ulong)from), "r"(bytes) : "memory");
 }
 static inline ulong ${KERNEL}_matrix(__local const uchar *at) {
   return $DESCRIPTOR | ((uint)(ulong)at & 0x3ffff) >> 4;

@@ -3,9 +3,10 @@
 Both matrices are copied to local memory several steps ahead, with the chunks of a row swizzled as
 the instruction expects them. It reads both from there, and its four warps have the accumulators of
 64 rows in registers. The left matrix, which may be windows of images, is copied 16 bytes at a time
-(`cp.async`). A constant right matrix is packed in blocks as they lie in local memory, so that one
-work-item copies 64 columns at a time (`cp.async.bulk`). The operands are FLOAT16, FLOAT32 rounded
-to TF32, or 8-bit integers; zero points as in `tensor_core`.
+(`cp.async`), past the first-level cache: only one group of a compute unit reads a row, and what
+results read besides sums stays in that cache. A constant right matrix is packed in blocks as they
+lie in local memory, so that one work-item copies 64 columns at a time (`cp.async.bulk`). The
+operands are FLOAT16, FLOAT32 rounded to TF32, or 8-bit integers; zero points as in `tensor_core`.
 
 NVIDIA's OpenCL compiler knows neither the instruction nor groups with more than 48 KB of local
 memory, so that these functions need `platform.retargeting`.

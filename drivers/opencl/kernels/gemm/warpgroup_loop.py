@@ -107,7 +107,7 @@ def loop_lines(shape: LoopShape) -> list[str]:
             for each, given in enumerate(sizes)
             for line in (
                 f"selp.b32 size, {given}, 0, p;",
-                f"cp.async.ca.shared.global [to+{each * shape.copy_pitch}], [from{each}], 16, size;",
+                f"cp.async.cg.shared.global [to+{each * shape.copy_pitch}], [from{each}], 16, size;",
                 f"add.u64 from{each}, from{each}, {shape.row_bytes};",
             )
         ),

@@ -12,7 +12,7 @@
 //: [function]
 //: The whole function, and those that it calls.
 static inline void ${KERNEL}_copy(const uint to, __global const void *from, const int bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"((ulong)from), "r"(bytes) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"((ulong)from), "r"(bytes) : "memory");
 }
 static inline void ${KERNEL}_fetch(const uint to, __global const void *from, const uint arrived) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"(to), "l"((ulong)from), "r"($BLOCK_BYTES), "r"(arrived) : "memory");
