@@ -41,7 +41,8 @@ def bind_operations(graph: Subgraph) -> tuple[Binding, ...]:
     """
     number = id(graph)
     known = _bindings.get(number)
-    if known is None:
+    # An interrupt at the end of another graph may have kept its entry, whose number is free again.
+    if known is None or known[0]() is not graph:
         # Keyed by identity: comparing graphs takes longer than binding them.
         known = ref(graph, lambda _: _bindings.pop(number, None)), _bound(graph)
         _bindings[number] = known

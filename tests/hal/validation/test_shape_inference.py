@@ -54,3 +54,14 @@ def test_what_is_kept_of_a_model_can_be_forgotten() -> None:
     again = bind_operations(model.main)
     assert again is not first
     assert again == first
+
+
+def test_what_is_kept_of_a_graph_is_not_used_for_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt in what drops an entry keeps it, and another object gets the same number."""
+    first, later = graph(), graph()
+    kept = bind_operations(first)
+    monkeypatch.setitem(shape_inference._bindings, id(later), shape_inference._bindings[id(first)])
+    del first
+    found = bind_operations(later)
+    assert found is not kept
+    assert bind_operations(later) is found
