@@ -61,6 +61,7 @@ from neurald.drivers.cpu.emit.op_table import (
 from neurald.drivers.cpu.emit.reductions import (
     combine,
     identity_text,
+    independent_totals,
     is_number,
     is_unrolled,
     reduce_lanes,
@@ -630,12 +631,49 @@ class Statements:
         if axis.extent == 1:
             self._names[axis] = "0"
             return self._nested(expression, rest, total, element)
+        if not rest and self._lanes.v.lanes > 1:
+            count = independent_totals(self._lanes.v, expression, axis)
+            if count > 1:
+                return self._side_by_side(expression, axis, count, total, element)
         carried = [(self._lanes.v.type(element), total)]
         with self._code.loop("0", str(axis.extent), carried, may_be_empty=may_be_zero(axis.extent)) as loop:
             self._names[axis] = loop.index
             loop.results.append(self._nested(expression, rest, loop.carried[0], element))
         del self._names[axis]
         return loop.results[0]
+
+    def _side_by_side(self, expression: Reduce, axis: Axis, count: int, total: str, element: str) -> str:
+        """Writes a loop over an axis with several accumulators, which do not wait for each other."""
+        v, kind = self._lanes.v, self._lanes.v.type(element)
+        start = identity_text(v, expression)
+        carried = [(kind, total), *((kind, start) for _ in range(count - 1))]
+        whole = axis.extent // count * count
+
+        def added(part: str, place: Expression) -> str:
+            return self._accumulate(expression, substitute(expression.body, {axis: place}), part, element)
+
+        with self._code.loop("0", str(whole), carried, step=count) as loop:
+            self._names[axis] = loop.index
+            loop.results = [added(part, axis + ahead) for ahead, part in enumerate(loop.carried)]
+        del self._names[axis]
+        parts = loop.results
+        for number, place in enumerate(range(whole, axis.extent)):
+            parts[number] = added(parts[number], index(place))
+        ignores_nan = is_number(expression.body)
+        while len(parts) > 1:
+            parts = [
+                combine(
+                    v,
+                    expression.reduction,
+                    expression.type,
+                    element,
+                    first,
+                    second,
+                    ignores_nan=ignores_nan,
+                )
+                for first, second in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
 
     def _accumulate(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
         """Combines one element with the accumulator, at constant indices or loop counters."""

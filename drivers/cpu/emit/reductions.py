@@ -15,6 +15,8 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Number of independent accumulators, which hides the latency of an addition.
 _REGISTERS = 4
+#: Turns of a loop from which on it is worth combining several accumulators after it.
+_MIN_TURNS = 4
 #: Shorter axes are not vectorised.
 _MIN_VECTORISED_EXTENT = 4
 #: Cost of a gathered element, in vector loads.
@@ -31,6 +33,19 @@ def is_unrolled(body: Expression, axes: Sequence[Axis]) -> bool:
     if isinstance(count, Extent):
         return False
     return count <= _MAX_UNROLLED_ELEMENTS and count * sum(1 for _ in walk(body)) <= _MAX_UNROLLED_EXPRESSIONS
+
+
+def independent_totals(v: Vector, expression: Reduce, axis: Axis) -> int:
+    """Returns into how many accumulators elements along an axis are reduced in turn: a power of two.
+
+    Several hide the latency of an addition, as the registers of a long vector do on their own.
+    """
+    registers = max(1, v.lanes * expression.type.size_bytes // v.target.vector_bytes)
+    count, size = _REGISTERS, sum(1 for _ in walk(expression.body))
+    while count > 1 and (count * registers > _REGISTERS or count * size > _MAX_UNROLLED_EXPRESSIONS):
+        count //= 2
+    is_long = not isinstance(axis.extent, Extent) and axis.extent >= _MIN_TURNS * count
+    return count if is_long else 1
 
 
 def combine(

@@ -136,6 +136,20 @@ def test_reductions_along_rows_and_columns(shape: tuple[int, int], kind: Scalar,
 
 
 @_TARGETS
+@sweep("rows", [3, 16, 17, 30, 203])
+@sweep("how", [ReductionOp.SUM, ReductionOp.PRODUCT, ReductionOp.MAXIMUM])
+def test_columns_are_reduced_in_several_accumulators(how: ReductionOp, rows: int, target: Target) -> None:
+    lanes = target.lanes(4)
+    value, row, column = Value((rows, lanes), Scalar.FLOAT32), axis(rows), axis(lanes)
+    body = reduce(how, (row,), load(value, (row, column)))
+    kernel = Kernel(output=Value((lanes,), Scalar.FLOAT32), axes=(column,), body=body)
+    given = _RANDOM.choice([1.0, -1.0, 2.0, 0.5], (rows, lanes)).astype(np.float32)
+    if how is ReductionOp.MAXIMUM:
+        given[rows // 2, 0], given[-1, 1] = np.nan, np.nan
+    _check(kernel, {value: given}, target)
+
+
+@_TARGETS
 def test_reductions_that_do_not_depend_on_the_lanes_are_computed_once(target: Target) -> None:
     value, at, along = Value((6, 200), Scalar.FLOAT32), (axis(6), axis(200)), axis(200)
     largest = reduce(ReductionOp.MAXIMUM, (along,), load(value, (at[0], along)))

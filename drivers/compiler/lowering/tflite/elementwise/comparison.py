@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from neurald.drivers.compiler.ir.algorithm import StringEquality
 from neurald.drivers.compiler.ir.builder import Builder, broadcast
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
@@ -14,6 +16,7 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import BINARY_INPUT
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
 from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.elementwise.comparison import PRECISION_BITS, is_compared_by_scale
@@ -33,12 +36,25 @@ def _comparable(value: Expression, operand: Operand) -> Expression:
     return rescale(difference << PRECISION_BITS, operand.scale)
 
 
+def _are_compared_as_stored(first: Operand, second: Operand) -> bool:
+    """Returns True if two quantised numbers compare as their real values do.
+
+    They have the same scale and zero point, and no two numbers become the same when rescaled.
+    """
+    if (first.scale, first.zero_point) != (second.scale, second.zero_point):
+        return False
+    limits = np.iinfo(first.type.dtype.name)
+    values = np.arange(limits.min, limits.max + 1) - first.zero_point
+    rescaled = multiply(values << PRECISION_BITS, *quantize_multiplier(first.scale))
+    return bool((np.diff(rescaled) > 0).all())
+
+
 def _compare(function: Function) -> Lowering:
     def lowered(call: Call, builder: Builder) -> tuple[Value, ...]:
         operands = [call.operand(name) for name in BINARY_INPUTS]
         if is_string(operands[0].type):
             return (_compare_strings(call, builder, function),)
-        if is_compared_by_scale(call):
+        if is_compared_by_scale(call) and not _are_compared_as_stored(*operands):
             return pointwise(
                 call,
                 builder,

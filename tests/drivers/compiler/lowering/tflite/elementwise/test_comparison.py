@@ -26,6 +26,16 @@ def test_comparisons(operation: OperationType, types: dict[str, OperandType], sh
     expect_same(operation, [first, second], result(BOOL8), data=(0, 1))
 
 
+@sweep("scale", [1.0, 0.004, 0.0001, 300.0])
+@sweep(("operation", "types"), rows(COMPARISONS), ids=label)
+def test_numbers_of_the_same_scale(
+    operation: OperationType, types: dict[str, OperandType], scale: float
+) -> None:
+    """With a small scale, different numbers compare equal, and with a large one those that saturate."""
+    inputs = [numbers(types["T"], (700,), seed=seed, scale=scale) for seed in (0, 1)]
+    expect_same(operation, inputs, result(BOOL8), data=(0, 1))
+
+
 @sweep("shapes", PAIRS_OF_SHAPES)
 @sweep(("operation", "types"), rows(EXTREMES), ids=label)
 def test_extremes(operation: OperationType, types: dict[str, OperandType], shapes: Shapes) -> None:
