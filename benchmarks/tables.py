@@ -51,6 +51,7 @@ _ORDER = (
     "ipc_calls",
     "ipc_calls_busy",
     "ipc_clients",
+    "ipc_under_way",
     "ipc_neighbours",
     "ipc_remote",
     "ipc_triton",

@@ -1,14 +1,15 @@
 """Measures many clients of one daemon, compared with the same work in their own processes.
 
     python benchmarks/ipc/clients.py [--clients 1 2 4 8 16 32 64] [--seconds 2] [--json FILE]
+    python benchmarks/ipc/clients.py --depths 1 2 4 [--seconds 2] [--json FILE]
 
 Each client is a process that executes a model of about a millisecond in a loop, through a daemon or
 in itself. All count what they execute in the same interval, also a client that gets a core late.
 Rounds of both alternate, and the medians of their throughputs count. Fairness is the ratio of the
 best client's number of executions to the worst one's. Processor time is that of the clients and the
-daemon, for each execution; unlike throughput it hardly depends on other programs. Further rows have
-one client that keeps several executions under way by `start_compute`, also with inputs and outputs
-in arrays, which it fills and reads while the daemon computes.
+daemon, for each execution; unlike throughput it hardly depends on other programs. With `--depths`
+there is one client that keeps so many executions under way by `start_compute`, also with inputs and
+outputs in arrays, which it fills and reads while the daemon computes.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -269,7 +271,18 @@ def measure(cases: list[Case], seconds: float, rounds: int) -> list[dict[str, An
     return rows
 
 
-def result_of(rows: list[dict[str, Any]], seconds: float, rounds: int) -> Result:
+def cases_of(clients: Sequence[int], depths: Sequence[int]) -> list[Case]:
+    """Returns what is measured: one client with executions under way, or many if there are no depths."""
+    if not depths:
+        return [Case(clients=number) for number in clients]
+    return [
+        Case(clients=1, depth=depth, has_arrays=has_arrays)
+        for has_arrays in (False, True)
+        for depth in depths
+    ]
+
+
+def result_of(title: str, rows: list[dict[str, Any]], seconds: float, rounds: int) -> Result:
     """Returns the content of a result file; see `measure`."""
     columns = [
         Column(name="case", title="case"),
@@ -287,7 +300,7 @@ def result_of(rows: list[dict[str, Any]], seconds: float, rounds: int) -> Result
         rows=[[row[column.name] for column in columns] for row in rows],
     )
     return Result(
-        title="Many clients of one daemon",
+        title=title,
         description=(__doc__ or "").split("\n\n", 2)[2].strip().replace("\n", " "),
         tables=[table],
         **circumstances(),
@@ -298,20 +311,23 @@ def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--clients", type=int, nargs="*", default=[1, 2, 4, 8, 16, 32, 64])
-    parser.add_argument("--depths", type=int, nargs="*", default=[2, 4])
+    parser.add_argument(
+        "--depths",
+        type=int,
+        nargs="+",
+        default=[],
+        metavar="COUNT",
+        help="measure one client with so many executions under way, instead of many clients",
+    )
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     arguments = parser.parse_args()
     with_one_thread()
-    cases = [Case(clients=number) for number in arguments.clients]
-    for has_arrays in (False, True):
-        for depth in (1, *arguments.depths) if arguments.depths else ():
-            if has_arrays or depth > 1:
-                cases.append(Case(clients=1, depth=depth, has_arrays=has_arrays))
-    rows = measure(cases, arguments.seconds, arguments.rounds)
+    title = "Executions under way of one client" if arguments.depths else "Many clients of one daemon"
+    rows = measure(cases_of(arguments.clients, arguments.depths), arguments.seconds, arguments.rounds)
     if arguments.json:
-        write(arguments.json, result_of(rows, arguments.seconds, arguments.rounds))
+        write(arguments.json, result_of(title, rows, arguments.seconds, arguments.rounds))
 
 
 if __name__ == "__main__":

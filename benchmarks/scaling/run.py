@@ -176,7 +176,7 @@ def main() -> None:
     rows = networks.details["rows"]
     tables, panels = [network_table(rows)], list(network_panels(rows))
     if clients:
-        options = ("--clients", *clients, "--depths", "--seconds", arguments.seconds, "--rounds", 3)
+        options = ("--clients", *clients, "--seconds", arguments.seconds, "--rounds", 3)
         (table,) = _run(_BENCHMARKS / "ipc" / "clients.py", *options).tables
         tables.append(table)
         panels.append(client_panel(table, clients))
