@@ -29,7 +29,7 @@ from neurald.service.inference.server.admission.request_budget import RequestBud
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls
 from neurald.service.inference.server.calls.log_settings import LogSettings
-from neurald.service.inference.server.grpc.grpc_server import GrpcServer
+from neurald.service.inference.server.grpc.grpc_server import GrpcServer, connection_limits
 from neurald.service.inference.server.grpc.grpc_service import GRPC_HEADER_PREFIX, V2Service
 from neurald.service.inference.server.grpc.health import ReadinessHealth
 from neurald.service.inference.server.grpc.reflection import reflection_handlers
@@ -55,9 +55,6 @@ _MAX_WEB_CONNECTIONS: Final = 64
 #: Connections of gRPC take one in so many of the descriptors at most, and so do those of HTTP. The
 #: others are for workers, their clients, and regions of shared memory.
 _CONNECTION_SHARE: Final = 4
-#: How long a client of gRPC may take to begin, and how long a connection may have no call.
-_SILENCE_MS: Final = 10_000
-_IDLE_MS: Final = 60_000
 
 
 class FrontEnd:
@@ -182,11 +179,7 @@ class FrontEnd:
                 ("grpc.max_concurrent_streams", settings.limits.streams),
                 ("grpc.max_metadata_size", 16 << 10),
                 ("grpc.so_reuseport", 0),
-                # Those that say nothing, or ask nothing for a while, make room for others.
-                ("grpc.max_allowed_incoming_connections", self._most_connections),
-                ("grpc.server_handshake_timeout_ms", _SILENCE_MS),
-                ("grpc.http2.settings_timeout", _SILENCE_MS),
-                ("grpc.max_connection_idle_ms", _IDLE_MS),
+                *connection_limits(self._most_connections),
             ),
             calls=settings.limits.queue + self._most_connections,
         )

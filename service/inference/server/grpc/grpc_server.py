@@ -42,11 +42,34 @@ _THREADS: Final = 4
 #: How long runs may take whose clients are gone when the server stops, and how often it looks.
 _LAST_RUN_S: Final = 5.0
 _LOOK_S: Final = 0.01
+#: How long a client may take to begin, and for how long a connection takes new calls.
+_SILENCE_MS: Final = 10_000
+_AGE_MS: Final = 300_000
 _CODES: Final = {code: code.value[0] for code in grpc.StatusCode}
 
 Metadata = Sequence[tuple[str, str | bytes]]
 #: Is called by a thread of the server before it waits.
 WillWait = Callable[[], None] | None
+
+
+def connection_limits(connections: int, age_ms: int = _AGE_MS) -> tuple[tuple[str, int], ...]:
+    """Returns options of a server, with which those that say or ask nothing make room for others.
+
+    A connection ends by its age, idle or not: its client is told to connect again, and to say that
+    it knows, before no more calls are taken. One that is idle would be cut without notice, and a
+    call that is on its way then fails if its client keeps no copy for another attempt, as those of
+    gRPC keep none of more than 256 KiB.
+
+    Args:
+        connections: how many there may be.
+        age_ms: how long each of them takes new calls. Those that are under way may end later.
+    """
+    return (
+        ("grpc.max_allowed_incoming_connections", connections),
+        ("grpc.server_handshake_timeout_ms", _SILENCE_MS),
+        ("grpc.http2.settings_timeout", _SILENCE_MS),
+        ("grpc.max_connection_age_ms", age_ms),
+    )
 
 
 class BeginCall(Protocol):

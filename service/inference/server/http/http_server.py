@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import socket
 import ssl
+import struct
+import termios
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
@@ -20,9 +23,13 @@ from neurald.service.inference.server.http.request_events import EVENTS, Request
 #: The largest head of a request, and how long it may take to arrive.
 MAX_HEAD_BYTES: Final = 16 << 10
 _HEAD_S: Final = 30.0
-_KEEP_ALIVE_S: Final = 75
+#: How long a connection may be idle. A request that is sent while its connection is closed fails, so
+#: it is done rarely: those that are in the way are closed earlier.
+_KEEP_ALIVE_S: Final = 3600
 #: Copying a larger body behind its head takes longer than another call of the kernel.
 _MAX_JOINED_BYTES: Final = 1 << 16
+#: As what the kernel says how many bytes wait to be read.
+_SIZE: Final = struct.Struct("i")
 
 
 class ClientWarnings(logging.Filter):
@@ -90,7 +97,8 @@ class BoundedProtocol(HttpToolsProtocol):
     """Closes connections whose head of a request is too large or too slow.
 
     It keeps what arrives of each request in `RequestEvents`. If there are too many connections, the
-    one that has been idle for the longest time is closed, so that idle ones keep no client away.
+    one that has been idle for the longest time is closed, so that idle ones keep no client away. None
+    is closed for being idle whose next request has arrived.
     """
 
     def connection_made(self, transport: Any) -> None:
@@ -119,10 +127,22 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(present) < most:
             return
         idle = [each for each in present if not each._unanswered]
-        if idle:
-            min(idle, key=lambda each: each._idle_since_s).transport.close()
-        else:
-            self.limit_concurrency = 0
+        for each in sorted(idle, key=lambda each: each._idle_since_s):
+            if not each._is_asked():
+                each.transport.close()
+                return
+        self.limit_concurrency = 0
+
+    def _is_asked(self) -> bool:
+        """Returns whether something has arrived that was not read yet."""
+        connection = self.transport.get_extra_info("socket")
+        found = fcntl.ioctl(connection.fileno(), termios.FIONREAD, bytes(_SIZE.size))
+        return found != bytes(_SIZE.size)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Closes the connection, unless a request has arrived meanwhile."""
+        if not self._is_asked():
+            super().timeout_keep_alive_handler()
 
     def _others(self) -> "Iterator[BoundedProtocol]":
         for each in self.connections:

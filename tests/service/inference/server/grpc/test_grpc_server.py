@@ -11,10 +11,16 @@ from typing import Any
 
 import grpc
 import pytest
-from support.inference.silent_client import answered_pings, begin_call
+from support.inference.silent_client import SlowListener, answered_pings, begin_call
 from support.waiting import wait_until
 
-from neurald.service.inference.server.grpc.grpc_server import DirectMethod, GrpcServer, ServerCall, WillWait
+from neurald.service.inference.server.grpc.grpc_server import (
+    DirectMethod,
+    GrpcServer,
+    ServerCall,
+    WillWait,
+    connection_limits,
+)
 
 
 class Echo:
@@ -99,11 +105,17 @@ class Served:
     """A server of `Echo` on a loop in a thread of its own."""
 
     def __init__(
-        self, *, calls: int = 8, kind: type[GrpcServer] = GrpcServer, echo: type[Echo] = Echo
+        self,
+        *,
+        calls: int = 8,
+        kind: type[GrpcServer] = GrpcServer,
+        echo: type[Echo] = Echo,
+        options: tuple[tuple[str, int], ...] = (),
     ) -> None:
         self.port = 0
         self._make_echo = echo
         self._kind = kind
+        self._options = options
         self.server: GrpcServer
         self.echo: Echo
         self._calls = calls
@@ -117,7 +129,7 @@ class Served:
 
     async def _run(self) -> None:
         self._loop, self._ends, self.echo = asyncio.get_running_loop(), asyncio.Event(), self._make_echo()
-        self.server = server = self._kind([("grpc.so_reuseport", 0)], calls=self._calls)
+        self.server = server = self._kind([("grpc.so_reuseport", 0), *self._options], calls=self._calls)
         server.add_generic_rpc_handlers((self.echo.handler(),))
         self.port = server.add_port("127.0.0.1:0", None)
         server.start()
@@ -502,3 +514,18 @@ def test_a_server_that_stops_waits_for_its_threads(waiting: tuple[Served, Any, A
     assert echo.abandoned == 1
     assert held.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
     assert not any(each.is_alive() for each in served.server._threads)
+
+
+def test_no_call_is_lost_when_a_connection_ends_by_age() -> None:
+    served = Served(options=connection_limits(8, age_ms=200))
+    client = SlowListener(served.port)
+    try:
+        assert client.last_call() == (2**31 - 1, 0), "the client is told first"
+        assert client.call(1, "/test.Echo/Spell", b"a") == b"a", "a call on its way is answered"
+        client.has_heard()
+        assert client.last_call() == (1, 0)
+        assert client.last_call() is None, "the connection ends with its last call"
+    finally:
+        client.close()
+        served.stop()
+        assert served.join()

@@ -1,0 +1,59 @@
+"""The HTTP server: which connections it closes."""
+
+import asyncio
+import socket
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
+
+from neurald.service.inference.server.http.http_server import BoundedProtocol, HttpServer
+
+_REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+async def answer(client: socket.socket) -> bytes:
+    return await asyncio.get_running_loop().sock_recv(client, 4096)
+
+
+async def received_when_idle(*, asks: bool, makes_room: bool) -> bytes:
+    """Has an idle connection be closed; returns what its client receives.
+
+    Args:
+        asks: whether its client has sent a request that was not read yet.
+        makes_room: whether another client needs its place; else it was idle for too long.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = HttpServer(hello, listener, connections=1, drain_s=1, tls=None)
+    await server.start()
+    with socket.create_connection(listener.getsockname()) as client:
+        client.setblocking(False)
+        client.sendall(_REQUEST)
+        assert (await answer(client)).endswith(b"hello")
+        (idle,) = server.server_state.connections
+        assert isinstance(idle, BoundedProtocol)
+        # The loop, which is in this thread, reads nothing before it is closed.
+        if asks:
+            client.sendall(_REQUEST)
+        if makes_room:
+            newer = BoundedProtocol(server.config, server.server_state, {})
+            newer.connection_made(Mock(get_extra_info=lambda _: None))
+            newer.connection_lost(None)
+        else:
+            idle.timeout_keep_alive_handler()
+        received = await answer(client)
+    await server.stop()
+    return received
+
+
+@pytest.mark.parametrize("makes_room", [False, True])
+def test_an_idle_connection_is_closed_unless_its_next_request_has_come(makes_room: bool) -> None:
+    assert asyncio.run(received_when_idle(asks=False, makes_room=makes_room)) == b""
+    assert asyncio.run(received_when_idle(asks=True, makes_room=makes_room)).endswith(b"hello")
