@@ -36,6 +36,8 @@ ALIGNMENT = 64
 #: Size of the huge pages of most machines, and the least size of memory that gets any.
 _HUGE_BYTES: Final = 1 << 21
 _MIN_HUGE_BYTES: Final = 1 << 20
+#: Smaller memory is on the heap; mapping pages for it takes ten times as long.
+_MIN_MAPPED_BYTES: Final = 1 << 16
 
 #: Bytes that are read at a time of a memory whose pages are not kept; a multiple of any page size.
 _PART_BYTES = 1 << 18
@@ -321,11 +323,15 @@ def anonymous_whole(size_bytes: int) -> memoryview:
     """Allocates zeroed private memory that is about to be filled as a whole.
 
     Large memory is on huge pages where the system has any: getting pages one by one takes longer
-    than filling them.
+    than filling them. It begins at a multiple of `ALIGNMENT`.
 
     Raises:
         OSError: there is not enough memory.
     """
+    if size_bytes < _MIN_MAPPED_BYTES:
+        heap = memoryview(bytearray(size_bytes + ALIGNMENT))
+        first = -buffer_address(heap) % ALIGNMENT
+        return heap[first : first + size_bytes]
     if size_bytes < _MIN_HUGE_BYTES:
         return memoryview(anonymous(size_bytes, is_used_soon=True))
     room = anonymous(size_bytes + _HUGE_BYTES)

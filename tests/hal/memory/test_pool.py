@@ -16,6 +16,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
 from neurald.hal.memory.pool import (
+    ALIGNMENT,
     HostMemory,
     Memory,
     SharedMemory,
@@ -54,12 +55,14 @@ def test_parts_of_private_memory_stay() -> None:
     assert private[:] == b"x" * len(private)
 
 
-@pytest.mark.parametrize("size", [1, 4097, (1 << 20) - 1, 1 << 20, (3 << 20) - 1, 3 << 20, (5 << 20) + 3])
+@pytest.mark.parametrize(
+    "size", [1, 4097, 1 << 16, (1 << 20) - 1, 1 << 20, (3 << 20) - 1, 3 << 20, (5 << 20) + 3]
+)
 def test_private_memory_of_any_size_is_zero_and_can_be_filled(size: int) -> None:
     memory = anonymous_whole(size)
     assert memory.nbytes == size
     assert not memory.readonly
-    assert buffer_address(memory) % mmap.PAGESIZE == 0
+    assert buffer_address(memory) % ALIGNMENT == 0
     assert memory == bytes(size)
     content = os.urandom(size)
     memory[:] = content
