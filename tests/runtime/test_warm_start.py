@@ -85,6 +85,15 @@ _UNUSED_BY_COLD = (
     "neurald.runtime.execution.program.compound_executor",
 )
 
+#: What a loop needs none of either.
+_UNUSED_BY_LOOPS = (
+    "neurald.drivers.compiler.frontend.graph_builder",
+    "neurald.drivers.compiler.ir.builder",
+    "neurald.drivers.compiler.ir.expression",
+    "neurald.drivers.compiler.ir.op",
+    "neurald.drivers.compiler.lowering",
+)
+
 #: A program of LiteRT, which uses NumPy itself.
 _LITERT_PROGRAM = """
 import sys
@@ -161,3 +170,23 @@ def test_what_a_start_without_a_cache_imports(tmp_path: Path) -> None:
     outcome, modules = started(path, folder, _COLD_PROGRAM)
     assert outcome == "MISS"
     assert modules.isdisjoint(_UNUSED_BY_COLD), modules.intersection(_UNUSED_BY_COLD)
+
+
+def test_what_a_start_with_a_loop_imports(tmp_path: Path) -> None:
+    model = TfliteModel()
+    graph, condition, body = (model.subgraph() for _ in range(3))
+    source, result = graph.tensor((), name="x"), graph.tensor((), name="y")
+    graph.operator("WHILE", (source,), (result,), "WhileOptions", CondSubgraphIndex=1, BodySubgraphIndex=2)
+    graph.inputs, graph.outputs = (source,), (result,)
+    value, truth = condition.tensor(()), condition.tensor((), "BOOL")
+    condition.operator("LESS", (value, condition.tensor((), data=9)), (truth,))
+    condition.inputs, condition.outputs = (value,), (truth,)
+    value, following = body.tensor(()), body.tensor(())
+    body.operator("ADD", (value, body.tensor((), data=2)), (following,), "AddOptions")
+    body.inputs, body.outputs = (value,), (following,)
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o700)
+    outcome, modules = started(model.write(tmp_path / "model.tflite"), folder, _COLD_PROGRAM)
+    assert outcome == "MISS"
+    assert "neurald.drivers.compiler.frontend.control_flow.structuring" in modules
+    assert modules.isdisjoint(_UNUSED_BY_LOOPS), modules.intersection(_UNUSED_BY_LOOPS)

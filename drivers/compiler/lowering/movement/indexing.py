@@ -14,11 +14,10 @@ from neurald.drivers.compiler.ir.expression import (
     index,
     load,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent, same_shape
+from neurald.drivers.compiler.ir.extents.extent import same_shape
 from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
-from neurald.hal.model.types import byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.arguments import slice_range
 from neurald.hal.operations.machinery.call import Call
@@ -31,19 +30,6 @@ _MAX_INT32 = 2**31 - 1
 def output_shapes(call: Call) -> tuple[Shape, ...]:
     """Returns the output shapes by the operation's shape rule."""
     return DEFINITIONS[call.binding.type].shape(call)
-
-
-def output_bytes(call: Call) -> int:
-    """Returns the bytes of an operation's results; 0 if lengths of them are not known.
-
-    Raises:
-        Error, UnknownValue: see `Definition.output_shapes`.
-    """
-    shapes = DEFINITIONS[call.binding.type].output_shapes(call)
-    if any(isinstance(length, Extent) for shape in shapes for length in shape):
-        return 0
-    kinds = [operand.type for name in call.binding.outputs for operand in call.operands(name)]
-    return sum(byte_size(kind, shape) for kind, shape in zip(kinds, shapes, strict=True))
 
 
 def constant_results(call: Call, builder: Builder) -> tuple[Value, ...]:

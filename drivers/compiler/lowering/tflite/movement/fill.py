@@ -3,9 +3,10 @@
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import constant
 from neurald.drivers.compiler.ir.extents.extent import has_extents
+from neurald.drivers.compiler.ir.extents.result_types import result_types, total_bytes
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.movement.indexing import constant_results, output_bytes, output_shapes
+from neurald.drivers.compiler.lowering.movement.indexing import constant_results, output_shapes
 from neurald.drivers.compiler.lowering.movement.tiling import fill
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -18,7 +19,7 @@ def _range(call: Call, builder: Builder) -> tuple[Value, ...]:
     kind = Scalar.of(call.operand("output").type.dtype)
     (shape,) = output_shapes(call)
     if not has_extents((first, limit, step)):
-        if not is_inflated(output_bytes(call), ()):
+        if not is_inflated(total_bytes(result_types(call) or ()), ()):
             return constant_results(call, builder)
         if kind.is_float:
             raise Unsupported("its elements are sums of those before, which are too many for a constant")
