@@ -19,7 +19,8 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _TIMEOUT_S = 60.0
 #: What is of no use to a screen reader without a name.
 _NAMED_ROLES = frozenset(
-    ("button", "checkbox", "combobox", "dialog", "heading", "image", "link", "searchbox", "table", "textbox")
+    ("article", "button", "checkbox", "combobox", "dialog", "heading", "image", "link", "searchbox", "table")
+    + ("textbox",)
 )
 
 

@@ -9,7 +9,7 @@
 
   const shown = text => String(text).replace(HIDDEN, c => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
   const number = (value, digits = 0) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: digits }));
-  const ms = value => (value === null || value === undefined ? "–" : value >= 1000 ? `${(value / 1000).toPrecision(3)} s` : value < 0.1 ? `${(value * 1000).toPrecision(2)} µs` : `${value.toPrecision(3)} ms`);
+  const ms = value => (value === null || value === undefined ? "–" : value === 0 ? "0 ms" : value >= 1000 ? `${(value / 1000).toPrecision(3)} s` : value < 0.1 ? `${(value * 1000).toPrecision(2)} µs` : `${value.toPrecision(3)} ms`);
   const bytes = value => (value === null || value === undefined ? "–" : value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(1)} GiB` : `${number(value / 2 ** 20)} MiB`);
 
   function fill(made, properties, children) {
@@ -31,17 +31,20 @@
   const dialog = make("dialog", { "aria-labelledby": "dialog-title" });
   document.body.append(make("header", {}, make("h1", {}, "neurald"), summary, status), main, dialog);
 
+  // Long names break between their words.
+  const named = text => shown(text).split(/(?<=[_./-])/).flatMap(word => [word, make("wbr", {})]);
+  const versioned = model => `${shown(model.name)}${model.version ? `, version ${shown(model.version)}` : ""}`;
   const badge = (kind, sign, text) => make("span", { class: `badge ${kind}` }, make("span", { "aria-hidden": "true" }, sign), text);
   const facts = entries => make("dl", {}, entries.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
   const bar = share => svg("svg", { viewBox: "0 0 100 5", height: 5, preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { class: "track", width: 100, height: 5 }), svg("rect", { class: "fill", width: 100 * Math.max(0, Math.min(1, share)), height: 5 }));
 
   // Cards stay in place, so that neither focus nor what is open is lost; their parts are replaced.
-  function cards(parent, entries, keyOf, draw) {
+  function cards(parent, entries, keyOf, nameOf, draw) {
     const known = new Map([...parent.children].map(each => [each.dataset.key, each]));
     entries.forEach((entry, place) => {
       const key = keyOf(entry);
-      const card = known.get(key) || make("article", { class: "card", "data-key": key });
+      const card = known.get(key) || make("article", { class: "card", "data-key": key, "aria-label": nameOf(entry) });
       known.delete(key);
       draw(card, entry);
       if (parent.children[place] !== card) parent.insertBefore(card, parent.children[place] || null);
@@ -71,7 +74,7 @@
     const busy = rate(["driver", driver.driver], "drivers", "busy_s", state);
     const missing = driver.sandbox !== "off" && driver.sandbox_missing.length ? ` without ${driver.sandbox_missing.map(shown).join(", ")}` : "";
     part(card, "all", [
-      make("div", { class: "title" }, make("h3", {}, shown(driver.driver)), badge(kind, sign, driver.state.toLowerCase())),
+      make("div", { class: "title" }, make("h3", {}, named(driver.driver)), badge(kind, sign, driver.state.toLowerCase())),
       driver.reason ? make("p", { class: kind === "good" ? "quiet" : "reason" }, shown(driver.reason)) : null,
       busy === null ? null : make("div", { class: "use" }, make("span", {}, make("span", {}, "device in use"), `${Math.round(100 * Math.min(1, busy))} %`), bar(busy)),
       facts([["clients", number(driver.sessions)], ["waiting", number(driver.waiting)], ["runs", number(driver.executions)], ["cores", number(driver.cores, 2)],
@@ -114,7 +117,7 @@
     const served = model.requests !== undefined;
     const speed = served ? rate(["name", model.name, model.version], "models", "requests", state) : null;
     part(card, "title", [
-      make("div", { class: "title" }, make("h3", {}, shown(model.name), model.version ? make("span", { class: "quiet" }, ` ${shown(model.version)}`) : null),
+      make("div", { class: "title" }, make("h3", {}, named(model.name), model.version ? make("span", { class: "quiet" }, ` version ${shown(model.version)}`) : null),
         model.is_ready ? badge("good", "●", "ready") : badge("bad", "✕", "not ready")),
       model.reason ? make("p", { class: "reason" }, shown(model.reason)) : null,
       served ? make("p", { class: "quiet" }, "on ", [...new Set(model.devices)].map(shown).join(", ") || "no device", [...new Set(model.drivers)].length ? ` · driver ${[...new Set(model.drivers)].map(shown).join(", ")}` : "") : null,
@@ -124,8 +127,8 @@
     ]);
     if (!served) return;
     part(card, "actions", make("div", { class: "actions" },
-      make("a", { class: "button", href: `models/${encodeURIComponent(model.name)}/versions/${encodeURIComponent(model.version)}/graph`, target: "_blank", rel: "noopener", "aria-label": `Explained graph of ${shown(model.name)}` }, "Explained graph"),
-      make("button", { type: "button", "aria-expanded": "false", "aria-label": `Slow requests of ${shown(model.name)}`, onclick: event => {
+      make("a", { class: "button", href: `models/${encodeURIComponent(model.name)}/versions/${encodeURIComponent(model.version)}/graph`, target: "_blank", rel: "noopener", "aria-label": `Explained graph of ${versioned(model)}` }, "Explained graph"),
+      make("button", { type: "button", "aria-expanded": "false", "aria-label": `Slow requests of ${versioned(model)}`, onclick: event => {
         const list = card.querySelector("[data-part=slow]");
         list.hidden = !list.hidden;
         event.target.setAttribute("aria-expanded", String(!list.hidden));
@@ -143,7 +146,7 @@
   function openTimeline(model, request) {
     const { parts, total } = partsOf(request);
     dialog.replaceChildren(
-      make("h2", { id: "dialog-title" }, `A request of ${shown(model.name)}`),
+      make("h2", { id: "dialog-title" }, `A request of ${versioned(model)}`),
       make("p", { class: "quiet" }, `${new Date(request.ended_ms).toLocaleString()}, ${ms(total)} in all, ${request.rows} in its batch${request.failed ? ", failed" : ""}`),
       ...(request.trace_id ? [make("p", { class: "quiet" }, "trace ", make("code", {}, request.trace_id))] : []),
       make("table", { "aria-labelledby": "dialog-title" }, make("thead", {}, make("tr", {},
@@ -175,10 +178,10 @@
     const waiting = state.models.reduce((sum, each) => sum + (each.waiting || 0), 0);
     summary.textContent = `${state.models.filter(each => each.is_ready).length} of ${state.models.length} models ready · ${number(waiting)} requests wait · ` +
       `${number(state.connections)} HTTP clients · ${bytes(state.request_bytes)} of requests`;
-    cards(models, state.models, each => `${each.name} ${each.version}`, (card, model) => drawModel(card, model, state));
+    cards(models, state.models, each => `${each.name} ${each.version}`, versioned, (card, model) => drawModel(card, model, state));
     if (!state.models.length) models.replaceChildren(make("p", { class: "quiet" }, "No models are served."));
     note.textContent = state.drivers_problem ? shown(state.drivers_problem) : state.drivers.length ? "" : "No drivers are supervised.";
-    cards(drivers, state.drivers, each => each.driver, (card, driver) => drawDriver(card, driver, state));
+    cards(drivers, state.drivers, each => each.driver, each => shown(each.driver), (card, driver) => drawDriver(card, driver, state));
     before = state;
   }
 

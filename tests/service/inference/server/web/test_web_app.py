@@ -208,8 +208,22 @@ const given = window.fetch;
 window.fetch = async (...asked) => {
   const state = await (await given(...asked)).json();
   state.models[0].history_ms = [1000, ...Array(59).fill(1)];
+  state.models.push({...state.models[0], name: "a_network_with_long_names_224_fp32", history_ms: []});
   return new Response(JSON.stringify(state));
 };
+"""
+
+
+#: The most lines that one word of the second model's title takes.
+_LINES_OF_WORDS = """
+(() => {
+  const title = document.querySelectorAll("#models h3")[1], range = document.createRange(), lines = [];
+  for (const each of title.childNodes) if (each.textContent) {
+    range.selectNodeContents(each);
+    lines.push(range.getClientRects().length);
+  }
+  return {[title.textContent]: Math.max(...lines)};
+})()
 """
 
 
@@ -227,7 +241,7 @@ def test_the_page_in_a_browser(service: Serving) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert "digits" in page.evaluate("document.body.innerText")
             # Screen readers tell them from those of other models.
-            named = "document.querySelectorAll('.actions [aria-label$=\" of digits\"]').length"
+            named = "document.querySelectorAll('.actions [aria-label$=\" of digits, version 1\"]').length"
             assert page.evaluate(named) == 2
             assert page.unnamed() == []
             page.evaluate("document.querySelector('.card .actions button').click()")
@@ -245,6 +259,9 @@ def test_the_page_in_a_browser(service: Serving) -> None:
         assert page.evaluate("document.querySelector('.spark path + path').getAttribute('d')").endswith(
             "0 32.0"
         )
+        # A long name breaks between its words, of which each is a text of its own.
+        page.wait("document.querySelectorAll('#models h3').length === 2")
+        assert page.evaluate(_LINES_OF_WORDS) == {"a_network_with_long_names_224_fp32 version 1": 1}
         assert {each.split("/")[2] for each in page.requested} == {service.status.addresses["web"]}
         address = page.evaluate("document.querySelector('a.button').href")
         assert page.problems == []
