@@ -19,8 +19,19 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _TIMEOUT_S = 60.0
 #: What is of no use to a screen reader without a name.
 _NAMED_ROLES = frozenset(
-    ("article", "button", "checkbox", "combobox", "dialog", "heading", "image", "link", "searchbox", "table")
-    + ("textbox",)
+    (
+        "article",
+        "button",
+        "checkbox",
+        "combobox",
+        "dialog",
+        "heading",
+        "image",
+        "link",
+        "searchbox",
+        "table",
+        "textbox",
+    )
 )
 
 
