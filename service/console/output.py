@@ -10,9 +10,10 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from neurald.hal.wording import counted
 from neurald.service.console.journal import goes_to_journal
 
 if TYPE_CHECKING:
@@ -105,8 +106,9 @@ def write_table(
         columns: the titles of the columns.
         rows: the rows, each with one text per column.
         right: columns that are aligned to the right.
-        shorten: columns whose texts are truncated with an ellipsis if the terminal is too narrow.
-            Texts of other columns are wrapped then. Output to a pipe is always complete.
+        shorten: columns whose texts are shortened if the terminal is too narrow: names in the middle,
+            and other texts at their ends. Texts of other columns are wrapped then. Output to a pipe
+            is always complete.
     """
     console = _console(sys.stdout)
     console.print(_table(columns, rows, right, shorten, console.width))
@@ -114,12 +116,32 @@ def write_table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableText:
-    """A table; see `write_table`."""
+    """A table; see `write_table`.
+
+    Attributes:
+        spare: columns that are left out one after the other while the terminal is too narrow.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     right: Sequence[str] = ()
     shorten: Sequence[str] = ()
+    spare: Sequence[str] = ()
+
+    def without(self, column: str) -> "TableText":
+        """Returns the table without a column."""
+        place = self.columns.index(column)
+        rows = [(*row[:place], *row[place + 1 :]) for row in self.rows]
+        return replace(self, columns=(*self.columns[:place], *self.columns[place + 1 :]), rows=rows)
+
+    def fitting(self, width: int) -> "TableText":
+        """Returns the table without as many spare columns as do not fit into a width."""
+        found = self
+        for column in self.spare:
+            if _widths(found.columns, found.rows, found.shorten, width) is not None:
+                break
+            found = found.without(column)
+        return found
 
 
 @contextmanager
@@ -131,15 +153,22 @@ def live_tables() -> Iterator[Callable[[Sequence[TableText]], None]]:
     """
     from rich.console import Group
     from rich.live import Live
+    from rich.segment import Segment, Segments
 
     console = _console(sys.stdout)
     with Live(console=console, screen=True, auto_refresh=False) as live:
 
         def show(tables: Sequence[TableText]) -> None:
-            parts = [
-                _table(each.columns, each.rows, each.right, each.shorten, console.width) for each in tables
-            ]
-            live.update(Group(*parts), refresh=True)
+            parts: list[Any] = []
+            for each in tables:
+                table = each.fitting(console.width)
+                parts += ["", _table(table.columns, table.rows, table.right, table.shorten, console.width)]
+            lines = console.render_lines(Group(*parts[1:]), pad=False)
+            beyond = len(lines) - console.height
+            if beyond > 0:
+                left = counted(beyond + 1, "more line")
+                lines[-beyond - 1 :] = [[Segment(f"… {left}: make the window higher")]]
+            live.update(Segments([part for line in lines for part in (*line, Segment.line())]), refresh=True)
 
         yield show
 
@@ -167,9 +196,21 @@ def _table(
             no_wrap=column in shorten,
             width=wide,
         )
+    places = [number for number, column in enumerate(columns) if column in shorten]
     for text in texts:
+        for number in places:
+            text[number] = _shortened(text[number], widths[number])
         table.add_row(*text)
     return table
+
+
+def _shortened(text: str, width: int) -> str:
+    """Leaves the middle of a name out if that is too long; prose ends with an ellipsis instead."""
+    if len(text) <= width or max(map(len, text.split())) <= width or not text.isascii():
+        return text
+    # Names differ in their ends, such as those of one family of models.
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
 
 
 def _records(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":

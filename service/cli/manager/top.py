@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 _COLUMNS = ("driver", "state", "process", "cores", "MiB", "sessions", "deaths", "last exit or reason")
 _RIGHT = ("process", "cores", "MiB", "sessions", "deaths")
-_MODEL_COLUMNS = ("model", "state", "wait", "run", "done", "failed", "p50 ms", "p99 ms", "devices or reason")
+_SPARE = ("process", "sessions", "MiB", "cores")
+_MODEL_COLUMNS = ("model", "state", "wait", "run", "done", "failed", "p50 ms", "p99 ms", "devices")
 _MODEL_RIGHT = ("wait", "run", "done", "failed", "p50 ms", "p99 ms")
+_MODEL_SPARE = ("run", "p50 ms", "done", "wait")
 #: Ends the command.
 _QUIT = "q"
 
@@ -54,7 +56,8 @@ def top(
 ) -> None:
     """Shows what the drivers of the service manager use, again and again.
 
-    The figures of a driver include the processes that compile for it. Press q to leave.
+    The figures of a driver include the processes that compile for it. A window that is too narrow
+    shows the most important ones. Press q to leave.
     """
     import msgspec
 
@@ -113,7 +116,11 @@ def _tables(found: "PageState") -> "list[TableText]":
     from neurald.service.console.output import TableText
 
     drivers = TableText(
-        columns=_COLUMNS, rows=[_row(each) for each in found.drivers], right=_RIGHT, shorten=_COLUMNS[-1:]
+        columns=_COLUMNS,
+        rows=[_row(each) for each in found.drivers],
+        right=_RIGHT,
+        shorten=_COLUMNS[-1:],
+        spare=_SPARE,
     )
     if not found.models:
         return [drivers]
@@ -122,6 +129,7 @@ def _tables(found: "PageState") -> "list[TableText]":
         rows=[_model_row(each) for each in found.models],
         right=_MODEL_RIGHT,
         shorten=(_MODEL_COLUMNS[0], _MODEL_COLUMNS[-1]),
+        spare=_MODEL_SPARE,
     )
     return [models, drivers] if found.drivers else [models]
 
@@ -130,7 +138,7 @@ def _model_row(model: "ModelState") -> tuple[str, ...]:
     times = model.latency_ms or {}
     figures = (
         f"{model.name} {model.version}".strip(),
-        "READY" if model.is_ready else "-",
+        "READY" if model.is_ready else "NOT READY",
         model.waiting,
         model.running,
         model.requests,

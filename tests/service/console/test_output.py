@@ -127,6 +127,18 @@ def test_long_texts_are_shortened_on_a_terminal(monkeypatch: pytest.MonkeyPatch)
     assert lines[2].endswith("12345.678")
 
 
+def test_names_are_shortened_in_the_middle_and_prose_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"network_{'of_many_words_' * 5}{kind} 1" for kind in ("fp32", "int8")]
+    rows = [(name, "its process has ended again and again and again", "x" * 20) for name in names]
+    lines = narrow_table(monkeypatch, ("name", "reason", "n"), rows, shorten=("name", "reason"))
+    assert len(lines) == 4
+    shown = [line.split("   ")[0] for line in lines[2:]]
+    assert [text[:8] for text in shown] == ["network_"] * 2
+    assert [text[-6:] for text in shown] == ["fp32 1", "int8 1"]
+    assert "its process" in lines[2]
+    assert "…   xxx" in lines[2]
+
+
 def test_columns_use_the_width_that_others_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = narrow_table(monkeypatch, ("first", "second"), [("a", "b" * 90)], shorten=("first", "second"))
     assert len(lines[2].rstrip()) == 80
@@ -168,6 +180,39 @@ def test_a_table_that_does_not_fit_becomes_records(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stdout", pipe)
     output.write_table(columns, rows)
     assert pipe.getvalue().split("\n")[0].split() == columns
+
+
+def shown_live(monkeypatch: pytest.MonkeyPatch, lines: int, *tables: output.TableText) -> str:
+    """Returns what a terminal of 60 columns gets."""
+    written = io.StringIO()
+    written.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdout", written)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", str(lines))
+    with output.live_tables() as show:
+        show(tables)
+    return written.getvalue()
+
+
+def test_live_tables_leave_spare_columns_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = tuple(f"column{number}" for number in range(8))
+    table = output.TableText(
+        columns=columns, rows=[[f"value{n}" for n in range(8)]], spare=("column3", "column0", "column7")
+    )
+    text = shown_live(monkeypatch, 20, table)
+    assert [name for name in columns if name in text] == [each for each in columns if each[-1] not in "03"]
+    assert "value3" not in text
+    assert "value7" in text
+
+
+def test_live_tables_say_what_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = output.TableText(columns=("driver",), rows=[[f"driver{number}"] for number in range(8)])
+    text = shown_live(monkeypatch, 12, table)
+    assert "driver7" in text
+    assert "make the window higher" not in text
+    text = shown_live(monkeypatch, 12, table, table)
+    assert "… 10 more lines: make the window higher" in text
 
 
 def test_live_tables_replace_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
