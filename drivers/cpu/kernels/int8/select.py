@@ -23,6 +23,7 @@ from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns,
 from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
 from neurald.drivers.cpu.kernels.common.routine_cache import cached_routine
 from neurald.drivers.cpu.kernels.common.window import window_dimensions
+from neurald.drivers.cpu.kernels.int8 import winograd
 from neurald.drivers.cpu.kernels.int8.depthwise import plan as depthwise_plan
 from neurald.drivers.cpu.kernels.int8.depthwise.depthwise import DepthwiseWriter
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
@@ -134,6 +135,15 @@ def _product(
         return few
     epilogue = _epilogue_of(kernel, weights.largest.reshape(-1), target)
     plan = _plan(product, scheme, zeros[0], has_sums=bool(weights.sums), may_be_signed=True)
+    quick = winograd.routine(
+        kernel,
+        epilogue,
+        plan,
+        weights,
+        lambda arguments: _cache_key(plan, epilogue, arguments, zero=zeros[0], sums=False),
+    )
+    if quick is not None:
+        return quick
     if plan.may_have_nibbles and are_nibbles(weights):
         plan = replace(plan, has_nibbles=True)
     if plan.may_skip_taps and skips_many(plan, weights):

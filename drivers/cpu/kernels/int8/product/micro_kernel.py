@@ -33,9 +33,10 @@ class QuantizedMicroKernel:
         plan: the plan of the product.
         rows: number of rows of epilogue constants in a panel.
         has_sums: True if all channels of a position share an addend.
+        is_streamed: True if panels of any size come from memory, since each is one of many matrices.
     """
 
-    def __init__(self, plan: ProductPlan, *, rows: int, has_sums: bool) -> None:
+    def __init__(self, plan: ProductPlan, *, rows: int, has_sums: bool, is_streamed: bool = False) -> None:
         self._plan, self._rows, self._has_sums = plan, rows, has_sums
         self._scheme, self._product = plan.scheme, plan.product
         self._register = plan.scheme.target.vector_bytes
@@ -46,7 +47,7 @@ class QuantizedMicroKernel:
         self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
         # A panel for a single tile is streamed from memory anyway.
         limit = _MAX_NEAR_BYTES if plan.spills_accumulators else _MAX_RESIDENT_BYTES
-        is_prefetched = tiles > 1 and plan.panels * self._panel_bytes > limit
+        is_prefetched = is_streamed or (tiles > 1 and plan.panels * self._panel_bytes > limit)
         self._prefetched_bytes = (
             -(-plan.vectors * self._register * self._period // tiles) if is_prefetched else 0
         )
