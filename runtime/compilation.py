@@ -185,7 +185,7 @@ class Compilation(Unpicklable):
         Only neurald itself calls this.
 
         Args:
-            reason: for explanations.
+            reason: the reason for explanations.
         """
         trial = self._trial
         if trial is not None:
@@ -366,7 +366,7 @@ class Compilation(Unpicklable):
         """Returns the preferred alignment of an input's offset in its memory, in bytes.
 
         Args:
-            index: of the input.
+            index: the index of the input.
 
         Raises:
             BadData: there is no such input.
@@ -379,7 +379,7 @@ class Compilation(Unpicklable):
         `Execution.enable_input_and_output_padding` allows such lengths.
 
         Args:
-            index: of the input.
+            index: the index of the input.
 
         Raises:
             BadData: there is no such input.
@@ -392,7 +392,7 @@ class Compilation(Unpicklable):
         See `preferred_memory_alignment_for_input`.
 
         Args:
-            index: of the output.
+            index: the index of the output.
         """
         return self.plan.preferred_memory_of_output(index).alignment
 
@@ -400,7 +400,7 @@ class Compilation(Unpicklable):
         """Returns the preferred padding for an output; see `preferred_memory_padding_for_input`.
 
         Args:
-            index: of the output.
+            index: the index of the output.
         """
         return self.plan.preferred_memory_of_output(index).padding
 

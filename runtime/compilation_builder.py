@@ -292,7 +292,7 @@ class CompilationBuilder(Unpicklable):
 
         Args:
             plan: with artifacts.
-            note: for explanations, if it fits.
+            note: the note for explanations, if it fits.
 
         Raises:
             BadState: the compilation is finished.
@@ -538,7 +538,7 @@ def _split(
     Args:
         model: a valid model.
         chosen: the devices.
-        partitioning, preference: of the compilation.
+        partitioning, preference: the partitioning and preference of the compilation.
         query_deadline_s: when devices must have answered; None for no limit.
         plan: takes its split, if it fits.
         has_explicit_devices: whether the application chose the devices.

@@ -68,7 +68,7 @@ class MemoryDesc(Unpicklable):
 
         Args:
             compilation: a finished compilation.
-            index: of the input.
+            index: the index of the input.
             probability: likelihood of that use, in (0, 1].
 
         Raises:

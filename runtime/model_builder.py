@@ -88,8 +88,8 @@ class ModelBuilder:
             operand_type: the type.
             dimensions: the shape; 0 for an unknown dimension, empty for a tensor of unknown rank.
             scale, zero_point: real value = (quantised value - zero_point) * scale.
-            channel_quant: for TENSOR_QUANT8_SYMM_PER_CHANNEL, the channel dimension and the scale
-                of each channel.
+            channel_quant: the quant for TENSOR_QUANT8_SYMM_PER_CHANNEL, the channel dimension and
+                the scale of each channel.
             name: name of an input or output, for `.npz` files and messages.
 
         Raises:
@@ -138,7 +138,7 @@ class ModelBuilder:
         """Attaches the vendor's type parameters to an operand of an extension type.
 
         Args:
-            index: of the operand.
+            index: the index of the operand.
             data: the parameters; None removes them.
 
         Raises:
@@ -162,7 +162,7 @@ class ModelBuilder:
         """Makes an operand a constant, or an omitted optional argument if `value` is None.
 
         Args:
-            index: of the operand.
+            index: the index of the operand.
             value: an array of the operand's element type and size, a number, nested lists of
                 numbers, or None. A value of at most 128 bytes is copied now; a larger array must
                 stay unchanged until `finish` returns.
@@ -193,7 +193,7 @@ class ModelBuilder:
         """Makes an operand a constant whose bytes are in `memory`. The bytes are never copied.
 
         Args:
-            index: of the operand.
+            index: the index of the operand.
             memory: holds the bytes.
             offset, length: the range of the bytes.
 
@@ -230,7 +230,7 @@ class ModelBuilder:
         """Makes an operand of type MODEL refer to a finished model, for IF and WHILE.
 
         Args:
-            index: of an operand of type MODEL.
+            index: the index of an operand of type MODEL.
             model: a finished model, the branch or body of the operation.
 
         Raises:

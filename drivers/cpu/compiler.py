@@ -126,7 +126,7 @@ def compile_model(
         helper: a compiling process that was already started; it is ended.
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
-        scope: of the extents in `input_shapes`; None if there are none.
+        scope: the scope of the extents in `input_shapes`; None if there are none.
         structured: the model's program, if it has control flow.
         store: kernels that are kept; None if there are none.
 

@@ -214,8 +214,8 @@ def lowered_graph(
 
     Args:
         model, input_shapes, facts, precision, kernel_set, require_wanted: see `compile_model`.
-        scope: of the extents in `input_shapes`; None if there are none. With it, passes that only
-            save time are left out where they need lengths.
+        scope: the scope of the extents in `input_shapes`; None if there are none. With it, passes
+            that only save time are left out where they need lengths.
 
     Raises:
         BadData: an operation has no lowering.

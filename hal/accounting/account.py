@@ -77,7 +77,7 @@ class Account:
     Args:
         owner: whose account it is, for messages: "a session".
         limit: how much may be used.
-        name: of the limit, by which operators set it, for messages.
+        name: the name of the limit, by which operators set it, for messages.
         unit: what is counted.
         parent: the account in which everything counts as well.
         floor: how much may be used whatever other accounts below the same parents use.

@@ -18,8 +18,8 @@ class DaemonAccounts:
     """Opens accounts within the limits of a daemon. Thread-safe.
 
     Attributes:
-        memory: of the whole daemon.
-        descriptors: of the whole daemon.
+        memory: the memory of the whole daemon.
+        descriptors: the descriptors of the whole daemon.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -36,7 +36,7 @@ class DaemonAccounts:
         """Opens the accounts of a new session.
 
         Args:
-            user: of the client; None if that is not known.
+            user: the user of the client; None if that is not known.
         """
         limits = self._limits
         memory = self._of_user(user, self.memory, limits.user_memory_limit, "user_memory_bytes", "bytes")

@@ -81,7 +81,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         compile_s: the time that compiling one model may take, in seconds of wall-clock time and in
             seconds of processor time.
         compile_bytes: the memory that a process which compiles a model may take.
-        weights: of users, whose share of the device is that many times the share of others.
+        weights: the weights of users, whose share of the device is that many times the share of
+            others.
     """
 
     sessions: int = 256

@@ -14,7 +14,7 @@ class MemoryBudget:
 
     Args:
         limit: for all owners together.
-        owner_limit: for one owner.
+        owner_limit: the limit for one owner.
         wait_s: how long a request waits for bytes to be returned.
     """
 

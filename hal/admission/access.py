@@ -34,7 +34,7 @@ class AccessInterceptor(grpc.ServerInterceptor):
     """Refuses calls that carry neither the daemon's token nor that of an open session.
 
     Args:
-        sessions: of the daemon.
+        sessions: the sessions of the daemon.
     """
 
     def __init__(self, sessions: Sessions) -> None:
@@ -48,7 +48,7 @@ class AccessInterceptor(grpc.ServerInterceptor):
         """Requires the token of every call from now on.
 
         Args:
-            token: of the daemon.
+            token: the token of the daemon.
             file: where clients find it.
             socket: the UNIX socket that is served, just bound with mode 0600; None on TCP.
         """

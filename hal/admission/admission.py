@@ -54,13 +54,13 @@ class Admission:
     Args:
         device: that executes.
         limits: `execution_s` says how long an execution may take.
-        sessions: of the daemon; the session of a hanging execution is closed.
+        sessions: the sessions of the daemon; the session of a hanging execution is closed.
 
     Attributes:
         interpreter: paces what clients have the interpreter do.
-        turns: of the threads that serve clients.
-        gate: of the executions that native code runs.
-        weights: of users, whose share is that many times the share of others.
+        turns: the turns of the threads that serve clients.
+        gate: the gate of the executions that native code runs.
+        weights: the weights of users, whose share is that many times the share of others.
         report: is called when the device has begun to hang.
         on_hang: are called with a session that ends because its execution hangs, and with the error
             for its client.
@@ -203,8 +203,8 @@ class Admission:
         Reading takes many times the memory of the model itself.
 
         Args:
-            session: of the client.
-            size_bytes: of the message.
+            session: the session of the client.
+            size_bytes: the size in bytes of the message.
             cancellation: ends the wait; None: the client cannot cancel.
 
         Raises:
@@ -251,10 +251,10 @@ class Admission:
         The turn of the calling thread ends.
 
         Args:
-            session: of the client.
-            options: for the execution.
-            priority: of the execution.
-            pace: of the executions of its model; None for one that measures.
+            session: the session of the client.
+            options: the options for the execution.
+            priority: the priority of the execution.
+            pace: the pace of the executions of its model; None for one that measures.
 
         Raises:
             DeadObject: the daemon is about to stop.

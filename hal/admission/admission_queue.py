@@ -128,7 +128,8 @@ class AdmissionQueue:
             may have one more.
         guests: how many more may run if each is the only one of its client. Long ones do not count.
         what: names the admitted work in error messages.
-        weights: of users, by which the times that they have used are divided; 1 for all others.
+        weights: the weights of users, by which the times that they have used are divided; 1 for all
+            others.
         rooms: counts what runs; None counts only the executions of the queue.
     """
 
@@ -186,11 +187,11 @@ class AdmissionQueue:
         Args:
             priority: among the executions of the same user.
             deadline_s: until when to wait; None for no limit.
-            client: to which the execution belongs.
-            user: to which the client belongs.
+            client: the client to which the execution belongs.
+            user: the user to which the client belongs.
             cancellation: ends the wait.
             before_wait: is called if the execution cannot run at once.
-            pace: of the executions of its model; None if it is not known.
+            pace: the pace of the executions of its model; None if it is not known.
 
         Raises:
             MissedDeadlineTransient: the deadline passed while it waited, or so much time passed or
@@ -308,7 +309,7 @@ class AdmissionQueue:
         """Raises an error if an execution that waits probably cannot end in time.
 
         Args:
-            ticket: of the execution.
+            ticket: the ticket of the execution.
             deadline_s: see `acquire`.
             before_s: how long it has to wait yet.
         """

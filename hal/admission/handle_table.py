@@ -18,7 +18,7 @@ class HandleTable(Generic[_Handle, _T]):
         new_handle: returns a handle that no other object has had: a random token or the next
             number.
         limit: how many objects the table holds at most; None for no limit.
-        limit_name: of the limit among those that an operator sets.
+        limit_name: the name of the limit among those that an operator sets.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class HandleTable(Generic[_Handle, _T]):
         """Removes an object from the table and returns it.
 
         Args:
-            handle: of the object.
+            handle: the handle of the object.
             check: is called with the object before it is removed; if it raises, the object stays.
 
         Raises:

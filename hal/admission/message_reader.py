@@ -37,8 +37,9 @@ class MessageReader:
     """Decodes requests. Thread-safe.
 
     Args:
-        turns: of the threads that serve clients; a thread ends its turn before it waits here.
-        weights: of users, see `AdmissionQueue`.
+        turns: the turns of the threads that serve clients; a thread ends its turn before it waits
+            here.
+        weights: the weights of users, see `AdmissionQueue`.
     """
 
     def __init__(self, turns: ServingTurns, weights: Mapping[Hashable, float]) -> None:

@@ -39,7 +39,7 @@ class NativeShare:
     """The time of a user, or of one of its clients.
 
     Args:
-        weight: by which the time is divided.
+        weight: the weight by which the time is divided.
     """
 
     def __init__(self, weight: float = 1.0) -> None:
@@ -63,7 +63,7 @@ class NativeGate:
 
     Args:
         limit: how many.
-        weights: of users; 1 for all others. They may change until a user's first share.
+        weights: the weights of users; 1 for all others. They may change until a user's first share.
         cores: how many this process may use; None asks the system.
         guests: how many more may run if Python and native code compete for room.
     """

@@ -14,8 +14,8 @@ def peer_user(peer: str, port: int) -> int | str:
     That network is the address itself for IPv4, and the /64 network for IPv6.
 
     Args:
-        peer: of a call, as gRPC spells it.
-        port: of the server.
+        peer: the peer of a call, as gRPC spells it.
+        port: the port of the server.
     """
     host, _, number = unquote(peer).partition(":")[2].rpartition(":")
     try:

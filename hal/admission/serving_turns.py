@@ -31,7 +31,7 @@ class ServingTurns:
     """Gives turns to threads that serve clients, one at a time. Thread-safe.
 
     Args:
-        weights: of users; 1 for all others.
+        weights: the weights of users; 1 for all others.
 
     Attributes:
         polling: is held by the thread that polls for the submission of its client; others sleep.

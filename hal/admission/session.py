@@ -62,12 +62,12 @@ class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True)
             inputs and outputs.
         prepared_model: the device's prepared model.
         arenas: memory for copies of arguments.
-        priority: of its executions.
+        priority: the priority of its executions.
         account: charged for the memory that its executions take.
         cache_key: under which its artifact may be asked for; empty if it may not.
         crumb: what breadcrumbs say of it.
         improved: is set once it runs faster code than at first; None if it never will.
-        pace: of its executions.
+        pace: the pace of its executions.
     """
 
     model: Model
@@ -107,9 +107,9 @@ class Session:
     """Everything that one client holds in a daemon, within limits. Thread-safe.
 
     Attributes:
-        token: by which its calls name it.
+        token: the token by which its calls name it.
         number: identifies it in breadcrumbs.
-        user: of the client.
+        user: the user of the client.
         buffers: its device buffers.
         share: its part of the time of executions that native code runs.
         accounts: charged for what it holds.
@@ -163,7 +163,7 @@ class Session:
         """Keeps a memory until its token is used, and returns the token.
 
         Args:
-            memory: from the client, or by `new_memory`.
+            memory: the memory from the client, or by `new_memory`.
             is_result: the client is to read it.
 
         Raises:
@@ -505,7 +505,7 @@ class Sessions:
     """The open sessions of a daemon. Thread-safe.
 
     Attributes:
-        accounts: of the daemon; each session is charged in some of its own below them.
+        accounts: the accounts of the daemon; each session is charged in some of its own below them.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -520,8 +520,8 @@ class Sessions:
         """Opens a session.
 
         Args:
-            user: of the client: the number of a user of this host, or another host; None where that
-                is not known.
+            user: the user of the client: the number of a user of this host, or another host; None
+                where that is not known.
 
         Raises:
             ResourceExhaustedTransient: the daemon, or the user, has too many.

@@ -53,7 +53,7 @@ class SharedModels:
             session: that has given the model.
             content: the model as a message, or the seal of an artifact, which was checked.
             pools: the constants of the model.
-            options: of the preparation.
+            options: the options of the preparation.
             cancellation: ends the wait.
 
         Raises:
@@ -81,9 +81,9 @@ class SharedModels:
         """Lets those share a prepared model who give its artifact.
 
         Args:
-            session: of the prepared model.
+            session: the session of the prepared model.
             registered: the prepared model.
-            seal: of the artifact.
+            seal: the seal of the artifact.
         """
         options_key = self._options.get(registered)
         if session.user is not None and options_key is not None:
@@ -148,7 +148,7 @@ class Claim:
     """The right to prepare a model, or a prepared model to share.
 
     Attributes:
-        found: to share; None if the model is to be prepared.
+        found: the entry to share; None if the model is to be prepared.
         found_record: its entry in the daemon's cache; None if there is none.
     """
 

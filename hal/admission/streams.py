@@ -34,8 +34,8 @@ class Stream:
     """One stream that is under way.
 
     Attributes:
-        owner: of the stream.
-        context: of its call.
+        owner: the owner of the stream.
+        context: the context of its call.
         moved_s: when it last made progress, on the clock of `time.monotonic()`.
     """
 
@@ -90,9 +90,9 @@ class StreamLimiter:
         """Begins a stream; `end` follows.
 
         Args:
-            owner: of the stream; hashable. None for clients without a session, which do not wait
-                until another stream stalls.
-            context: of the call.
+            owner: the owner of the stream; hashable. None for clients without a session, which do
+                not wait until another stream stalls.
+            context: the context of the call.
 
         Raises:
             ResourceExhaustedTransient: there are too many, and none of them stalls; or there is no

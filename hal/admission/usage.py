@@ -214,7 +214,7 @@ class Ticket:
         waits: whether it is in the queue.
         has_room: whether it is counted among those that run.
         work: the paced work of the thread that runs it, once it has begun.
-        pace: of the executions of its model; None if it is not known.
+        pace: the pace of the executions of its model; None if it is not known.
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
         beside: how many executions ran when it began.
     """

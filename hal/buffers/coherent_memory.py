@@ -27,7 +27,7 @@ class CoherentMemory(DeviceBuffer):
 
     Args:
         places: allocates the memory of each place, by `id` of its device or `HOST`.
-        size_bytes: of the value, 0 if unknown.
+        size_bytes: the size in bytes of the value, 0 if unknown.
 
     Attributes:
         copies: how often the value was copied from one place to another.
@@ -76,7 +76,7 @@ class CoherentMemory(DeviceBuffer):
 
         Args:
             device: its `id`.
-            kind, dimensions: of the value.
+            kind, dimensions: the kind and dimensions of the value.
 
         Raises:
             OpFailed: there is no value, or no such place.
@@ -159,8 +159,8 @@ class PlacedRequest:
     """A request for one device, with the memories of its places instead of coherent ones.
 
     Args:
-        request: for the device.
-        graph: of the request.
+        request: the request for the device.
+        graph: the graph of the request.
         device: its `id`, or `HOST`.
 
     Attributes:

@@ -47,8 +47,8 @@ class Staged(Struct, frozen=True, kw_only=True):
         """Copies moved outputs to their original locations, limited to their actual sizes.
 
         Args:
-            types: of all outputs.
-            shapes: of all outputs; all are sufficient.
+            types: the types of all outputs.
+            shapes: the shapes of all outputs; all are sufficient.
         """
         copy(self.output_copies(types, shapes))
 

@@ -37,7 +37,7 @@ def described_operand(uses: Sequence[tuple[str, Operand]], dimensions: Dimension
 
     Args:
         uses: operands, each with its name for messages.
-        dimensions: of the buffer's description; 0 and None leave them to the uses.
+        dimensions: the dimensions of the buffer's description; 0 and None leave them to the uses.
 
     Raises:
         BadData: there is no use, uses differ in type or quantisation, dimensions cannot be merged,

@@ -40,7 +40,8 @@ class Seal(Struct, frozen=True, kw_only=True):
         cache_key: the key that it was made for.
         interface: result of `neurald.hal.rpc.wire.model.encode_model` for `interface_of` its model.
         model, data: fingerprints of its memories.
-        pattern: of its model's operations, see `neurald.hal.crashes.watch`; empty if not known.
+        pattern: the pattern of its model's operations, see `neurald.hal.crashes.watch`; empty if
+            not known.
     """
 
     device: str
@@ -121,7 +122,7 @@ def check_seal(device: Device, artifact: Artifact, cache_key: bytes) -> Seal:
 
     Args:
         device: device that will load it.
-        artifact: in memory that cannot change.
+        artifact: the artifact in memory that cannot change.
         cache_key: the key that the client claims.
 
     Raises:

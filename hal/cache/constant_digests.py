@@ -34,8 +34,8 @@ class ConstantDigests:
     """The constant digests of a cache. Safe for concurrent threads and processes.
 
     Args:
-        directory: of the cache; it need not exist.
-        secret: of the installation.
+        directory: the directory of the cache; it need not exist.
+        secret: the secret of the installation.
     """
 
     def __init__(self, directory: CacheDirectory, secret: bytes) -> None:

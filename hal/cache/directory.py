@@ -46,7 +46,7 @@ class CacheDirectory:
     """Entries by name, as directories. Safe for concurrent processes.
 
     Args:
-        path: of the directory, which need not exist.
+        path: the path of the directory, which need not exist.
 
     Attributes:
         path, text: its path.

@@ -101,13 +101,13 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """The description of an entry.
 
     Attributes:
-        format: of entries.
-        key, parts: of the entry.
+        format: the format of entries.
+        key, parts: the key and parts of the entry.
         model, data, seal: sizes of the artifact's memories and of its seal, in bytes.
         content: digest of everything behind the manifest in the head, in hexadecimal.
         large: fingerprints of the data that have files of their own.
         states: attested states of these files; None for one that has none.
-        origin: of the artifact.
+        origin: the origin of the artifact.
         owner: whose secret authenticates it, see `neurald.hal.cache.secret.secret_owner`.
     """
 
@@ -152,11 +152,11 @@ def write_entry(
 
     Args:
         directory: descriptor of an empty directory.
-        secret: of the installation.
+        secret: the secret of the installation.
         parts: the parts of its key.
         artifact: the artifact to store.
         origin: its origin.
-        owner: of the secret.
+        owner: the owner of the secret.
 
     Raises:
         BadData: the artifact's seal or the manifest is too large for an entry.
@@ -208,8 +208,8 @@ def read_manifest(path: str, secret: bytes, key: str) -> Manifest:
     """Reads and verifies the manifest of an entry.
 
     Args:
-        path: of the entry's directory.
-        secret: of the installation.
+        path: the path of the entry's directory.
+        secret: the secret of the installation.
         key: the required key of the entry, in hexadecimal.
 
     Raises:
@@ -289,8 +289,8 @@ def read_entry(
     another entry takes the place of this one meanwhile, its data do not match.
 
     Args:
-        path: of the entry's directory.
-        secret: of the installation.
+        path: the path of the entry's directory.
+        secret: the secret of the installation.
         key: the required key of the entry, in hexadecimal.
         needed: the memories that the device needs; None for any.
         is_shared: whether large data are in memory that another process can map.

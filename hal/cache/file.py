@@ -56,7 +56,7 @@ def open_file(directory: int | None, name: str) -> tuple[int, os.stat_result]:
 
     Args:
         directory: descriptor of its directory; None if the name is a path.
-        name: of the file.
+        name: the name of the file.
 
     Raises:
         BadData: it is not a regular file of this user.
@@ -136,7 +136,7 @@ def copy_verified(
 
     Args:
         directory: descriptor of its directory.
-        name: of the file.
+        name: the name of the file.
         expected: its content.
         is_attested: returns whether it is known to have that content in a state.
         is_shared: whether another process is to map the memory, which is then sealed. Memory of

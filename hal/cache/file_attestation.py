@@ -54,8 +54,8 @@ def read_attestations(
 
     Args:
         directory: descriptor of the entry's directory.
-        secret: of the installation.
-        key: of the entry, in hexadecimal.
+        secret: the secret of the installation.
+        key: the key of the entry, in hexadecimal.
         expected: the expected content, by file name.
     """
     try:

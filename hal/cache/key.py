@@ -105,7 +105,7 @@ def key_parts(
         model: a valid model. Constants in memory that can still change are read now.
         device: a daemon's device has the same key wherever on its host it is served.
         options: how it is prepared; the deadline does not matter.
-        token: of the caller.
+        token: the token of the caller.
         constants: the known `KeyParts.constants`; None computes it.
     """
     return KeyParts(
@@ -196,7 +196,7 @@ class ConstantsInventory(Struct, frozen=True, array_like=True):
     """Identifies a model's constants, apart from the content of files.
 
     Attributes:
-        digest: of the places of the constants that are in files, and of the values of all others.
+        digest: the digest of the places of the constants that are in files, and of the values of all others.
         files: the pools that are these files.
     """
 
@@ -232,7 +232,7 @@ def remember_inventory(model: Model, inventory: ConstantsInventory, files: tuple
 
     Args:
         model: the model, whose content is not read.
-        inventory: of its constants.
+        inventory: the inventory of its constants.
         files: the pools that `inventory.files` are.
     """
     with _graphs_lock:

@@ -71,7 +71,7 @@ class CacheLocation(Struct, frozen=True, array_like=True):
     Attributes:
         path: absolute, of the directory.
         limit_bytes: see `Cache`.
-        secret: of the installation, or of a driver.
+        secret: the secret of the installation, or of a driver.
         owner: see `Cache`.
     """
 
@@ -92,7 +92,7 @@ class EntryStatus(Struct, frozen=True, kw_only=True):
     """The state of an entry on disk.
 
     Attributes:
-        key: in hexadecimal.
+        key: the key in hexadecimal.
         last_use_s: on the clock of `time.time()`.
         manifest: None if it is not authentic.
         damage: the defect of the entry; "" if there is none.
@@ -137,10 +137,10 @@ class Cache:
     """The cache in a directory. Safe for concurrent threads and processes.
 
     Args:
-        path: of the directory, which is created on first store.
+        path: the path of the directory, which is created on first store.
         limit_bytes: maximum size; None for that of the environment.
-        secret: of the installation; None for the one that this process has.
-        owner: of a secret that is given, see `neurald.hal.cache.secret.secret_owner`.
+        secret: the secret of the installation; None for the one that this process has.
+        owner: the owner of a secret that is given, see `neurald.hal.cache.secret.secret_owner`.
 
     Attributes:
         constants: digests of models' constants that are known from earlier.

@@ -52,7 +52,7 @@ class BackgroundCompiler:
     """Implements `neurald.hal.device.Compiler` for a model of this process.
 
     Args:
-        driver: from which `neurald.hal.registry.create_device` creates the device.
+        driver: the driver from which `neurald.hal.registry.create_device` creates the device.
         device: the device, which implements `neurald.hal.compiling.contract.CompilesApart`.
         model: the model.
         shared: see `neurald.hal.device.PrepareOptions`; the other process opens the same cache.
@@ -173,7 +173,7 @@ def leave_to_process(
         model: all inputs have known shapes; no types are of vendors' extensions. None for the code
             that all models need.
         keep: where the result is kept.
-        location: of the cache.
+        location: the location of the cache.
         is_unchanged: called after the constants were copied; False if they are not those of the
             key.
 

@@ -51,10 +51,10 @@ class CompileAdmission:
         """Waits until a model may be compiled, and holds its slot for the duration of the context.
 
         Args:
-            session: of the client whose model it is.
-            priority: of the model.
+            session: the session of the client whose model it is.
+            priority: the priority of the model.
             deadline_s: on the clock of `time.monotonic()`; None for no limit.
-            cancellation: of the client; None if it cannot cancel.
+            cancellation: the cancellation of the client; None if it cannot cancel.
 
         Yields:
             A cancellation that the end of the session cancels, too.

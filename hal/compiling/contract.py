@@ -37,8 +37,9 @@ class CompilesApart(Protocol):
         """Compiles a valid model. The device supports each of its operations.
 
         Args:
-            model: to compile.
-            shapes: of inputs that the model leaves open, by operand; None if it leaves none open.
+            model: the model to compile.
+            shapes: the shapes of inputs that the model leaves open, by operand; None if it leaves
+                none open.
             options: as for `Device.prepare_model`, without a deadline, which the daemon watches.
             is_open: True to compile it for any lengths of its open dimensions; `shapes` are then
                 only an example.

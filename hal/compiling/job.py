@@ -77,7 +77,7 @@ class Keep(msgspec.Struct, frozen=True):
     """Names the place in the shared cache where the result of a job is kept.
 
     Attributes:
-        parts: of its key.
+        parts: the parts of its key.
         model: short description of the model.
         shapes: sets of shapes of the inputs that the model leaves open, by operand.
     """
@@ -94,9 +94,10 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
         model: encoded as in messages of the wire protocol, or a model of this process; None for the
             code that all models need.
         pools: sizes of the memories of its constants, which follow.
-        shapes: of inputs that the model leaves open, by operand; None if it leaves none open.
+        shapes: the shapes of inputs that the model leaves open, by operand; None if it leaves none
+            open.
         options: encoded as in messages of the wire protocol; empty for the default options.
-        device_version: of the daemon's device.
+        device_version: the device version of the daemon's device.
         compile_bytes: see `neurald.hal.accounting.limits.Limits`.
         compile_s: see `neurald.hal.accounting.limits.Limits`.
         is_open: see `neurald.hal.compiling.contract.CompilesApart.compile`.
@@ -124,7 +125,7 @@ class CompileReply(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         code: 0, or the result code of an error.
-        text: of the error.
+        text: the text of the error.
         note: see `neurald.hal.device.CompileResult`.
         model: sizes of the artifact's model memories; None without an artifact.
         data: sizes of the artifact's data memories.
@@ -155,7 +156,7 @@ class CompileProgress(msgspec.Struct, frozen=True, array_like=True):
     """The progress of a job.
 
     Attributes:
-        percent: of the work that is done.
+        percent: the percentage of the work that is done.
     """
 
     percent: int
@@ -256,8 +257,8 @@ def received_memories(descriptors: list[int], sizes: Sequence[int]) -> list[Shar
     """Maps the memories of descriptors from `receive_message`, which it takes over.
 
     Args:
-        descriptors: of the memories.
-        sizes: of the memories; empty memories are not among them.
+        descriptors: the descriptors of the memories.
+        sizes: the sizes of the memories; empty memories are not among them.
 
     Raises:
         BadData: they have other sizes.

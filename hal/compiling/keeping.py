@@ -30,7 +30,7 @@ def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: Cac
             `PreparesForShapes` where shapes are given.
         model: the model that the key is of; None for the code that all models need.
         keep: where the result is kept.
-        location: of the cache.
+        location: the location of the cache.
 
     Raises:
         Error: it cannot be compiled or stored.

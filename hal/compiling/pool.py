@@ -86,10 +86,10 @@ class CompilePool:
     The process that forks them starts with the first model, and again if it has ended.
 
     Args:
-        driver: from which `neurald.hal.registry.create_device` creates the device.
-        device: of the daemon, which implements `CompilesApart`.
-        limits: of the number, time and memory of compilations.
-        niceness: of the processes that compile.
+        driver: the driver from which `neurald.hal.registry.create_device` creates the device.
+        device: the device of the daemon, which implements `CompilesApart`.
+        limits: the limits of the number, time and memory of compilations.
+        niceness: the niceness of the processes that compile.
         idle_s: time without a job after which the process that forks them ends; None to keep it, as
             for a daemon.
     """
@@ -279,7 +279,7 @@ class CompilePool:
 
         Args:
             job: says where its result is kept.
-            memories: of the model's constants.
+            memories: the memories of the model's constants.
 
         Raises:
             OpFailed: no process can be started, or it does not take the job.

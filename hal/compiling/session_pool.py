@@ -39,7 +39,7 @@ class SessionPool:
         """Creates the compiler of one model.
 
         Args:
-            session: of the client whose model it is; compilations end with it.
+            session: the session of the client whose model it is; compilations end with it.
             model: a valid model, encoded as in messages of the wire protocol.
             pools: the memories of its constants.
             options: as for `Device.prepare_model`.

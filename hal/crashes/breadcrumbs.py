@@ -87,7 +87,7 @@ class CrumbRecord(msgspec.Struct, frozen=True, array_like=True):
     """The content of the record of a model.
 
     Attributes:
-        pattern: of the model.
+        pattern: the pattern of the model.
         model: its digest, in hexadecimal.
         step: the operations of the application's model that it consists of.
         outline: see `neurald.hal.crashes.outline`; empty if it is too large or not known.
@@ -103,7 +103,7 @@ class Crumb:
     """The record of one model; the last reference gives its place to another one.
 
     Attributes:
-        pattern: of the model.
+        pattern: the pattern of the model.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Breadcrumbs:
     """The breadcrumbs of this process. Thread-safe.
 
     Args:
-        memory: of `MEMORY_BYTES`.
+        memory: the memory of `MEMORY_BYTES`.
         is_supervised: whether another process reads it.
     """
 
@@ -269,8 +269,8 @@ class UnderWay:
     """A block during which a slot says what its thread does. A generator would take twice as long.
 
     Args:
-        breadcrumbs: of the process.
-        crumb: of the model, which keeps its record as long as the slot refers to it.
+        breadcrumbs: the breadcrumbs of the process.
+        crumb: the crumb of the model, which keeps its record as long as the slot refers to it.
         entry: see `Crumb.entry`.
     """
 

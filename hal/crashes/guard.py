@@ -19,9 +19,9 @@ class CrashGuard:
     """Refuses patterns that killed the driver. Thread-safe.
 
     Args:
-        records: of this user; None if there are none.
-        driver: of this process, as in the configuration.
-        version: of the driver.
+        records: the records of this user; None if there are none.
+        driver: the driver of this process, as in the configuration.
+        version: the version of the driver.
     """
 
     def __init__(self, records: CrashRecords | None, driver: str, version: str) -> None:

@@ -33,7 +33,7 @@ def outline_of(model: Model, graphs: bytes) -> bytes:
     """Returns the encoded outline of a valid model.
 
     Args:
-        model: to describe.
+        model: the model to describe.
         graphs: the same model, encoded as in messages of the wire protocol.
     """
     constants: list[tuple[int, int, bytes]] = []

@@ -45,9 +45,9 @@ class PatternOperation(msgspec.Struct, frozen=True, array_like=True):
     """An operation of a pattern.
 
     Attributes:
-        digest: of its signature, in hexadecimal.
+        digest: the digest of its signature, in hexadecimal.
         count: how often it occurs.
-        name: for people; empty for most operations of a large pattern.
+        name: the name for people; empty for most operations of a large pattern.
     """
 
     digest: str
@@ -59,7 +59,7 @@ class CrashPattern(msgspec.Struct, frozen=True, array_like=True):
     """The multiset of the operations of a model or of a part of it.
 
     Attributes:
-        operations: in the order in which they occur first.
+        operations: the operations in the order in which they occur first.
         is_partial: True if there are more operations than are listed.
     """
 

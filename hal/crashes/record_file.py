@@ -57,7 +57,7 @@ class RecordFile(Generic[_Entry]):
     """A file of entries. Safe for concurrent threads and processes.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         entry: the type of the entries.
         loss: says what a damaged file means, for the log.
     """

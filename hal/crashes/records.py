@@ -27,8 +27,8 @@ class CrashEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         driver: as in the configuration: the name of an installed driver, or `module:factory`.
-        version: of the driver.
-        pattern: of the operations.
+        version: the version of the driver.
+        pattern: the pattern of the operations.
         deaths: how many processes of the driver died of it.
         is_certain: False as long as other models were at work at each of the deaths, too.
         phase: what the driver did with it when it died last.
@@ -90,7 +90,7 @@ class CrashSuspect(msgspec.Struct, frozen=True, kw_only=True):
     """A pattern that a driver was at work on when it died.
 
     Attributes:
-        pattern: of the model.
+        pattern: the pattern of the model.
         phase: what the driver did with it.
     """
 
@@ -111,7 +111,7 @@ class CrashRecords:
     """The file of records. Safe for concurrent threads and processes.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         clock: returns seconds since 1970.
     """
 
@@ -144,7 +144,7 @@ class CrashRecords:
         """Records a death; returns the entries of its suspects.
 
         Args:
-            driver, version: of the process.
+            driver, version: the driver and version of the process.
             suspects: what it was at work on. If there are several, any of them may be the cause.
             cause: how it ended.
 
@@ -210,8 +210,8 @@ class CrashRecords:
         """Replaces the pattern of an entry, unless it was forgiven in the meantime.
 
         Args:
-            entry: to replace.
-            pattern: of the operations that kill.
+            entry: the entry to replace.
+            pattern: the pattern of the operations that kill.
             narrowing, is_certain: see `CrashEntry`.
 
         Raises:

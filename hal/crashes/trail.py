@@ -39,9 +39,9 @@ class Activity:
     Attributes:
         phase: what it did with the model.
         thread: its identifier, as Python names it.
-        session: of the client.
+        session: the session of the client.
         hangs: it had exceeded its limit.
-        record: of the model.
+        record: the record of the model.
     """
 
     phase: CrashPhase
@@ -64,7 +64,7 @@ class Trail:
     """The content of the breadcrumbs of a process.
 
     Attributes:
-        version: of the driver; empty if it created no device.
+        version: the version of the driver; empty if it created no device.
         activities: what its threads did.
     """
 
@@ -76,7 +76,7 @@ def read_trail(descriptor: int) -> Trail:
     """Reads breadcrumbs. What is not valid is left out; nothing raises an error.
 
     Args:
-        descriptor: of the memory.
+        descriptor: the descriptor of the memory.
     """
     page = _read(descriptor, 0, SLOTS_AT)
     if len(page) < SLOTS_AT:
@@ -105,7 +105,7 @@ def read_helper_deaths(descriptor: int, known: int) -> tuple[int, tuple[HelperDe
     """Reads the deaths of helpers.
 
     Args:
-        descriptor: of the memory.
+        descriptor: the descriptor of the memory.
         known: how many deaths were read before.
 
     Returns:

@@ -34,7 +34,7 @@ class CrashWatch:
     """Breadcrumbs of this process, and the patterns that its driver must not be given.
 
     Args:
-        breadcrumbs: of this process.
+        breadcrumbs: the breadcrumbs of this process.
         guard: refuses patterns.
         notify: is called after a helper has died, if a supervisor counts such deaths; otherwise
             they are counted here.
@@ -56,7 +56,7 @@ class CrashWatch:
         """Records a valid model.
 
         Args:
-            model: to record.
+            model: the model to record.
             graphs: the same model, encoded as in messages of the wire protocol.
         """
         pattern = ModelSignatures(model).pattern()
@@ -74,8 +74,8 @@ class CrashWatch:
         """Records a model that comes from a cache.
 
         Args:
-            pattern: of the model, from `encode_pattern`; empty if it is not known.
-            cache_key: of the artifact.
+            pattern: the pattern of the model, from `encode_pattern`; empty if it is not known.
+            cache_key: the key of the artifact in the cache.
 
         Raises:
             BadData: it is no pattern.

@@ -24,8 +24,8 @@ class WrongResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         device: its name.
-        version: of the driver.
-        pattern: of the operations.
+        version: the version of the driver.
+        pattern: the pattern of the operations.
         difference: between its results and those of the CPU device.
         narrowing: how the operations were found.
         at: when, in seconds since 1970.
@@ -72,7 +72,7 @@ class WrongResults:
     """The file of records. Safe for concurrent threads and processes.
 
     Args:
-        path: of the file.
+        path: the path of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,7 +92,7 @@ class WrongResults:
         """Returns the operations of a model's main graph that a device is not given, with the records.
 
         Args:
-            device, version: of the device.
+            device, version: the device and version of the device.
             model: a valid model.
         """
         version = recorded_version(version)

@@ -27,10 +27,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     Attributes:
         operand_performance: by operand type; a missing type counts as infinitely slow.
-        relaxed_float32_scalar: for scalars of models that allow float16 precision.
-        relaxed_float32_tensor: for tensors of models that allow float16 precision.
-        if_performance: of the IF operation itself.
-        while_performance: of the WHILE operation itself.
+        relaxed_float32_scalar: the relaxed float32 scalar for scalars of models that allow float16
+            precision.
+        relaxed_float32_tensor: the relaxed float32 tensor for tensors of models that allow float16
+            precision.
+        if_performance: the performance of the IF operation itself.
+        while_performance: the performance of the WHILE operation itself.
     """
 
     operand_performance: Mapping[OperandType, Performance] = field(

@@ -20,7 +20,7 @@ class BufferRole(Struct, frozen=True, kw_only=True):
 
     Attributes:
         prepared_model: the prepared model.
-        index: of its input or output.
+        index: the index of its input or output.
         probability: how likely the buffer is used so, in (0, 1].
     """
 

@@ -62,7 +62,7 @@ class OutputShape(Struct, frozen=True, kw_only=True):
     """The actual shape of an output, and whether the request's buffer was large enough for it.
 
     Attributes:
-        dimensions: of the output.
+        dimensions: the dimensions of the output.
         sufficient: whether the buffer was large enough.
         length: the size in bytes of an output of type TENSOR_STRING, which its shape does not
             determine.
@@ -112,10 +112,11 @@ class StepDuration(Struct, frozen=True, kw_only=True):
         runs: how often it ran: several times in a loop, or when a buffer had to grow; never in a
             branch that was not taken.
         compute_ns: computing on the device; None if the device cannot measure it.
-        overhead_ns: in the driver, other than computing; None if the device cannot measure it.
+        overhead_ns: the time in the driver, other than computing; None if the
+            device cannot measure it.
         queue_ns: waiting for other executions to end; None if the device cannot measure it.
-        transfer_ns: in the calls, but outside of the driver and its queue: data transfer. All of
-            the time if the device cannot measure the other parts.
+        transfer_ns: the time in the calls, but outside of the driver and its
+            queue: data transfer. All of the time if the device cannot measure the other parts.
     """
 
     step: int
@@ -138,7 +139,8 @@ class ExecutionResult(Struct, frozen=True, kw_only=True):
     Attributes:
         output_shapes: one for each output.
         timing: if it was to be measured.
-        step_durations: of a plan, if they were to be measured; devices leave it empty.
+        step_durations: the step durations of a plan, if they were to be measured; devices leave it
+            empty.
     """
 
     output_shapes: tuple[OutputShape, ...]
@@ -159,7 +161,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
     """The duration of one kernel of a prepared model.
 
     Attributes:
-        name: of the kernel, or of whatever else computes the operations.
+        name: the name of the kernel, or of whatever else computes the operations.
         duration_ns: on the device.
         operations: positions in the main graph of the operations that it computes. A kernel may
             compute several operations, and several kernels one operation.

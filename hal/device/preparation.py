@@ -77,8 +77,8 @@ class Variants(Protocol):
         """Stores an artifact, if possible.
 
         Args:
-            name: of the variant.
-            artifact: to store.
+            name: the name of the variant.
+            artifact: the artifact to store.
             compile_ms: how long compiling it took.
         """
         ...
@@ -90,7 +90,7 @@ class CacheRecord(Struct, frozen=True, kw_only=True):
     Such entries are those of a daemon's own cache, and of variants.
 
     Attributes:
-        key: of the entry, in hexadecimal.
+        key: the key of the entry, in hexadecimal.
         was_there: whether it existed before, so that nothing was compiled.
         compile_ms: how long compiling took.
     """
@@ -126,7 +126,7 @@ class Compiler(Protocol):
         """Calls `CompilesApart.compile` for the model in another process.
 
         Args:
-            shapes: of inputs that the model leaves open, by operand.
+            shapes: the shapes of inputs that the model leaves open, by operand.
             is_open: see `CompilesApart.compile`.
             deadline_s: on the clock of `time.monotonic()`; None for no limit.
             cancellation: ends the wait and the other process.
@@ -147,7 +147,7 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
 
     Attributes:
         preference: what to optimise for.
-        priority: of the executions.
+        priority: the priority of the executions.
         deadline_s: on the clock of `time.monotonic()`; None for no limit.
         threads: how many threads one execution may use, at most `MAX_THREADS`; None leaves it to
             the driver.
@@ -188,7 +188,7 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
         """Raises an error if the preparation must stop. Drivers call it while they compile.
 
         Args:
-            where: for the message: "before the model was compiled".
+            where: the where for the message: "before the model was compiled".
 
         Raises:
             Cancelled: it was cancelled, or its client is gone.

@@ -53,7 +53,7 @@ class ExecutionLimits:
     Check between operations, and more often within an operation that takes long.
 
     Attributes:
-        options: of the execution.
+        options: the options of the execution.
     """
 
     def __init__(self, options: ExecuteOptions) -> None:
@@ -66,7 +66,7 @@ class ExecutionLimits:
         `neurald.hal.accounting.pacing`.
 
         Args:
-            where: for the message: "before operation 3 CONV_2D".
+            where: the where for the message: "before operation 3 CONV_2D".
 
         Raises:
             Cancelled: the execution was cancelled.
@@ -243,7 +243,7 @@ class OutputArrays:
     Args:
         model: has the types of the outputs.
         request: a valid request for the model.
-        shapes: of the outputs.
+        shapes: the shapes of the outputs.
 
     Attributes:
         targets: an array of the right shape for each output.

@@ -47,7 +47,8 @@ class CallsDirectly(Protocol):
         """Creates a function that runs the model on arrays.
 
         Args:
-            shapes: of the arrays that it will be called with, in the order of the inputs.
+            shapes: the shapes of the arrays that it will be called with, in the order of the
+                inputs.
             variables: memory of the model's last inputs, which are also its last outputs: each is
                 replaced if the execution succeeds. The caller keeps others from using it during a
                 call.

@@ -56,8 +56,8 @@ class _KnownShapes(Struct, frozen=True, kw_only=True):
     """The properties of an operation that follow from the shapes of its inputs alone.
 
     Attributes:
-        shapes: of the outputs; None for an unknown one.
-        sizes: of the outputs, in bytes; None for an unknown one.
+        shapes: the shapes of the outputs; None for an unknown one.
+        sizes: the sizes of the outputs, in bytes; None for an unknown one.
         working_bytes: the memory that the reference needs besides.
     """
 
@@ -71,15 +71,15 @@ class GraphOperations:
 
     Attributes:
         graph: as given.
-        definitions: of each operation, by position.
-        bindings: of each operation, by position.
+        definitions: the definitions of each operation, by position.
+        bindings: the bindings of each operation, by position.
         constants: the values of constant operands, by index.
 
     Args:
         model: the model of the graph.
         graph: each of its operations has a definition.
         kernels: compute the operations of a type. References compute all others.
-        definitions: of operations that `neurald.hal.operations` does not define.
+        definitions: the definitions of operations that `neurald.hal.operations` does not define.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class GraphOperations:
         """Computes an operation and adds its outputs to `values`.
 
         Args:
-            position: of the operation.
-            values: of operands, by index.
+            position: the position of the operation.
+            values: the values of operands, by index.
             omitted: the inputs of the graph that the execution omits.
             run: runs the graphs that control flow refers to.
             limits: are checked before the operation.

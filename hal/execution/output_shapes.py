@@ -18,8 +18,8 @@ class InfersOutputShapes(Protocol):
         """Returns the shapes of the outputs for given shapes of the inputs.
 
         Args:
-            shapes: of the inputs in order; None for one that is omitted. Variables, the last
-                inputs, may be left out.
+            shapes: the shapes of the inputs in order; None for one that is omitted. Variables, the
+                last inputs, may be left out.
 
         Returns:
             The shapes; None if they are not known, or if the model may refuse such inputs.

@@ -117,7 +117,7 @@ class RecordedCalls(Protocol):
 
         Args:
             function: the other one, which records its calls itself.
-            short_cut: of calls of applications.
+            short_cut: the short cut of calls of applications.
         """
         ...
 

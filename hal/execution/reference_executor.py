@@ -19,7 +19,7 @@ class ReferenceExecutor:
     Args:
         model: a valid model, each of whose operations has a definition.
         kernels: compute the operations of a type. References compute all others.
-        definitions: of operations that `neurald.hal.operations` does not define.
+        definitions: the definitions of operations that `neurald.hal.operations` does not define.
     """
 
     def __init__(

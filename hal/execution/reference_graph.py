@@ -30,7 +30,7 @@ class ExecutionState:
 
     Args:
         referenced: the graphs that control flow refers to.
-        limits: of the execution.
+        limits: the limits of the execution.
         times: receives the duration of each step of the main graph; None if not measured.
     """
 
@@ -69,7 +69,7 @@ class ReferenceGraph:
         graph: each of its operations has a reference.
         steps: positions of operations, and compiled segments, in an order in which they can run;
             None if nothing is compiled.
-        definitions: of operations of vendor extensions.
+        definitions: the definitions of operations of vendor extensions.
     """
 
     def __init__(

@@ -43,9 +43,9 @@ class ReferenceModel(InProcessModel):
 
     Args:
         model: each of its operations has a reference.
-        steps: of the main graph and of each graph that control flow refers to, see
+        steps: the steps of the main graph and of each graph that control flow refers to, see
             `ReferenceGraph`; None if nothing is compiled.
-        definitions: of operations of vendor extensions.
+        definitions: the definitions of operations of vendor extensions.
     """
 
     def __init__(

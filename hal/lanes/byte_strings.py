@@ -33,7 +33,7 @@ def decode_byte_strings(source: memoryview, shape: tuple[int, ...], owner: str =
 
     Args:
         source: the buffer.
-        shape: of the result.
+        shape: the shape of the result.
         owner: whose strings they are, for errors, such as " for inference input 'x'".
 
     Raises:

@@ -19,7 +19,8 @@ class TensorDescription(msgspec.Struct, frozen=True, array_like=True):
         name: unique among the inputs or outputs.
         kind: name of the element type, see `neurald.hal.lanes.packets`.
         shape: -1 for each open length; None if the rank is open.
-        scale, zero_point: of quantised values; 0.0 if they are not quantised.
+        scale, zero_point: the scale and zero point of quantised values; 0.0 if they are not
+            quantised.
     """
 
     name: str
@@ -33,8 +34,8 @@ class OpenRequest(msgspec.Struct, frozen=True, array_like=True, tag="open"):
     """Asks for a lane.
 
     Attributes:
-        name: of the model.
-        version: of the model; empty for the newest.
+        name: the name of the model.
+        version: the version of the model; empty for the newest.
     """
 
     name: str
@@ -45,8 +46,8 @@ class Opened(msgspec.Struct, frozen=True, array_like=True, tag="opened"):
     """A lane was opened.
 
     Attributes:
-        version: of the model.
-        inputs, outputs: of the model.
+        version: the version of the model.
+        inputs, outputs: the inputs and outputs of the model.
         max_batch: the most entries of a batch; 0 for a model without batches.
     """
 
@@ -61,7 +62,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
 
     Attributes:
         code: a `ResultCode`.
-        message: for people.
+        message: the message for people.
     """
 
     code: int

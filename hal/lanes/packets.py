@@ -45,8 +45,8 @@ class TensorAt(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         kind: name of its element type, or `BYTES`.
         shape: its lengths.
-        offset: of its first byte.
-        size: in bytes.
+        offset: the offset of its first byte.
+        size: the size in bytes.
     """
 
     kind: str
@@ -87,9 +87,9 @@ class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag="run"):
     """Asks to run the model once.
 
     Attributes:
-        number: of the run, which the answer repeats.
+        number: the number of the run, which the answer repeats.
         slot: where the worker keeps the order, less than `KEPT_ORDERS`.
-        inputs: in the order of the model.
+        inputs: the inputs in the order of the model.
         results_at: offset in the arena from which outputs are written.
         wanted: positions of the wanted outputs.
         results_end: where outputs must have ended that are written to the arena; 0 for its end.
@@ -130,10 +130,10 @@ class RunAnswer(msgspec.Struct, frozen=True, array_like=True, tag="ran"):
     """The outputs of a run.
 
     Attributes:
-        number: of the run.
+        number: the number of the run.
         outputs: those that were wanted, in the arena, or in the memory that is attached.
         attached_bytes: size of that memory; 0 without.
-        receipt: of the run.
+        receipt: the receipt of the run.
     """
 
     number: int
@@ -146,9 +146,9 @@ class RunFailure(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
     """The error of a run.
 
     Attributes:
-        number: of the run.
+        number: the number of the run.
         code: a `ResultCode`.
-        message: for people.
+        message: the message for people.
         is_cancelled: whether the caller cancelled it.
     """
 
@@ -164,7 +164,7 @@ class Arena(msgspec.Struct, frozen=True, array_like=True, tag="arena"):
     Its memory is attached.
 
     Attributes:
-        size: in bytes.
+        size: the size in bytes.
     """
 
     size: int
@@ -174,7 +174,7 @@ class RingMemory(msgspec.Struct, frozen=True, array_like=True, tag="ring"):
     """Gives the worker the ring for repeated runs; its memory is attached.
 
     Attributes:
-        size: in bytes.
+        size: the size in bytes.
     """
 
     size: int

@@ -43,8 +43,8 @@ class MemoryPlan(Struct, frozen=True, kw_only=True):
     """Aligned offsets in an arena.
 
     Attributes:
-        offsets: by value.
-        size_bytes: of the whole arena: the peak memory between steps.
+        offsets: the offsets by value.
+        size_bytes: the size in bytes of the whole arena: the peak memory between steps.
         strategy: the strategy that was used.
         sizes_bytes: size of the arena with each strategy that was tried.
     """

@@ -73,9 +73,9 @@ class FileMemory(HostMemory):
     """A regular file, mapped read-only. It must not be truncated while the memory is used.
 
     Args:
-        descriptor: of the file; it may be closed afterwards.
+        descriptor: the descriptor of the file; it may be closed afterwards.
         path: the path by which it was opened.
-        status: of the descriptor, if the caller has just asked for it.
+        status: the status of the descriptor, if the caller has just asked for it.
 
     Attributes:
         first_state: the state in which it was opened; None if it was not at rest.

@@ -97,7 +97,8 @@ def leave_pages(content: memoryview, offset: int, length: int) -> None:
 
     Args:
         content: all of a mapping that is not private, so that no byte is lost.
-        offset, length: of the range. Pages that are only in part in it are kept.
+        offset, length: the offset and length of the range. Pages that are only in part in it are
+            kept.
     """
     mapping = content.obj
     if not isinstance(mapping, mmap.mmap):
@@ -309,7 +310,7 @@ def anonymous(size_bytes: int, *, is_used_soon: bool = False) -> mmap.mmap:
     A forked child gets a copy; `mmap.mmap(-1, …)` would be shared.
 
     Args:
-        size_bytes: of the memory.
+        size_bytes: the size in bytes of the memory.
         is_used_soon: whether the system is to provide all its pages now.
 
     Raises:

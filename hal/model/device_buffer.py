@@ -47,8 +47,8 @@ class DeviceBuffer(Memory, ABC):
 
         Args:
             source: host memory with exactly the value's bytes.
-            dimensions: of the value, fully specified; optional if they were specified at
-                allocation.
+            dimensions: the dimensions of the value, fully specified; optional if they were
+                specified at allocation.
 
         Raises:
             DeadObject: the driver is gone.

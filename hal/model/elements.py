@@ -14,8 +14,8 @@ def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int
 
     Args:
         source: exactly the bytes of the value; a string buffer may be longer.
-        operand_type: of the value.
-        shape: of the value.
+        operand_type: the operand type of the value.
+        shape: the shape of the value.
 
     Raises:
         BadData: the bytes are not a buffer of that many strings.
@@ -38,8 +38,8 @@ def as_elements(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":
     """Returns `array`, viewed as raw elements if the type is a vendor's.
 
     Args:
-        array: of any type. If it is not C-contiguous, or its elements have another size, it is
-            returned unchanged.
+        array: an array of any type. If it is not C-contiguous, or its elements have another size,
+            it is returned unchanged.
         operand_type: the required type of its elements.
     """
     dtype = operand_type.dtype

@@ -60,7 +60,7 @@ class ExtensionOperandType(Struct, frozen=True, kw_only=True, array_like=True):
 
     Attributes:
         code: its number within the extension.
-        name: for messages.
+        name: the name for messages.
         is_tensor: whether operands of the type have dimensions.
         element_bytes: size of one element; for a scalar type, of the whole value.
 
@@ -87,7 +87,7 @@ class ExtensionOperation(Struct, frozen=True, kw_only=True, array_like=True):
 
     Attributes:
         code: its number within the extension.
-        name: for messages.
+        name: the name for messages.
 
     Raises:
         BadData: a field is out of range.
@@ -105,7 +105,7 @@ class ExtensionAttribute(Struct, frozen=True, kw_only=True, array_like=True):
 
     Attributes:
         code: its number within the extension.
-        name: for messages.
+        name: the name for messages.
 
     Raises:
         BadData: a field is out of range.

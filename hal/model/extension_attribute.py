@@ -24,7 +24,7 @@ class AttributeValue(Struct, frozen=True, kw_only=True):
 
     Attributes:
         extension: the extension that declares the attribute.
-        code: of the attribute, within the extension.
+        code: the code of the attribute, within the extension.
         value: bytes that only the device interprets.
     """
 

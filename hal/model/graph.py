@@ -35,7 +35,7 @@ class Operand(Struct, frozen=True, kw_only=True, array_like=True, eq=False, gc=F
         value: the bytes of a CONSTANT_COPY operand.
         location: where the bytes of a CONSTANT_POOL operand are.
         subgraph: for a SUBGRAPH operand, the index into `Model.referenced`.
-        name: for messages and `.npz` keys; need not be unique.
+        name: the name for messages and `.npz` keys; need not be unique.
         extension_data: for an operand of a vendor's type, bytes that its devices interpret.
         number: its number in messages, see `neurald.hal.model.numbering`; None for its index.
     """
@@ -101,7 +101,7 @@ class Subgraph(Struct, frozen=True, kw_only=True, array_like=True, eq=False, wea
     """Operands and operations in execution order; `inputs` and `outputs` are operand indexes.
 
     Attributes:
-        number: of the graph in the application's model: 0 for the main graph, k + 1 for
+        number: the number of the graph in the application's model: 0 for the main graph, k + 1 for
             `Model.referenced[k]`. `Model` assigns missing numbers.
     """
 

@@ -31,7 +31,7 @@ class StateVariable(Struct, frozen=True, kw_only=True, eq=False):
     outputs.
 
     Attributes:
-        name: for messages.
+        name: the name for messages.
         initial: value before the first execution.
     """
 
@@ -156,7 +156,7 @@ class Model:
         Only neurald itself calls this.
 
         Args:
-            outline: of the main graph.
+            outline: the outline of the main graph.
             read: returns the content, whose referenced graphs are numbered. Several threads may
                 call it, at first.
             state, input_names, output_names, signatures: see the class.

@@ -53,7 +53,7 @@ def activate(address: Address, deadline_s: float) -> None:
     Returns at once if there is no manager, or if the driver runs.
 
     Args:
-        address: of the driver.
+        address: the address of the driver.
         deadline_s: when to stop waiting, on the clock of `time.monotonic()`.
 
     Raises:
@@ -110,7 +110,7 @@ def is_served(path: Path, *, or_forbidden: bool = False) -> bool:
     """Returns whether a process accepts connections at a UNIX socket.
 
     Args:
-        path: of the socket.
+        path: the path of the socket.
         or_forbidden: the result if this user may not connect.
     """
     import socket
@@ -131,7 +131,7 @@ def is_vacant(path: Path) -> bool:
     """Returns whether a driver has just died, and its service manager does not stand in for it yet.
 
     Args:
-        path: of the driver's socket.
+        path: the path of the driver's socket.
     """
     return path.exists() and not is_served(path) and is_served(path.with_name(MANAGER_SOCKET))
 

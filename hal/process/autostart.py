@@ -215,7 +215,7 @@ def _spawn(command: list[str], kept: int, variables: dict[str, str], log: Path) 
     Args:
         command: the process.
         kept: a descriptor that it inherits.
-        variables: for its environment.
+        variables: the variables for its environment.
         log: receives what it writes to stderr before it opens the log itself.
 
     Raises:

@@ -42,7 +42,7 @@ class ForkUnsafeLibrary:
     """A library that cannot be used in a child of a process that has used it.
 
     Args:
-        name: of the library.
+        name: the name of the library.
         past: what the parent has done, for the message after "this process was forked from one
             that".
         first: what must not happen before a fork, for the message after "fork before anything".

@@ -40,7 +40,7 @@ class Orphans:
         """Has the kernel give orphans among the descendants to this process, from now on.
 
         Args:
-            variable: of the environment of those to end, with its value.
+            variable: the variable of the environment of those to end, with its value.
         """
         self._own.update(pid for pid, _ in _children())
         self._variable = variable.encode()

@@ -51,7 +51,7 @@ class PostponedWork:
         """Does a piece of work later, unless the same one is postponed already.
 
         Args:
-            key: of the work.
+            key: the key of the work.
             work: what it raises is only logged.
         """
         with self._lock:

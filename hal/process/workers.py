@@ -54,7 +54,7 @@ class WorkerThreads(Executor):
 
     Args:
         max_threads: how many threads there may be; further calls wait for one.
-        name: of the threads.
+        name: the name of the threads.
         idle_s: how long a thread waits for a call before it ends.
 
     Raises:

@@ -92,7 +92,7 @@ def wait_any(descriptors: Iterable[int], timeout_s: float | None) -> bool:
     """Waits until one of the descriptors is readable or its other end is closed.
 
     Args:
-        descriptors: to wait for.
+        descriptors: the descriptors to wait for.
         timeout_s: how long to wait at most; None for no limit.
 
     Returns:

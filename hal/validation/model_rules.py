@@ -200,7 +200,7 @@ def validate_value(operand: Operand, pools: Sequence[Memory], graphs: int, what:
 
     Args:
         operand: an operand whose type was validated.
-        pools: of the model.
+        pools: the pools of the model.
         graphs: number of referenced graphs of the model.
         what: name of the operand for messages.
 

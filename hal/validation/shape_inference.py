@@ -110,7 +110,7 @@ def infer_shapes(
     Args:
         model: model of the graph.
         graph: the graph, with valid operations.
-        bindings: of the graph's operations, from `bind_operations`.
+        bindings: the bindings of the graph's operations, from `bind_operations`.
         inputs: shapes of inputs, by operand index, that replace the declared ones.
 
     Returns:

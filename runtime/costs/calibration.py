@@ -206,7 +206,8 @@ class _Gauge:
     """A model that shows whether the device is disturbed at the moment, since it takes longer then.
 
     Args:
-        runs: of all models, one of which it is. Without one that is short, there is no gauge.
+        runs: the runs of all models, one of which it is. Without one that is short, there is no
+            gauge.
 
     Attributes:
         lowest_s: its shortest time so far; 0 without a gauge.

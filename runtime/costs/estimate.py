@@ -57,7 +57,7 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
     Attributes:
         capabilities: that the driver declares, relative to the CPU device.
         is_cpu: whether it is the CPU device.
-        launch_s: of a step.
+        launch_s: the time of launching a step.
         step_s: what the runtime itself needs for a step of a plan that has several.
         link: between host memory and the device.
         is_measured: whether the device was ever measured.
@@ -80,9 +80,9 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
         """Returns the cost of an operation.
 
         Args:
-            kind: of the operation.
+            kind: the kind of the operation.
             operand: the type of its first operand.
-            work: of the operation.
+            work: the work of the operation.
             relaxed: whether float32 may be computed in float16.
         """
         unit = self.unit(kind, operand, band_of(work), relaxed=relaxed)
@@ -128,7 +128,7 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
         """Returns `unit` for many operations at once, as arrays.
 
         Args:
-            kinds: of operations, with the types of their first operands.
+            kinds: the kinds of operations, with the types of their first operands.
             numbers: for each operation the position of its kind.
             bands: for each operation its band.
             relaxed: whether float32 may be computed in float16.

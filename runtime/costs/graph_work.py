@@ -29,7 +29,7 @@ class GraphWork:
     Control flow has the work of its operands, which means nothing.
 
     Args:
-        arrays: of the graph.
+        arrays: the arrays of the graph.
 
     Attributes:
         work: by operation.

@@ -30,8 +30,8 @@ class MicroModel(Struct, frozen=True, kw_only=True):
     """A model of several operations of one kind and size.
 
     Attributes:
-        model: to prepare; its operations are all of the same kind and work.
-        input_bytes, output_bytes: of its input and of its output.
+        model: the model to prepare; its operations are all of the same kind and work.
+        input_bytes, output_bytes: the sizes of its input and of its output.
     """
 
     model: Model
@@ -115,7 +115,7 @@ class _Graph:
         Args:
             operation: its type.
             parameters: its other inputs.
-            shape: of its result.
+            shape: the shape of its result.
             is_unit: whether the result is quantised for values from 0 to 1.
         """
         scale, zero_point = (_UNIT_SCALE, _UNIT_ZERO) if is_unit else (_SCALE, 0)

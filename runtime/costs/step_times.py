@@ -18,7 +18,7 @@ class StepTimes:
 
     Args:
         device: that runs the step.
-        model: of the step.
+        model: the model of the step.
     """
 
     def __init__(self, device: Device, model: Model) -> None:

@@ -105,8 +105,8 @@ def seed_costs(device: Device, version: str, content: bytes) -> None:
     """Takes over the costs from another machine for a device of which none are known here.
 
     Args:
-        device: of the same name.
-        version: of the device that was measured; costs of another version are ignored.
+        device: the device of the same name.
+        version: the version of the device that was measured; costs of another version are ignored.
         content: see `export_costs`; anything else is ignored.
     """
     try:

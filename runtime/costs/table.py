@@ -64,7 +64,7 @@ class DeviceLink(Struct, frozen=True, kw_only=True):
     """The way of data between host memory and a device.
 
     Attributes:
-        latency_s: of a call without data; part of the launch.
+        latency_s: the time of a call without data; part of the launch.
         input_bytes_per_s: how fast inputs get to the device; infinite if nothing is copied.
         output_bytes_per_s: how fast outputs get back.
         shares_memory: whether the device works on host memory, so that nothing is copied.
@@ -102,7 +102,7 @@ class CostTable(Struct, frozen=True, kw_only=True):
     """The measured costs of one device; immutable.
 
     Attributes:
-        launch: of a step, whatever it computes; None if it was not measured.
+        launch: the launch of a step, whatever it computes; None if it was not measured.
         step: what the runtime itself needs for a step of a plan of several; None if it was not
             measured.
         link: None if it was not measured.
@@ -141,7 +141,7 @@ class CostTable(Struct, frozen=True, kw_only=True):
         """Returns `unit` for many operations at once: times, and the positions of sources in `SOURCES`.
 
         Args:
-            kinds: of operations.
+            kinds: the kinds of operations.
             numbers: for each operation the position of its kind.
             bands: for each operation its band.
 
@@ -278,7 +278,7 @@ class CostBook:
 
         Args:
             sizes: for each kind and work of its operations, the seconds that were estimated.
-            factor: of all.
+            factor: by what all times are multiplied.
         """
         with self._lock:
             for (kind, work), seconds in sizes.items():

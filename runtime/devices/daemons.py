@@ -59,7 +59,7 @@ class DaemonConnection:
     """The connection to the daemon at one address. Thread-safe.
 
     Args:
-        address: of the daemon.
+        address: the address of the daemon.
 
     Attributes:
         starts_manager: whether a service manager is started for the daemon if none runs.

@@ -86,7 +86,7 @@ def connect(
     it.
 
     Args:
-        address: of the daemon.
+        address: the address of the daemon.
         token_file: a copy of the daemon's token file. For a daemon on TCP the default is the file
             that NEURALD_TOKEN_FILE names.
         tls: the folder with the client's certificate, its key and the daemon's authority, as

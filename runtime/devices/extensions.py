@@ -13,7 +13,7 @@ def find_extension(name: str, devices: Sequence[Device]) -> Extension:
     """Returns the vendor extension with that name.
 
     Args:
-        name: of the extension.
+        name: the name of the extension.
         devices: devices that may declare it.
 
     Raises:
@@ -48,7 +48,7 @@ def with_attribute(
         use: whether they belong to a compilation or an execution.
         extension: name of a vendor's extension.
         attribute: code of the attribute within the extension.
-        value: of the attribute.
+        value: the value of the attribute.
         devices: devices that receive the attributes; all must declare the extension.
 
     Raises:

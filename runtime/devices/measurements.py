@@ -54,7 +54,7 @@ class Measurement(Struct, frozen=True, kw_only=True):
 
         Args:
             device: that is connected to.
-            name: of the device in its own process.
+            name: the name of the device in its own process.
         """
         return cls(
             name=name,
@@ -72,7 +72,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     """A driver whose process could not serve its device.
 
     Attributes:
-        reason: of the failure.
+        reason: the reason of the failure.
         is_due: whether it is time to try again.
     """
 

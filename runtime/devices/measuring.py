@@ -72,7 +72,7 @@ def measure_soon(connections: Sequence[DaemonConnection]) -> None:
     """Measures devices in the background, a moment later and rarely.
 
     Args:
-        connections: of drivers that start on demand, of any state.
+        connections: the connections of drivers that start on demand, in any state.
     """
     global _next_s
     with _lock:

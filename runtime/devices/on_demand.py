@@ -33,7 +33,7 @@ class OnDemandDevice(OpenDevice):
     nothing; a call that needs the device does.
 
     Args:
-        address: of the driver's daemon.
+        address: the address of the driver's daemon.
         known: the properties of the device.
         connect: starts the driver unless it runs, and returns its device; the argument is a
             deadline on the clock of `time.monotonic()`.

@@ -28,7 +28,7 @@ class RemoteSettings(Struct, frozen=True, kw_only=True):
     """The daemon of another host, a table `[remotes.NAME]` of the configuration file.
 
     Attributes:
-        address: of the daemon, `host:port`.
+        address: the address of the daemon, `host:port`.
         tls: the folder with the client's certificate, as `neurald cert issue` made it.
         tls_cert, tls_key, tls_ca: files that are not in this folder.
     """
@@ -68,7 +68,7 @@ def read_remotes(content: Mapping[str, object], where: str) -> dict[str, RemoteS
     """Returns the remotes of a configuration file, by name.
 
     Args:
-        content: of the file.
+        content: the content of the file.
         where: names the file in messages.
 
     Raises:

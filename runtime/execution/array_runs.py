@@ -145,7 +145,7 @@ class _OpenFunction:
     """A function for all shapes, which returns None for those that have or should get one of their own.
 
     Args:
-        function: of the device.
+        function: the function of the device.
         functions: those for single sets of shapes.
 
     Attributes:

@@ -92,9 +92,10 @@ class Burst(Unpicklable):
 
         Args:
             step: a step of the compilation's plan.
-            prepared_model: of the step; a new one if the step was prepared again.
-            request: for the step.
-            options: for the step.
+            prepared_model: the prepared model of the step; a new one if the step was prepared
+                again.
+            request: the request for the step.
+            options: the options for the step.
 
         Raises:
             Error: see `PreparedModel.execute`.

@@ -89,7 +89,7 @@ class Computation:
         """Runs the compilation once.
 
         Args:
-            options: for the whole run.
+            options: the options for the whole run.
             burst: executes the steps, if given.
 
         Raises:

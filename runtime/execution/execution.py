@@ -131,7 +131,7 @@ class Execution(Unpicklable):
         (bytes or text) or one of NumPy's string types, is copied now.
 
         Args:
-            index: of the input.
+            index: the index of the input.
             array: its value; None if the operand is optional and omitted.
             dimensions: the shape of this value; by default that of the array.
 
@@ -152,7 +152,7 @@ class Execution(Unpicklable):
         an array of objects, which receives bytes.
 
         Args:
-            index: of the output.
+            index: the index of the output.
             array: the memory of the output.
             dimensions: its shape, if the model leaves it open and it is known.
 
@@ -172,10 +172,11 @@ class Execution(Unpicklable):
         """Binds `length` bytes of `memory`, from `offset`, as an input.
 
         Args:
-            index: of the input.
+            index: the index of the input.
             memory: the memory that holds the bytes.
-            offset: of the first byte; 0 for device memory, which is always used as a whole.
-            length: in bytes; 0 for device memory.
+            offset: the offset of the first byte; 0 for device memory, which is always used as a
+                whole.
+            length: the length in bytes; 0 for device memory.
             dimensions: the shape, where the model leaves it open.
 
         Raises:
@@ -194,7 +195,7 @@ class Execution(Unpicklable):
         """Binds bytes of a memory as an output; see `set_input_from_memory`.
 
         Args:
-            index: of the output.
+            index: the index of the output.
             memory, offset, length, dimensions: as for `set_input_from_memory`.
         """
         with self._lock:
@@ -544,8 +545,8 @@ class Execution(Unpicklable):
         """Begins a computation.
 
         Args:
-            user: of the computation, by which its caller knows that it has begun, also if a signal
-                interrupts this method.
+            user: an object that stands for the computation, by which its caller knows that it has begun, also if
+                a signal interrupts this method.
             has_bounded_outputs: whether the outputs must have a known size.
         """
         self._finish_if_over()
@@ -615,7 +616,7 @@ class Execution(Unpicklable):
         """Returns the actual shape of an output.
 
         Args:
-            index: of the output.
+            index: the index of the output.
 
         Raises:
             BadData: there is no such output, or it is a scalar.
@@ -652,7 +653,7 @@ class Execution(Unpicklable):
         """Returns the rank of an output; see `output_dimensions`.
 
         Args:
-            index: of the output.
+            index: the index of the output.
         """
         return len(self.output_dimensions(index))
 

@@ -12,7 +12,7 @@ class ExecutionSettings:
     Attributes:
         measure: whether timing is measured.
         wants_receipt: whether computations keep a receipt.
-        attributes: of vendors' extensions.
+        attributes: the attributes of vendors' extensions.
         timeout_s: time limit of a computation, in seconds; None for no limit.
         loop_timeout_s: time limit of a WHILE operation, in seconds.
     """

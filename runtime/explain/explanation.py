@@ -83,14 +83,15 @@ class Explanation(Struct, frozen=True, kw_only=True):
         shares: the share of every device, in their order, of the interpreter if it runs any
             operation, and of `NOT_RUN_NAME` if any is not run.
         operations: those of the main graph, then those of the graphs of interpreted control flow.
-        steps: in the order of the plan.
+        steps: the steps in the order of the plan.
         transfers: between devices. The CPU device and the interpreter both work in host memory.
         notes: events since compilation, such as what verification has found.
         moves: when steps moved to the CPU device at run time, and back.
         predicted_s: what the policy predicts for the plan and for others, in seconds, by name;
             empty if it knows no costs.
-        changes: of a what-if: the operations that would run elsewhere.
-        predicted_before_s: of a what-if: what is predicted for the plan as it is; None if unknown.
+        changes: the changes of a what-if: the operations that would run elsewhere.
+        predicted_before_s: what is predicted for the plan as it is, if this explains a what-if; None
+            if unknown.
         graphs: the model: its operations with their arguments, and its values.
         kernels: what computes the operations, with times; empty unless it was measured.
     """
@@ -158,7 +159,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
         """Renders a self-contained page: the graphs, coloured by device, with all that is known.
 
         Args:
-            title: of the page.
+            title: the title of the page.
             what_ifs: explanations of the same model with other rules, as
                 `Compilation.explain(pin=…)` returns them; the page can show each in place of this
                 plan.
@@ -232,8 +233,8 @@ def compare(before: Explanation, after: Explanation, rules: str) -> Explanation:
     """Returns the explanation of a what-if, with what it would change.
 
     Args:
-        before: of the compilation as it is.
-        after: of the partitioning with further rules.
+        before: the explanation of the compilation as it is.
+        after: the explanation of the partitioning with further rules.
         rules: the further rules, for the notes.
     """
     devices = {(each.graph, each.operation): each.device for each in before.operations}

@@ -16,7 +16,7 @@ class ValueDescription(Struct, frozen=True, kw_only=True):
         bytes: None if the size is unknown.
         kind: "input", "output", "constant", "temporary", "graph" or "none".
         content: a constant's elements as text if there are few; otherwise empty.
-        scale, zero_point: of quantised values; 0 for others.
+        scale, zero_point: the scale and zero point of quantised values; 0 for others.
         channel_scales: how many scales a value has that has one for each channel.
     """
 
@@ -45,7 +45,7 @@ class OperationDescription(Struct, frozen=True, kw_only=True):
     Attributes:
         operation: its number, as in `OperationExplanation`.
         type: such as "CONV_2D".
-        inputs, outputs: in the operation's order.
+        inputs, outputs: the inputs and outputs in the operation's order.
         graphs: numbers of the graphs that it runs.
     """
 
@@ -63,7 +63,7 @@ class GraphDescription(Struct, frozen=True, kw_only=True):
         graph: its number.
         inputs, outputs: numbers of operands.
         values: all that its operations read and write, and its inputs and outputs.
-        operations: in execution order.
+        operations: the operations in execution order.
     """
 
     graph: int
@@ -80,7 +80,7 @@ class KernelDescription(Struct, frozen=True, kw_only=True):
         step: number of the step.
         graph: number of the graph that contains the operations.
         device: that runs the step.
-        name: of the kernel.
+        name: the name of the kernel.
         label: how it computes, for people.
         operations: numbers of the operations. Several if the device fuses them.
         duration_ns: timed alone.

@@ -25,7 +25,7 @@ class PartitionedModel(Struct, frozen=True, kw_only=True):
 
     Attributes:
         candidates: the devices.
-        result: of the partitioning.
+        result: the result of the partitioning.
         preference, partitioning: that led to it.
     """
 
@@ -54,7 +54,7 @@ class PartitionedModel(Struct, frozen=True, kw_only=True):
         Args:
             model: the model that was partitioned.
             fallback: why the whole model went to the CPU device; empty if it did not.
-            rules: in addition to those of the partitioning.
+            rules: the rules in addition to those of the partitioning.
 
         Raises:
             BadData: the rules contradict each other or the devices.

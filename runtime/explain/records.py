@@ -35,7 +35,8 @@ class PlacementChange(Struct, frozen=True, kw_only=True):
     """An operation that would run on another device.
 
     Attributes:
-        graph, operation, type: of the operation, as in `OperationExplanation`.
+        graph, operation, type: the graph, operation, and type of the operation, as in
+            `OperationExplanation`.
         before, after: names of its devices.
     """
 
@@ -56,7 +57,7 @@ class OperationExplanation(Struct, frozen=True, kw_only=True):
     Attributes:
         graph: number of the graph that contains it, 0 for the main graph.
         operation: its position in that graph, in the application's order.
-        type: of the operation.
+        type: the type of the operation.
         steps: the steps that contain it. Usually one; none if the operation is interpreted or not
             run; several if several operations refer to its graph.
         device: the name of its device, `INTERPRETER_NAME`, or `NOT_RUN_NAME`.
@@ -91,7 +92,7 @@ class BoundaryOperand(Struct, frozen=True, kw_only=True):
     Attributes:
         operand: index of the operand, as the application numbered it.
         name: empty if it has none.
-        type: of the operand.
+        type: the type of the operand.
         dimensions: None if the rank is unknown; 0 for an unknown dimension.
         bytes: None if the size is unknown before the step runs.
     """
@@ -110,7 +111,8 @@ class StepExplanation(Struct, frozen=True, kw_only=True):
         step: number of the step.
         graph: number of the graph that contains the operations.
         device: name of the device that runs the step.
-        operations: in execution order, each as its position in the application's order.
+        operations: the operations in execution order, each as its position in the application's
+            order.
         inputs, outputs: the operands that the step reads and writes.
     """
 
@@ -152,7 +154,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
     Attributes:
         device: name of the device.
-        type: of the operations.
+        type: the type of the operations.
         reason: why the device was not chosen.
         operations: positions of the operations; as `graph:position` outside the main graph.
     """

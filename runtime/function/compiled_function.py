@@ -47,7 +47,7 @@ class CompiledFunction:
     Args:
         compilation: the compiled model.
         signatures: the entry points of the model's file.
-        name: for messages.
+        name: the name for messages.
         converts: see `neurald.compile`.
         keeps_receipts: see `neurald.compile`.
         recipe: what pickles the function: a function and its arguments; None if it cannot be.

@@ -35,7 +35,7 @@ def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
 
     Args:
         value: what was given.
-        info: of the input.
+        info: the info of the input.
         error: that was raised of all inputs.
 
     Raises:

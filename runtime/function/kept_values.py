@@ -14,7 +14,7 @@ def with_outputs(model: Model, names: Sequence[str]) -> Model:
 
     Args:
         model: a valid model; it is not changed.
-        names: of results of operations of the main graph.
+        names: the names of results of operations of the main graph.
 
     Raises:
         BadData: there is no such result, or there are several.

@@ -22,7 +22,7 @@ class SignatureTable(Unpicklable, Mapping[str, _FunctionT]):
     """Maps the names of signatures to functions. Thread-safe.
 
     Args:
-        names: of the signatures.
+        names: the names of the signatures.
         compiled: compiles a signature.
     """
 

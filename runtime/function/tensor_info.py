@@ -16,10 +16,10 @@ class TensorInfo:
     Attributes:
         name: unique among the inputs or outputs.
         shape: None for each length that is open; None if even the rank is.
-        dtype: of its arrays.
-        scale: of quantised values; 0.0 if they are not quantised. The real value is
+        dtype: the data type of its arrays.
+        scale: the scale of quantised values; 0.0 if they are not quantised. The real value is
             `scale * (value - zero_point)`.
-        zero_point: of quantised values.
+        zero_point: the zero point of quantised values.
         scales: one for each index along `quantized_dimension`, if there are several.
         quantized_dimension: None unless there are several scales.
     """

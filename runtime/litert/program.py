@@ -121,7 +121,7 @@ def stand_in(name: str) -> None:
     """Replaces the modules in a process that has found a module of `stand_ins`.
 
     Args:
-        name: by which it is imported.
+        name: the name by which it is imported.
     """
     if name not in _PACKAGES:
         return  # It is imported as a module of neurald.
@@ -210,7 +210,7 @@ class _TensorFlowLoader(importlib.abc.Loader):
     """Loads TensorFlow, and then replaces its interpreter.
 
     Args:
-        loader: of TensorFlow.
+        loader: the loader of TensorFlow.
     """
 
     def __init__(self, loader: Any) -> None:

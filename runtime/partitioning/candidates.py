@@ -43,8 +43,8 @@ def find_candidates(
 
     Args:
         model: a valid model.
-        devices: to ask.
-        mode: of the partitioning.
+        devices: the devices to ask.
+        mode: the mode of the partitioning.
         deadline_s: when to stop waiting for daemons, on the clock of `time.monotonic()`.
         spares: leaves drivers alone that do not run, and whose devices could win no operation from
             the CPU device by this preference; None starts all.

@@ -15,7 +15,7 @@ class StepGroup(Struct, frozen=True, kw_only=True):
     Attributes:
         graph: number of the graph.
         device: index into the candidates.
-        operations: in execution order: every operand is written before it is read.
+        operations: the operations in execution order: every operand is written before it is read.
     """
 
     graph: int

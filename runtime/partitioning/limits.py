@@ -56,7 +56,7 @@ def split_within_limits(
     operation that the CPU device cannot run stays, and counts towards the limits.
 
     Args:
-        candidates: of the partitioning.
+        candidates: the candidates of the partitioning.
         partitioning: the limits.
         split: places and groups the operations of a model. The argument maps operations that the
             CPU device must run, if it can, to the reason.

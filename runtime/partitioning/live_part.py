@@ -79,8 +79,8 @@ class LivePart:
         If there is one step, and its device can run the whole model, the step is the whole model.
 
         Args:
-            groups: of the main graph.
-            candidates: for the whole model.
+            groups: the groups of the main graph.
+            candidates: the candidates for the whole model.
         """
         if len(groups) == 1 and isinstance(only := groups[0], StepGroup):
             device = candidates[only.device]
@@ -96,8 +96,8 @@ class LivePart:
 
         Args:
             placements: by graph number.
-            groups: from `groups`.
-            count: of candidates.
+            groups: the groups from `groups`.
+            count: the count of candidates.
         """
         first = groups[0] if groups else None
         is_whole = isinstance(first, StepGroup) and len(first.operations) == len(self._whole.main.operations)
@@ -145,7 +145,7 @@ def placement_of_dead(count: int, device: int = NOT_RUN) -> Placement:
     """Returns the placement of an operation that nobody needs.
 
     Args:
-        count: of candidates.
+        count: the count of candidates.
         device: that runs it as a part of the whole model.
     """
     if device == NOT_RUN:

@@ -192,7 +192,7 @@ def apply_overrides(
 
     Args:
         model: the model whose operations the rules select.
-        candidates: of the partitioning.
+        candidates: the candidates of the partitioning.
         overrides: the rules, in any order.
         interpret: True if the plan may interpret control flow.
 

@@ -44,7 +44,7 @@ class PolicySplit(Struct, frozen=True, kw_only=True):
 
     Attributes:
         placements: by graph number, one for each operation.
-        groups: of the main graph.
+        groups: the groups of the main graph.
         predicted_s: what it predicts for the plan and for others, in seconds, by name.
     """
 
@@ -128,8 +128,8 @@ def partition(
 
     Args:
         model: a valid model.
-        candidates: from `neurald.runtime.partitioning.candidates.find_candidates`; candidate n
-            describes the n-th device.
+        candidates: the candidates from `neurald.runtime.partitioning.candidates.find_candidates`;
+            candidate n describes the n-th device.
         preference: whether scores are times or power.
         partitioning: policy, mode, limits and overrides.
 

@@ -41,14 +41,14 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """A device that operations may be placed on.
 
     Attributes:
-        name: of the device.
+        name: the name of the device.
         verdicts: by graph number, one per operation; the device does not support missing graphs.
-        capabilities: of the device.
+        capabilities: the capabilities of the device.
         is_cpu: whether it is the CPU device, to which operations fall back; at most one candidate
             is.
         excluded: operations that it may not run regardless of its verdict, with the reason.
-        costs: of operations, launches and transfers on the device; None if they do not matter, or
-            if nothing is known but the capabilities.
+        costs: the costs of operations, launches and transfers on the device; None if they do not
+            matter, or if nothing is known but the capabilities.
     """
 
     name: str

@@ -80,9 +80,9 @@ class _CostedGraph(Struct, frozen=True, kw_only=True):
     """Facts about the operations of one graph before they are placed.
 
     Attributes:
-        arrays: of the graph.
-        work: of its operations.
-        costs: of its operations; without control flow.
+        arrays: the arrays of the graph.
+        work: the work of its operations.
+        costs: the costs of its operations; without control flow.
         figures: by operation and device, seconds or energies; finite.
         able: by operation and device, whether it can run there.
     """

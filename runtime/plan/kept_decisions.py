@@ -52,9 +52,9 @@ def decision_key(
 
     Args:
         model: the whole model.
-        steps: of the plan: devices and operations.
+        steps: the steps of the plan: devices and operations.
         rivals: devices that can run the whole model.
-        threads: of an execution.
+        threads: the threads of an execution.
     """
     try:
         cores = len(os.sched_getaffinity(0))

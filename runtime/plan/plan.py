@@ -37,7 +37,8 @@ class ExecutionStep(Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         device: the device that runs them.
         graph: number of the graph that contains them; see `neurald.runtime.partitioning.groups`.
-        operations: in execution order, each as its position in the application's order.
+        operations: the operations in execution order, each as its position in the application's
+            order.
         model: the model that the device prepared.
         prepared_model: the prepared model that the plan was made with, of the device or, if it is a
             first tier, of the CPU device; then of what has replaced the first tier.

@@ -47,7 +47,8 @@ def make_plan(
 
     Args:
         model: a valid model.
-        groups: of the main graph, from `neurald.runtime.partitioning.partitioner.partition`.
+        groups: the groups of the main graph, from
+            `neurald.runtime.partitioning.partitioner.partition`.
         devices: the devices that the groups refer to by index.
         preparer: has devices prepare the models of the steps.
         may_fall_back: whether the CPU device may run the whole model after a failure.

@@ -35,7 +35,7 @@ class PreparationReport(Struct, frozen=True, kw_only=True):
         reason: why the cache was not used or had no usable entry; empty after a hit.
         compile_ms: time of the compilation alone; after a hit, that of the compilation that created
             the entry.
-        key: of the cache entry, in hexadecimal.
+        key: the key of the cache entry, in hexadecimal.
         is_stored: whether the cache has an entry now.
         variants: the cache of what the device compiles for the shapes of executions; None if it
             compiled the model at once, or is in another process. Pickles do not have it, since it

@@ -82,7 +82,7 @@ class Preparer:
     """Prepares the steps of one compilation. Thread-safe.
 
     Args:
-        options: for every step.
+        options: the options for every step.
         caching: where artifacts are stored; None to disable caching.
         lock_wait_s: maximum time to wait for another process that compiles the same model.
         startup: INSTANT to return first tiers, where there are any and the cache has nothing.
@@ -156,7 +156,7 @@ class Preparer:
 
         Args:
             device: compiles in a process of its own.
-            model: of a step, with known shapes of the inputs.
+            model: the model of a step, with known shapes of the inputs.
 
         Raises:
             Error: no process takes it.
@@ -191,7 +191,7 @@ class Preparer:
 
         Args:
             device: the device.
-            model: of a step.
+            model: the model of a step.
             step, steps: position of the step and number of steps, for messages.
 
         Raises:

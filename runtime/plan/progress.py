@@ -26,7 +26,8 @@ class StepProgress(Struct, frozen=True, kw_only=True):
         step: position of the step in the plan.
         steps: number of steps of the plan.
         device: name of the device that prepares it.
-        share: of the work that is done, from 0 to 1; 0 as long as the device reports nothing.
+        share: the share of the work that is done, from 0 to 1; 0 as long as the device reports
+            nothing.
         elapsed_s: time since it began.
     """
 

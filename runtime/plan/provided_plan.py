@@ -26,7 +26,7 @@ class ProvidedStep(Struct, frozen=True, kw_only=True):
     """A step that was compiled before.
 
     Attributes:
-        parts: of the key of its artifact.
+        parts: the parts of the key of its artifact.
         compile_ms: how long compiling it took.
         artifact: that was compiled.
     """
@@ -64,7 +64,7 @@ class ProvidedPlan:
         Args:
             model: a valid model.
             devices: those that may be used.
-            candidates: of the devices, in their order.
+            candidates: the candidates of the devices, in their order.
         """
         if not self._groups:
             return "it has no placement of operations, since control flow is interpreted"

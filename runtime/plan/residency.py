@@ -57,8 +57,8 @@ def residences(program: Sequence[PlanStep], values: Sequence[PlanValue]) -> dict
     Values of unknown size, strings, values that loops exchange and conditions stay on the host.
 
     Args:
-        program: of a plan.
-        values: of the plan.
+        program: the program of a plan.
+        values: the values of the plan.
 
     Returns:
         The residences by the number of the value.

@@ -56,7 +56,7 @@ class CompilationStatus(Struct, frozen=True, kw_only=True):
     """The state of all steps of a compilation. `str()` formats it as one line for each step.
 
     Attributes:
-        startup: of the compilation.
+        startup: the startup of the compilation.
         steps: the state of each step of the plan.
     """
 

@@ -71,7 +71,7 @@ def write_container(path: Path, content: bytes, parts: Mapping[str, memoryview],
     """Writes a file, by an atomic replacement.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         content: what the table says besides, in JSON.
         parts: bytes by name.
         key: signs it.
@@ -107,7 +107,7 @@ class Container:
     """A plan file; use `verified_container` to open one.
 
     Args:
-        path: of the file, for messages.
+        path: the path of the file, for messages.
         memory: the file.
         head, table: copies of the signed bytes.
         known: the state of the file in which all of it was verified before; None if it was not.
@@ -201,7 +201,7 @@ def verified_container(path: str, memory: FileMemory, trusted: frozenset[bytes])
     """Opens a plan file whose table of contents was signed with a trusted key.
 
     Args:
-        path: of the file, for messages.
+        path: the path of the file, for messages.
         memory: the file.
         trusted: public keys.
 

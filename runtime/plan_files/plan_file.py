@@ -81,9 +81,9 @@ class SavedStep(Struct, frozen=True, kw_only=True):
     """A step of a plan file that was made.
 
     Attributes:
-        device: of the step.
+        device: the device of the step.
         operations: how many there are.
-        size_bytes: of its artifact; 0 if there is none.
+        size_bytes: the size in bytes of its artifact; 0 if there is none.
         reason: why there is none; empty otherwise.
     """
 
@@ -107,7 +107,7 @@ def save_plan(
 
     Args:
         model: a `.tflite` file, or the bytes of one.
-        path: of the plan file, which is replaced if there is one.
+        path: the path of the plan file, which is replaced if there is one.
         devices, threads: as for `CompilationBuilder`.
         signature: as for `load_tflite`.
         preference, priority: as for the setters of `CompilationBuilder`.
@@ -172,9 +172,9 @@ def _store_steps(
     """Adds the artifacts of all steps to the parts of a plan file.
 
     Args:
-        compilation: of the model.
+        compilation: the compilation of the model.
         cache: has its artifacts.
-        parts: of the file, to which their memories are added.
+        parts: the parts of the file, to which their memories are added.
 
     Returns:
         A description of each step, and the steps that have artifacts.
@@ -259,7 +259,7 @@ def load_plan(
     contains machine code, so whoever has such a key can run programs as this user.
 
     Args:
-        path: of the file. It may be removed or replaced afterwards.
+        path: the path of the file. It may be removed or replaced afterwards.
         devices: the only devices that may be used; None for those of this machine.
         trust: a file with further public keys.
         startup: see `CompilationBuilder.set_startup`.

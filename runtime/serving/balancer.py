@@ -24,7 +24,7 @@ class Endpoint:
     """A service that has the model.
 
     Attributes:
-        path: of its socket.
+        path: the path of its socket.
         idle: lanes on which no call is under way.
         running: how many calls are under way.
         chosen: number of the latest choice, of all endpoints together.
@@ -45,8 +45,8 @@ class Balancer:
     """Gives out lanes of several services. Thread-safe.
 
     Args:
-        paths: of the sockets of the services.
-        name, version: of the model.
+        paths: the paths of the sockets of the services.
+        name, version: the name and version of the model.
 
     Attributes:
         described: what the first service that answered says of the model.

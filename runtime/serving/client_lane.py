@@ -68,8 +68,8 @@ class ClientLane:
     """Runs a model in its process, one run at a time. Not thread-safe.
 
     Args:
-        path: of the service's socket.
-        name, version: of the model.
+        path: the path of the service's socket.
+        name, version: the name and version of the model.
 
     Attributes:
         opened: what the service says of the model.
@@ -110,7 +110,8 @@ class ClientLane:
         """Runs the model.
 
         Args:
-            arrays: of the types of the inputs, in their order; strings as objects of type bytes.
+            arrays: the arrays of the types of the inputs, in their order; strings as objects of
+                type bytes.
             timeout_s: how long it may take; None for no limit. If it takes longer, close the lane.
 
         Raises:
@@ -348,7 +349,7 @@ class _Place:
         results_at: where outputs may begin.
 
     Attributes:
-        regions: for outputs. The first one is never lent.
+        regions: the regions for outputs. The first one is never lent.
     """
 
     def __init__(self, *, targets: Sequence[Array], inputs: tuple[TensorAt, ...], results_at: int) -> None:

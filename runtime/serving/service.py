@@ -38,8 +38,8 @@ class ServedModel:
     model's process. If that dies, the call is made again by the next one.
 
     Args:
-        paths: of the sockets of the services that have it.
-        name, version: of the model.
+        paths: the paths of the sockets of the services that have it.
+        name, version: the name and version of the model.
     """
 
     def __init__(self, paths: Sequence[Path], name: str, version: str) -> None:
@@ -186,7 +186,7 @@ class Service:
     `neurald.connect_service` creates it.
 
     Args:
-        paths: of the sockets.
+        paths: the paths of the sockets.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -199,8 +199,8 @@ class Service:
         """Returns a model of the service as a function.
 
         Args:
-            name: of the model.
-            version: of the model; the newest by default.
+            name: the name of the model.
+            version: the version of the model; the newest by default.
 
         Raises:
             BadData: there is no such model.
@@ -219,9 +219,9 @@ def connect_service(path: str | Path | Sequence[str | Path] | None = None) -> Se
         (scores,) = classify(image)
 
     Args:
-        path: of another service's socket; or several, which have the same models. A call is given
-            to the service with the fewest calls under way, and again to another one if the process
-            of the model dies.
+        path: the path of another service's socket; or several, which have the same models. A call
+            is given to the service with the fewest calls under way, and again to another one if the
+            process of the model dies.
     """
     if path is None:
         return Service((runtime_directory() / SERVICE_SOCKET,))

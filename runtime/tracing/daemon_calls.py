@@ -116,7 +116,7 @@ def _stamped_spans(
         number: that its stamps must have.
         submitted, end: when it was asked, and its answer was there.
         thread, call: that asked it.
-        details: of the span of all it did.
+        details: the details of the span of all it did.
     """
     noted = read_stamps(stamps)
     times = arrived, admitted, ended, replied = noted.times_ns
@@ -197,7 +197,7 @@ def _kept_spans(
 
     Args:
         recorder: knows the process.
-        start, end: of the request.
+        start, end: the start and end of the request.
         thread, call: that made it.
         host: where the daemon is; empty for this host.
         sent: what the daemon sent as its times.
@@ -256,7 +256,7 @@ def _served_spans(
     """Makes the spans of what a daemon did for a call of gRPC.
 
     Args:
-        recorder: of the trace.
+        recorder: the recorder of the trace.
         method: name of the call.
         exchange: its number.
         times: on the clock of this process.

@@ -17,7 +17,7 @@ def with_kernels(spans: Sequence[Span], profile: Callable[[Any], Sequence[Any]])
     """Returns the spans and those of kernels.
 
     Args:
-        spans: in the order in which they ended.
+        spans: the spans in the order in which they ended.
         profile: returns the `StepProfile`s of a compilation.
     """
     compilations: dict[int, Any] = {}

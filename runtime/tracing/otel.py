@@ -46,7 +46,7 @@ def export(spans: Sequence[Span], trace_id: str, parent: int, exporter: Any) -> 
     """Passes a trace to an exporter.
 
     Args:
-        spans: in any order.
+        spans: the spans, in any order.
         trace_id: 32 hexadecimal digits.
         parent: id of the span of which calls are parts; 0 for none.
         exporter: a `SpanExporter`.

@@ -17,7 +17,7 @@ def otlp_document(spans: Sequence[Span], trace_id: str) -> bytes:
     """Returns the document of a trace: a resource for each process, with its spans.
 
     Args:
-        spans: in any order.
+        spans: the spans, in any order.
         trace_id: 32 hexadecimal digits.
     """
     by_process: dict[int, list[dict[str, Any]]] = {}

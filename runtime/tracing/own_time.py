@@ -40,7 +40,7 @@ def with_ends(spans: Sequence[Span]) -> list[Span]:
     """Returns the spans and those of the beginnings and ends of calls, in the order of threads.
 
     Args:
-        spans: of one process, in any order.
+        spans: the spans of one process, in any order.
     """
     threads: dict[tuple[int, int], list[Span]] = {}
     for span in spans:

@@ -18,8 +18,8 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
     An arrow leads from the call of a daemon to what the daemon did. Times are in microseconds.
 
     Args:
-        spans: in any order.
-        trace_id: of the trace.
+        spans: the spans, in any order.
+        trace_id: the trace ID of the trace.
         dropped: how many spans are missing.
     """
     own = os.getpid()
@@ -89,7 +89,7 @@ def _overlapping(spans: Sequence[Span]) -> set[int]:
     a stack, and those that are on none as asynchronous ones.
 
     Args:
-        spans: in the order of their beginnings, longer ones first.
+        spans: the spans in the order of their beginnings, longer ones first.
     """
     found: set[int] = set()
     ends: dict[tuple[int, int], list[int]] = {}

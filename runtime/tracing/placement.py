@@ -41,8 +41,8 @@ def placed(spans: Sequence[Span], parent: int = 0) -> list[PlacedSpan]:
     The parent of a span is the smallest one of the same call that contains it.
 
     Args:
-        spans: in any order.
-        parent: of the calls of the application, and of what belongs to none; 0 for none.
+        spans: the spans, in any order.
+        parent: the span that is the parent of the calls of the application, and of what belongs to none; 0 for none.
     """
     # Spans are on a clock of their own, which begins at any time.
     offset = time.time_ns() - time.monotonic_ns()

@@ -61,7 +61,7 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Rep
     """Returns a replacement that records each call as a span.
 
     Args:
-        category: of the span.
+        category: the category of the span.
         describe: its name, or what finds it.
         is_call: whether applications call the method.
     """
@@ -124,8 +124,8 @@ def handed_over(name: str, position: int = 0) -> Replace:
     """Returns a replacement for what has a function run in another thread, as part of the same call.
 
     Args:
-        name: of the span from here to the end of the function.
-        position: of the function among the arguments.
+        name: the name of the span from here to the end of the function.
+        position: the position of the function among the arguments.
     """
 
     def replace(recorder: Recorder, submit: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,7 +164,7 @@ def _thread_spans(
         process: its number.
         submitted, begun, end: when it was handed over, began and had ended.
         thread, call: that ran it.
-        name: of the whole.
+        name: the name of the whole.
     """
     return (
         Span("wait for a thread", "step", submitted, begun, process, thread, call),

@@ -24,8 +24,8 @@ def called(name: str, category: str, owner: str | None, *, is_call: bool = True)
     """Returns a replacement for a method that runs a compilation, whose kernels belong to the call.
 
     Args:
-        name: of the span.
-        category: of the span.
+        name: the name of the span.
+        category: the category of the span.
         owner: name of the object's attribute with the compilation; None if it is the object.
         is_call: whether applications call it.
     """
@@ -137,7 +137,7 @@ def _repeated_calls(recorder: Recorder, name: str, owner: str | None) -> Subject
 
     Args:
         recorder: knows the process.
-        name: of the calls.
+        name: the name of the calls.
         owner: name of the attribute with the compilation; None if it is the object.
     """
     process = recorder.process

@@ -47,12 +47,12 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
     """Work of a thread.
 
     Attributes:
-        name: for people.
+        name: the name for people.
         category: `call`, `compile`, `device`, `daemon`, `kernel` or `step`.
         start_ns, end_ns: on the clock of `time.monotonic_ns()`.
         process, thread: their numbers.
         call: number of the call of the application that it belongs to; 0 for none.
-        details: for people.
+        details: the details for people.
     """
 
     name: str
@@ -70,7 +70,7 @@ class ThreadState:
 
     Attributes:
         call: number of the call under way; 0 for none.
-        number: of the thread.
+        number: the number of the thread.
     """
 
     __slots__ = ("call", "number")
@@ -111,7 +111,7 @@ class Beginnings:
         """Makes the spans of a wait for an event.
 
         Args:
-            start, end: of the wait.
+            start, end: the start and end of the wait.
             thread, call: that waited, and that began the execution.
             is_over: whether the wait was the first one to see its end.
         """
@@ -128,7 +128,7 @@ class Recorder:
 
     Args:
         process: number of this process.
-        trace_id: of the trace.
+        trace_id: the trace ID of the trace.
 
     Attributes:
         threads: the state of each thread. What records each run takes it from here, since methods

@@ -159,7 +159,8 @@ def trace(
     Args:
         path: the file that is written at the end, for https://ui.perfetto.dev or chrome://tracing;
             with the suffix `.otlp.json` for collectors of OpenTelemetry.
-        trace_id: of a trace that this one is part of, as 32 hexadecimal digits; None for a new one.
+        trace_id: the id of a trace that this one is part of, as 32 hexadecimal digits; None for a
+            new one.
         exporter: a `SpanExporter` of OpenTelemetry, to which the spans are passed at the end. If
             OpenTelemetry records a span in this thread, the trace becomes a part of it.
 

@@ -33,7 +33,7 @@ class Alias:
 
     Attributes:
         tool: its name.
-        flag: of the tool, without `=`.
+        flag: the flag of the tool, without `=`.
         shown: what the flag is here, for documentation.
         translate: returns the flags here for its value.
         takes: what follows it.
@@ -360,7 +360,7 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Translates the flags of other tools.
 
     Args:
-        arguments: of the command line.
+        arguments: the arguments of the command line.
 
     Returns:
         The arguments for `neurald benchmark`, and the flags that have no effect.

@@ -25,7 +25,7 @@ class RunTimes(Struct, frozen=True, kw_only=True):
     """Divides the time of one run.
 
     Attributes:
-        total_ns: of the run.
+        total_ns: the duration of the run.
         steps_ns: from the calls of devices to their ends.
         inward_ns, outward_ns: the parts of this before and after drivers of other processes
             computed or waited for their device.
@@ -61,8 +61,8 @@ def time_parts(
     comes from other runs, which take longer: it only says how the time in drivers is divided.
 
     Args:
-        compilation: to run.
-        inputs: of a run.
+        compilation: the compilation to run.
+        inputs: the inputs of a run.
         outputs: arrays like its results.
 
     Returns:
@@ -115,8 +115,8 @@ def parts_ms(
         durations: what the devices of each of other runs measured, by which the time inside of
             drivers is divided.
         remote_steps: number of steps whose devices are in other processes.
-        copies: to devices and back. Where all kernels together take longer one by one than devices
-            do in a run, they are shortened to fit.
+        copies: the copies to devices and back. Where all kernels together take longer one by one
+            than devices do in a run, they are shortened to fit.
     """
     compute, driver, queue = (
         _mean_ms([[getattr(step, name) for step in steps] for steps in durations])

@@ -18,7 +18,7 @@ class ModelCheck:
 
     Args:
         model: the model.
-        names: of its outputs.
+        names: the names of its outputs.
         reference: the device that is right.
         sets: for each run the inputs.
 
@@ -47,7 +47,7 @@ class ModelCheck:
 
         Args:
             device: what it does not run, the CPU device does.
-            threads: of the CPU device; None for its own choice.
+            threads: the threads of the CPU device; None for its own choice.
 
         Returns:
             `device`, its `operations` and the `runs`; for each output the largest difference of all

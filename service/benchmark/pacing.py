@@ -23,7 +23,7 @@ class Pacing:
 
         Args:
             seconds: the duration of each run.
-            elapsed_s: from the begin of the first run to the end of the last one.
+            elapsed_s: the time from the begin of the first run to the end of the last one.
 
         Returns:
             None if there are no pauses, or too few runs.

@@ -45,7 +45,7 @@ def measure_peers(
     Args:
         model: a .tflite file.
         onnx: the same model for ONNX Runtime; None to leave that out.
-        inputs: of a run.
+        inputs: the inputs of a run.
         threads: number of threads.
         warmup, control: how often the model is run.
 
@@ -98,7 +98,7 @@ def peer_rows(found: Sequence[Mapping[str, Any]], ours: Mapping[str, Any]) -> li
     """Returns the rows of a table: runtime, start, median, p90, neurald relative to it, memory.
 
     Args:
-        found: from `measure_peers`.
+        found: the found from `measure_peers`.
         ours: the distribution of neurald's latencies.
     """
     rows: list[tuple[str, ...]] = []

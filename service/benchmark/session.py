@@ -51,8 +51,8 @@ class BenchmarkSettings:
         devices: names of the devices to use; none to let neurald choose.
         warmup, control: how often the model is run, before and while it is measured.
         delay_s, frequency_hz: see `Pacing`.
-        signature: of the file.
-        shapes: of random inputs, as `NAME=SHAPE`.
+        signature: the signature of the file.
+        shapes: the shapes of random inputs, as `NAME=SHAPE`.
         threads: CPU threads.
         startup: whether runs before the model is compiled count.
         burst: runs in a burst.
@@ -61,7 +61,7 @@ class BenchmarkSettings:
         reference: the device whose outputs are compared; None to compare none.
         require_full_delegation: fails if an operation runs on the CPU device.
         requirements: fail if less runs on a device.
-        verified_share: of the time, for verification by the CPU device.
+        verified_share: the verified share of the time, for verification by the CPU device.
         peers: measures other runtimes.
         onnx: the same model for ONNX Runtime.
         trace: the file for a trace of loading, preparing and the first runs, which are not

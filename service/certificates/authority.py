@@ -68,7 +68,7 @@ class IssuedCertificate(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a certificate that the authority has issued.
 
     Attributes:
-        name: of its holder.
+        name: the name of its holder.
         serial: its number, in hexadecimal.
         hosts: names and addresses at which its holder serves; empty for a client.
         valid_until: when its time ends.
@@ -94,7 +94,7 @@ class AuthorityDescription:
     """Describes an authority, and what it has issued.
 
     Attributes:
-        name: of the authority.
+        name: the name of the authority.
         folder: its files.
         valid_until: when the time of its certificate ends.
         certificates: those it has issued, in that order.
@@ -110,7 +110,7 @@ class Authority:
     """The authority in a folder; several processes may use it at the same time.
 
     Args:
-        folder: of the authority.
+        folder: the folder of the authority.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -123,7 +123,7 @@ class Authority:
         certificates from it are still accepted. They get theirs from the new one with `issue`.
 
         Args:
-            name: of the authority, for people.
+            name: the name of the authority, for people.
             replaces: whether there is one, which gets a new certificate.
 
         Raises:
@@ -171,7 +171,8 @@ class Authority:
         certificate stays valid until its time ends, or until it is revoked.
 
         Args:
-            name: of the holder, by which it is revoked, and by which daemons know a client.
+            name: the name of the holder, by which it is revoked, and by which daemons know a
+                client.
             hosts: names and addresses at which the holder serves; empty for a client; None for
                 those of the last certificate of this name, or for a client if there was none.
             days: how long the certificate is valid.

@@ -39,7 +39,8 @@ class RayDrivers:
         count: how many daemons; Ray spreads them over the nodes.
         tls: a folder of `neurald cert issue`, which every node has. Without, daemons listen on the
             loopback address of their nodes, for clients there.
-        options: of the actors, such as `num_cpus` or `resources`; see Ray's `ActorClass.options`.
+        options: the options of the actors, such as `num_cpus` or `resources`; see Ray's
+            `ActorClass.options`.
 
     Raises:
         UnavailableDevice: Ray is not installed.

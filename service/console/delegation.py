@@ -26,7 +26,7 @@ def delegation(steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Describes where operations run.
 
     Args:
-        steps: from `describe_steps`.
+        steps: the steps from `describe_steps`.
 
     Returns:
         `kind`: `none` if all operations run on the CPU device, `full` if none does, else `partial`;
@@ -75,7 +75,7 @@ class Requirement:
         """Raises an error if less ran there.
 
         Args:
-            steps: from `describe_steps`.
+            steps: the steps from `describe_steps`.
             explanation: says why operations are elsewhere.
 
         Raises:
@@ -118,8 +118,9 @@ def require_devices(requirements: Sequence[Requirement], devices: Sequence["Devi
     """Raises an error if a requirement names a device that a run does not have.
 
     Args:
-        requirements: from the command line.
-        devices: of the run; the CPU device belongs to every run, since it stands in for others.
+        requirements: the requirements from the command line.
+        devices: the devices of the run; the CPU device belongs to every run, since it stands in for
+            others.
 
     Raises:
         BadData: there is no such device; the message lists those that there are, and the drivers

@@ -188,7 +188,7 @@ def fallback_messages(steps: Sequence[Mapping[str, Any]], fallback: str) -> list
     """Returns one sentence for each part of a model that did not run on the device chosen for it.
 
     Args:
-        steps: from `describe_steps`.
+        steps: the steps from `describe_steps`.
         fallback: `CompilationReport.fallback`, the reason why the CPU device got the whole model.
     """
     messages = [f"the whole model was prepared for the CPU device: {fallback}"] if fallback else []

@@ -59,7 +59,7 @@ class BoundExecution:
 
     Args:
         compilation: the compilation to run.
-        inputs: in the model's order.
+        inputs: the inputs in the model's order.
         outputs: the outputs of an earlier run with these inputs; buffers of the same types and
             shapes are bound.
         burst: a burst of the compilation that executes the runs; None for plain executions.

@@ -44,10 +44,11 @@ class CrashedDriver:
     """A driver whose process died.
 
     Attributes:
-        name: of the driver, for the log.
+        name: the name of the driver, for the log.
         driver: an installed driver, or `module:factory`.
         address: that it served.
-        sandbox, writable, readable, environment: of its process.
+        sandbox, writable, readable, environment: the sandbox, writable, readable, and environment
+            of its process.
     """
 
     name: str
@@ -65,8 +66,8 @@ class _Case:
 
     Attributes:
         driver: that died.
-        entry: of the pattern.
-        outline: of the model.
+        entry: the entry of the pattern.
+        outline: the outline of the model.
         hangs: the driver hung and did not die by itself.
     """
 
@@ -82,7 +83,7 @@ class _HelperCase:
 
     Attributes:
         driver: whose helper it was.
-        version: of the driver.
+        version: the version of the driver.
         suspect: what it compiled.
         cause: how it ended.
     """
@@ -97,7 +98,7 @@ class CrashInvestigator:
     """Records deaths, and investigates one refused pattern after another. Used in one event loop.
 
     Args:
-        records: of this user; None records nothing.
+        records: the records of this user; None records nothing.
     """
 
     def __init__(self, records: CrashRecords | None) -> None:
@@ -126,8 +127,8 @@ class CrashInvestigator:
         """Records the death of a driver's process.
 
         Args:
-            driver: of the process.
-            end: of the process.
+            driver: the driver of the process.
+            end: the end of the process.
             breadcrumbs: descriptor of its breadcrumbs.
         """
         if not end.is_own:
@@ -326,7 +327,7 @@ def forgive_in(records: CrashRecords | None, drivers: Sequence[str], pattern: st
     """Forgets patterns, and describes them.
 
     Args:
-        records: of a user; None for a user without a home directory.
+        records: the records of a user; None for a user without a home directory.
         drivers: only what killed these; empty for all.
         pattern: only those whose identifier begins with this.
 

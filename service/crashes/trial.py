@@ -70,7 +70,7 @@ def smallest_part(
     """Returns the smallest part of 0 to `count` - 1 that was found to kill; all of it does.
 
     Args:
-        count: of operations.
+        count: the count of operations.
         kills: tries a part.
         has_time: returns whether the search may go on.
     """
@@ -99,7 +99,7 @@ def part_of(model: Model, positions: Sequence[int]) -> Model:
 
     Args:
         model: a valid model.
-        positions: of operations of its main graph.
+        positions: the positions of operations of its main graph.
     """
     graph = model.main
     operations = tuple(graph.operations[position] for position in sorted(positions))
@@ -138,7 +138,7 @@ def model_of(outline: bytes, extensions: Sequence[Extension] = ()) -> Model:
     """Returns the model of an outline, with zeros for the weights.
 
     Args:
-        outline: from `neurald.hal.crashes.outline`.
+        outline: the outline from `neurald.hal.crashes.outline`.
         extensions: vendor extensions whose operations it may have.
 
     Raises:
@@ -165,7 +165,7 @@ def run_once(device: Device, model: Model, fill: int) -> None:
     """Has a device do all that a driver does with a model.
 
     Args:
-        device: to try.
+        device: the device to try.
         model: a valid model.
         fill: the value of each byte of its inputs.
 
@@ -220,7 +220,8 @@ class _Trials:
         """Returns whether a part of the model kills.
 
         Args:
-            positions: of its operations; None for the whole model, none for the device alone.
+            positions: the positions of its operations; None for the whole model, none for the
+                device alone.
         """
         self.count += 1
         child = os.fork()

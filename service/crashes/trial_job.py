@@ -14,9 +14,9 @@ class TrialJob(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         driver: that died.
-        version: of it; another one is not tried.
-        outline: of the model, see `neurald.hal.crashes.outline`.
-        address: of the driver, whose sandbox the process enters.
+        version: the version of it; another one is not tried.
+        outline: the outline of the model, see `neurald.hal.crashes.outline`.
+        address: the address of the driver, whose sandbox the process enters.
         sandbox, writable, readable: as for the driver.
         hangs: it did not die by itself, but hung: a part that takes too long counts as one that
             kills.

@@ -63,7 +63,7 @@ class Notifier:
     """Sends notifications. A daemon creates it before it enters its sandbox.
 
     Args:
-        address: of the supervisor's socket; None sends nothing.
+        address: the address of the supervisor's socket; None sends nothing.
     """
 
     def __init__(self, address: str | None) -> None:

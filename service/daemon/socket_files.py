@@ -19,8 +19,8 @@ def prepare_shared_directory(directory: Path, group: int) -> None:
     group of its sockets; they inherit that of the directory.
 
     Args:
-        directory: to create, if it is missing.
-        group: of the directory.
+        directory: the directory to create, if it is missing.
+        group: the group of the directory.
 
     Raises:
         BadState: other users could replace the directory or its files, or it cannot be used.
@@ -48,7 +48,7 @@ def lock_socket(path: Path, otherwise: str = "") -> FileLock:
     """Locks the path of a socket for this process.
 
     Args:
-        path: of the socket.
+        path: the path of the socket.
         otherwise: the message if another process holds the lock; "" for that of daemons.
 
     Raises:

@@ -43,9 +43,9 @@ class GrpcAnswers:
     """What the service answered over gRPC for all digits.
 
     Attributes:
-        outputs: of each digit.
+        outputs: the outputs of each digit.
         devices: where the model ran for the last one.
-        latency: from `summarise`.
+        latency: the latency from `summarise`.
     """
 
     outputs: Array
@@ -58,7 +58,7 @@ def ask_over_http(place: str, image: Array) -> HttpAnswer:
 
     Args:
         place: where the service listens, `host:port`.
-        image: of the digit.
+        image: the image of the digit.
 
     Raises:
         OpFailed: the service answers with an error.
@@ -111,7 +111,7 @@ def ask_over_grpc(place: str, digits: Digits) -> GrpcAnswers:
 
     Args:
         place: where the service listens, `host:port`.
-        digits: to classify.
+        digits: the digits to classify.
 
     Raises:
         ModuleNotFoundError: tritonclient is not installed.

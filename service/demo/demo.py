@@ -28,10 +28,10 @@ class DemoResult:
 
     Attributes:
         device: name of the device.
-        address: of its daemon or of the service; None for a device of this process.
+        address: the address of its daemon or of the service; None for a device of this process.
         guesses: the most probable label of each digit.
         probabilities: the probability of that label, from 0 to 1.
-        latency: from `summarise`.
+        latency: the latency from `summarise`.
     """
 
     device: str

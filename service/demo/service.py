@@ -27,7 +27,7 @@ class ServiceAddresses:
     """Where a service listens, as `host:port`.
 
     Attributes:
-        grpc, http: for clients of the V2 protocol.
+        grpc, http: the grpc and http for clients of the V2 protocol.
         is_ready: whether its models can be run now.
     """
 

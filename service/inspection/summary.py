@@ -24,7 +24,8 @@ class ValueSummary(msgspec.Struct, frozen=True, kw_only=True):
         name: "" if it has none.
         type: such as "TENSOR_FLOAT32".
         shape: -1 stands for an open dimension; None if the rank is open, too.
-        scale, zero_point: of quantised values; None for others, and the scale for each channel.
+        scale, zero_point: the scale and zero point of quantised values; None for others, and the
+            scale for each channel.
         channels: the dimension of the channels that have scales of their own; None without any.
     """
 
@@ -40,9 +41,9 @@ class OperationSummary(msgspec.Struct, frozen=True, kw_only=True):
     """An operation.
 
     Attributes:
-        position: in its graph.
+        position: the position in its graph.
         type: such as "CONV_2D".
-        name: of its first result.
+        name: the name of its first result.
         inputs: the shapes of what it reads, constants and options among them.
         outputs: the shapes of its results.
         graphs: the numbers of the graphs that it runs.
@@ -67,16 +68,16 @@ class ModelSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A model.
 
     Attributes:
-        inputs, outputs: of an execution.
+        inputs, outputs: the inputs and outputs of an execution.
         state: the names of variables that persist between executions.
         signatures: the entry points that the file declares, with their inputs and outputs.
         constants: the number of constant tensors and their bytes, by type.
-        largest_bytes: of the values that the main graph computes in each execution, the size of the
-            largest; None if a size is open.
+        largest_bytes: the size of the largest value that the main graph computes in each
+            execution; None if a size is open.
         arena_bytes: the memory in which these values fit if those that are not needed at the same
             time share it; None if a size is open.
         operations: the number of operations of all graphs, by type.
-        graphs: in the order of their numbers.
+        graphs: the graphs in the order of their numbers.
     """
 
     inputs: tuple[ValueSummary, ...]

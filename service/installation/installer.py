@@ -23,7 +23,7 @@ def unit_files(configuration: Configuration, *, is_system: bool, file: Path | No
     """Returns the contents of the files to install, by path.
 
     Args:
-        configuration: of the manager.
+        configuration: the configuration of the manager.
         is_system: whether the service is the machine's, or else this user's.
         file: the configuration file, if it is not the default one.
 

@@ -21,8 +21,8 @@ def require_public(paths: Iterable[Path], user: str) -> None:
     """Raises an error if a user whom nothing here belongs to cannot read files.
 
     Args:
-        paths: of the files and folders.
-        user: for the message.
+        paths: the paths of the files and folders.
+        user: the user for the message.
 
     Raises:
         BadState: it cannot; the message says what is in the way.
@@ -48,7 +48,7 @@ def end_other_manager(directory: Path, tell: Callable[[str], None]) -> None:
     It would keep the locks of the sockets at which systemd is going to listen.
 
     Args:
-        directory: of its sockets.
+        directory: the directory of its sockets.
         tell: receives a line if there is one.
 
     Raises:

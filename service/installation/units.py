@@ -63,12 +63,12 @@ class Units:
 
     Attributes:
         command: that starts the manager.
-        directory: of the sockets, in systemd's notation.
+        directory: the directory of the sockets, in systemd's notation.
         drivers: names of the drivers.
         drain_s: the longest drain time of a driver.
         is_system: whether they are for the machine, or else for one user.
-        group: of the sockets of the machine's service.
-        socket_mode: of the same, in octal.
+        group: the group of the sockets of the machine's service.
+        socket_mode: the socket mode of the same, in octal.
         serves_models: whether the execution service is configured, so that the manager starts with
             the machine or the session, and not at the first connection to a driver.
     """

@@ -16,7 +16,7 @@ class BoundedLog:
     """A stream for a log's handler. All else that the process writes to stderr goes there, too.
 
     Args:
-        path: of the file, with access for this user only.
+        path: the path of the file, with access for this user only.
         max_bytes: see `MAX_BYTES`.
 
     Raises:

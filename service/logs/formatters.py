@@ -99,7 +99,7 @@ def split_priority(line: str, otherwise: int) -> tuple[int, str]:
     """Splits a line of the journal's format into its level and its text.
 
     Args:
-        line: of a process, which may also write lines without a level.
+        line: the line of a process, which may also write lines without a level.
         otherwise: the level of such a line.
     """
     found = _PREFIX.match(line)

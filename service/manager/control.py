@@ -109,7 +109,7 @@ def restart_driver(name: str, *, system: bool = False, waits: bool = True) -> st
     """Asks a service manager to restart a driver; returns what came of it, for people.
 
     Args:
-        name: of the driver.
+        name: the name of the driver.
         system: see `control_path`.
         waits: whether to wait until the new process serves.
 
@@ -171,8 +171,8 @@ class _Replies:
     """The replies of a service manager to one request.
 
     Args:
-        connection: to the manager.
-        path: of its socket.
+        connection: the connection to the manager.
+        path: the path of its socket.
     """
 
     def __init__(self, connection: socket.socket, path: Path) -> None:

@@ -34,7 +34,7 @@ class ConversationLimit:
         Many clients that only look whether somebody serves the socket take all room for a moment.
 
         Args:
-            writer: of the conversation.
+            writer: the writer of the conversation.
             within_s: how long to wait.
         """
         try:

@@ -460,7 +460,7 @@ def _locked(path: Path, otherwise: str = "") -> Iterator[None]:
     """Holds the lock of a socket during the block.
 
     Args:
-        path: of the socket.
+        path: the path of the socket.
         otherwise: the message if another process holds it; "" for that of daemons.
 
     Raises:

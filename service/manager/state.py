@@ -27,9 +27,9 @@ class PatternStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A pattern of operations that killed a driver.
 
     Attributes:
-        id: of the pattern, for `neurald forgive`.
-        operations: of the pattern, for people.
-        version: of the driver.
+        id: the ID of the pattern, for `neurald forgive`.
+        operations: the operations of the pattern, for people.
+        version: the version of the driver.
         deaths: how many processes of the driver died of it.
         is_refused: it is no longer given to this version of the driver.
         is_certain: False as long as other models were at work at each of the deaths, too.
@@ -90,7 +90,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A supervised driver.
 
     Attributes:
-        name: from the configuration.
+        name: the name from the configuration.
         address: where clients of this host find it.
         listen: where clients with certificates find it, also those of other hosts; empty for
             nowhere.
@@ -104,7 +104,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
         starts, deaths: how often it was started, and how often it ended by itself.
         last_exit: how the process before ended, such as "signal SIGKILL"; empty if there was none.
         last_lines: the last lines that the process, or the one before, wrote to stderr.
-        patterns: of operations that killed it.
+        patterns: the patterns of operations that killed it.
         quarantines, refusals: how often it was quarantined, and how often clients were refused
             since it could not start.
         is_unable: its last process ended before it could serve the device.
@@ -136,8 +136,8 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A version of a model that the execution service serves, or a model that it could not load.
 
     Attributes:
-        name: of the model.
-        version: of the model; empty if it could not be loaded.
+        name: the name of the model.
+        version: the version of the model; empty if it could not be loaded.
         is_ready: whether it can be run now.
         reason: why not; also why it could not be loaded again, if it could not.
         processes: the ids of its workers.
@@ -173,7 +173,7 @@ class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         process: id of its process.
-        directory: of its sockets.
+        directory: the directory of its sockets.
         drivers: that it supervises.
         service: the execution service; None if there is none.
     """

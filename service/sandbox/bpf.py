@@ -45,7 +45,7 @@ def load_argument(index: int, then: Code, *, mask: int | None = None, upper: boo
     """Returns code that loads one half of an argument for the tests in `then`.
 
     Args:
-        index: of the argument.
+        index: the index of the argument.
         then: the tests.
         mask: selects bits of the value; None for all of them.
         upper: whether to load the upper half instead of the lower one.

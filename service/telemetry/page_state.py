@@ -21,7 +21,7 @@ class ModelState(msgspec.Struct, frozen=True, kw_only=True):
     """A version of a model; what is not known is None.
 
     Attributes:
-        name, version: of the model.
+        name, version: the name and version of the model.
         is_ready: whether it takes requests.
         reason: why it does not, or what is wrong with a later version.
         devices: that run it.
@@ -48,7 +48,7 @@ class PageState(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         models: all versions.
-        drivers: of the service manager.
+        drivers: the drivers of the service manager.
         drivers_problem: why there are no drivers, if the manager does not answer.
         connections: clients over HTTP.
         request_bytes: memory of requests.
@@ -66,8 +66,8 @@ def read_page_state(address: str, token: str = "") -> PageState:
 
     Args:
         address: host and port of `neurald serve --web`.
-        token: of the service, if it wants one. It is sent without encryption, so only within this
-            host.
+        token: the token of the service, if it wants one. It is sent without encryption, so only
+            within this host.
 
     Raises:
         BadData: the address is not valid, the token would be sent to another host, or the answer is

@@ -43,7 +43,7 @@ class Boxes(Struct, frozen=True):
     Attributes:
         name: the kind of detector, for people.
         corners: top, left, bottom and right as shares of the image, of shape (boxes, 4).
-        scores: of shape (boxes, classes).
+        scores: the scores, with shape (boxes, classes).
         overlap: see `OVERLAP`.
     """
 

@@ -72,8 +72,8 @@ def find_detections(
 
     Args:
         model: the model.
-        outputs: of a run.
-        labels: of the classes.
+        outputs: the outputs of a run.
+        labels: the labels of the classes.
         count: how many.
 
     Returns:
@@ -136,8 +136,8 @@ def decode_detections(
 
     Args:
         model: the model.
-        outputs: of a run.
-        labels: of the classes.
+        outputs: the outputs of a run.
+        labels: the labels of the classes.
         count: how many.
 
     Returns:

@@ -42,14 +42,14 @@ class _Coding(Struct, frozen=True):
     """A way to code boxes relative to anchors of a pyramid.
 
     Attributes:
-        name: of the kind of detector, for people.
-        size: of an anchor in strides.
+        name: the name of the kind of detector, for people.
+        size: the size of an anchor in strides.
         shapes: height and width of each anchor of a cell, without the scale.
-        scales: of anchors, from one to below two.
+        scales: the scales of anchors, from one to below two.
         has_scales_first: whether all shapes of a scale follow each other.
         is_x_first: whether x comes before y, and width before height.
         center, extent: factors of the codes of centres and sizes.
-        offset: of the centre of a cell, in strides.
+        offset: the offset of the centre of a cell, in strides.
         has_corners: whether corners are coded, instead of centres and sizes.
     """
 
@@ -148,8 +148,8 @@ def boxes_of_pair(codes: Array, scores: Array, size: Size) -> Iterator[Boxes]:
     """Yields what codes and scores of all cells may mean, most usual first.
 
     Args:
-        codes: of boxes, of shape (boxes, 4).
-        scores: of shape (boxes, classes).
+        codes: the codes of boxes, with shape (boxes, 4).
+        scores: the scores, with shape (boxes, classes).
         size: height and width of the image.
     """
     for strides in _PYRAMIDS:

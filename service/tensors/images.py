@@ -76,7 +76,7 @@ def image_input(
 
     Args:
         model: the model.
-        path: of the photo.
+        path: the path of the photo.
         mean, std: how pixels are normalised; None for `packed`, or the default.
         packed: what the model's file says; only float inputs are normalised so.
 

@@ -21,8 +21,8 @@ class Level(Struct, frozen=True):
 
     Attributes:
         stride: height and width of a cell in pixels.
-        heads: in the order of outputs, of shape (cells, numbers), where those of an anchor are
-            next to each other.
+        heads: the heads in the order of outputs, of shape (cells, numbers), where those of an
+            anchor are next to each other.
     """
 
     stride: int

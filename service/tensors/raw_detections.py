@@ -67,7 +67,7 @@ def find_raw_detections(
 
     Args:
         model: the model.
-        outputs: of a run.
+        outputs: the outputs of a run.
         size: height and width of the image.
         count: how many boxes.
     """

@@ -67,7 +67,7 @@ class Builder:
     """Appends nodes to a graph.
 
     Attributes:
-        limit: of the rows for which requirements must hold; None if all exist.
+        limit: the limit of the rows for which requirements must hold; None if all exist.
 
     Args:
         graph: the graph to extend.

@@ -15,7 +15,7 @@ class Value(Struct, eq=False, weakref=True):
 
     Attributes:
         constant: the elements, if they are known at compile time.
-        name: for diagnostics.
+        name: the name for diagnostics.
     """
 
     shape: Shape

@@ -78,7 +78,7 @@ def drawn(call: Call, builder: Builder, points: Value) -> Value:
 
     Args:
         call: has the logits, (rows, classes).
-        builder: of the operation.
+        builder: the builder of the operation.
         points: FLOAT64 (rows, samples), from 0 to below 1.
 
     Returns:

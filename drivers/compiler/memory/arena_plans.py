@@ -30,8 +30,8 @@ class SizedPlan(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         plan: as the planner gives it.
-        sizes: for which each value has memory, in bytes.
-        offsets: of each value.
+        sizes: the sizes for which each value has memory, in bytes.
+        offsets: the offsets of each value.
         words: bytes of the arena, offsets and sizes, for native code.
     """
 
@@ -50,7 +50,7 @@ class ArenaPlans:
 
     Args:
         opened: the step, whose lengths do not change while it runs. It has been checked.
-        alignment: of each value in the arena, in bytes.
+        alignment: the alignment of each value in the arena, in bytes.
         evaluate: returns the numbers of the program for lengths; None if the code is not valid for them.
     """
 

@@ -17,7 +17,7 @@ class SizedValues:
 
     Args:
         opened: the step, whose lengths do not change while it runs. It has been checked.
-        alignment: of each value in the arena, in bytes.
+        alignment: the alignment of each value in the arena, in bytes.
         not_negative: numbers that must not be negative, apart from those of values and dimensions.
     """
 

@@ -201,7 +201,7 @@ class _BoundRequest:
 
     Attributes:
         binding: the addresses.
-        result: of the last `finish`.
+        result: the result of the last `finish`.
     """
 
     def __init__(self, executable: Executable, request: Request) -> None:

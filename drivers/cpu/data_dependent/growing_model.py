@@ -46,8 +46,8 @@ class GrowingModel(CpuPreparedModel):
         native: the compiled model.
         opened: its step.
         model: the model.
-        lengths: of the inputs, see `OpenExecutable.input_lengths`; None if the model specifies
-            them.
+        lengths: the lengths of the inputs, see `OpenExecutable.input_lengths`; None if the model
+            specifies them.
     """
 
     def __init__(

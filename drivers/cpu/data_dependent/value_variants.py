@@ -91,7 +91,7 @@ def with_values(model: Model, positions: Sequence[int], values: _Values) -> Mode
 
     Args:
         model: the model.
-        positions: of the inputs.
+        positions: the positions of the inputs.
         values: their elements.
     """
     main, operands = model.main, list(model.main.operands)

@@ -40,7 +40,7 @@ class BoundPart(Struct, frozen=True, kw_only=True):
         calls: the kernels in order, each with the position of its operation. All operands that they
             access are fully specified.
         known: values that operations compute from constants, by operand.
-        program: of a part with control flow, which has these calls.
+        program: the program of a part with control flow, which has these calls.
     """
 
     model: Model
@@ -73,7 +73,7 @@ class _Slot(Struct):
     Attributes:
         size_bytes: its size.
         constant: what a constant is made of; None for values.
-        offset: in the constants, or in the arena.
+        offset: the offset in the constants, or in the arena.
         first, last: positions of the calls between which it is in use.
     """
 

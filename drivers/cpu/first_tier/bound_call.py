@@ -18,7 +18,7 @@ class BoundConstant(Struct, frozen=True, kw_only=True, eq=False):
     """Data that a kernel reads.
 
     Attributes:
-        dtype, shape: of the array.
+        dtype, shape: the data type and shape of the array.
         fill: fills the array, which has zeros; None for zeros.
     """
 

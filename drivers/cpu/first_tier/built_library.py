@@ -53,7 +53,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         llvm: the version that compiled them.
         sources: paths, in this package, of what generates and compiles them.
-        digest: of these files.
+        digest: the digest of these files.
         files: the libraries by target.
     """
 

@@ -236,7 +236,7 @@ def _boundary(
     """Returns the operands that operations need from others, and that others need from them.
 
     Args:
-        graph: of the operations.
+        graph: the graph of the operations.
         operations: their positions.
         consumers: the positions of the operations that read each operand.
         known: operands that are constants.

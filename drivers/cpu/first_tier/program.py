@@ -37,7 +37,7 @@ class ProgramInstruction(Struct, frozen=True, kw_only=True):
 
     Attributes:
         opcode, target: see `neurald.drivers.cpu.target.executable.Instruction`.
-        number: of the kernel for CALL, of bytes for COPY, else of the loop.
+        number: the number of the kernel for CALL, of bytes for COPY, and of the loop otherwise.
         accessed: what an instruction other than a call reads or writes, the target first.
         operations: see `neurald.drivers.cpu.target.executable.Instruction`.
     """
@@ -72,7 +72,7 @@ def bound_program(structured: StructuredModel, binder: Binder) -> BoundProgram:
 
     Args:
         structured: the model; no lengths change while it runs.
-        binder: of its flat graph.
+        binder: the binder of its flat graph.
 
     Raises:
         NotBound: an operation has no kernel.

@@ -151,7 +151,7 @@ class NativeModel:
         occur once.
 
         Args:
-            sizes: of the same calls, without instructions and bands.
+            sizes: the sizes of the same calls, without instructions and bands.
         """
         return NativeModel(sizes.executable, self.codes, self.constants, self.team, self, sizes)
 
@@ -201,7 +201,7 @@ class NativeModel:
             taken: receives the time at which it stopped waiting for other executions, on the clock
                 of `time.monotonic_ns()`.
             loop_timeout_s: how long each loop may run.
-            sizes: for which it runs, if not its own; see `resized`.
+            sizes: the sizes for which it runs, if not its own; see `resized`.
 
         Raises:
             OpFailed: a requirement of an operation does not hold; the outputs are undefined.
@@ -309,7 +309,7 @@ class NativeModel:
         """Returns what repeats the last execution of a step whose lengths change, if it may be short.
 
         Args:
-            lengths: of the inputs, see `OpenExecutable.input_lengths`.
+            lengths: the lengths of the inputs, see `OpenExecutable.input_lengths`.
             earlier: the call that it replaces, if there is one.
         """
         # How long a loop runs depends on data.
@@ -359,7 +359,7 @@ class NativeModel:
         Args:
             binding: addresses of the inputs and outputs that are not arrays.
             arrays: the others.
-            sizes: for which it runs, if not its own; see `resized`.
+            sizes: the sizes for which it runs, if not its own; see `resized`.
         """
         return self._run_on_given(binding, arrays, None, sizes)
 

@@ -131,7 +131,7 @@ class StepProgram:
 
     Args:
         code: object code, or an image.
-        digest: of its text, if it is that of the package.
+        digest: the digest of its text, if it is that of the package.
 
     Attributes:
         stored: identifies it in artifacts: the digest, or else the code.

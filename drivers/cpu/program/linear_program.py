@@ -25,12 +25,12 @@ class LinearInstruction(Struct, frozen=True, kw_only=True):
 
     Attributes:
         opcode, target: see `neurald.drivers.cpu.target.executable.Instruction`.
-        number: of the kernel, or of the loop.
+        number: the number of the kernel, or of the loop.
         reads, writes: the variables that it reads and writes. A copy has one of each.
         is_partial: True if the variable that it writes keeps other elements.
-        base: of a copy that appends elements: a variable whose elements the written one begins
-            with, and which stays unchanged even if both share memory, because they are written
-            behind it.
+        base: the base of a copy that appends elements: a variable whose elements the written one
+            begins with, and which stays unchanged even if both share memory, because they are
+            written behind it.
         origins: positions in the model of the control flow that it is a part of.
     """
 

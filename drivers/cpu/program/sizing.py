@@ -60,7 +60,7 @@ class SizedCall(Struct, frozen=True, kw_only=True):
     """A kernel whose sizes a function sets.
 
     Attributes:
-        number: of the call.
+        number: the number of the call.
         record: offset of its record in the memory of the step.
         extents: offset of the words that it reads.
         cells: arguments that are parts of values: the offset of the argument, the value that it is
@@ -138,7 +138,7 @@ class Sizing(Struct, kw_only=True, eq=False):
         """Returns the routine, and the reasons for which it refuses, in the order of what it reports.
 
         Args:
-            scope: of the lengths; no further guards are added.
+            scope: the scope of the lengths; no further guards are added.
             words: where lengths are.
             calls: those whose sizes it sets.
             copies: those whose sizes it sets.

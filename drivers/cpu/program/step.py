@@ -66,7 +66,7 @@ class KernelRoutine(Struct, frozen=True, kw_only=True):
     """A kernel of a step and its routine.
 
     Attributes:
-        reasons: for which a call that sets lengths refuses.
+        reasons: the reasons for which a call that sets lengths refuses.
     """
 
     kernel: Kernel

@@ -47,7 +47,7 @@ class LengthWords:
 
     Args:
         symbols: number of lengths.
-        start: of the extents.
+        start: the start of the extents.
     """
 
     def __init__(self, symbols: int, start: int) -> None:
@@ -85,7 +85,7 @@ def argument_offset(records: int, number: int) -> int:
 
     Args:
         records: number of records.
-        number: of the argument, counted over all calls and then over all instructions.
+        number: the number of the argument, counted over all calls and then over all instructions.
     """
     return record_offset(records) + WORD_BYTES * number
 
@@ -108,7 +108,7 @@ class Instruction(msgspec.Struct, frozen=True, array_like=True):
         opcode: CALL calls a kernel; COPY copies bytes; BRANCH jumps if a BOOL is false; JUMP always
             jumps; ENTER_LOOP begins to measure the time of a loop; TEST_LOOP leaves it, by a jump,
             if a BOOL is false.
-        number: of the kernel for CALL, of bytes for COPY, of the loop for ENTER_LOOP and TEST_LOOP.
+        number: the number of the kernel for CALL, of bytes for COPY, of the loop for ENTER_LOOP and TEST_LOOP.
         target: position of the instruction to jump to; the number of instructions ends the step. 0
             for others.
         locations: target and source of COPY; the BOOL of BRANCH and TEST_LOOP.

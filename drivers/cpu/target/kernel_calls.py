@@ -58,7 +58,8 @@ class KernelCalls(msgspec.Struct, frozen=True, array_like=True):
     """A sequence of `KernelCall`, stored as columns.
 
     Attributes:
-        functions, work_items, costs_ns: of each kernel; see `KernelCall`.
+        functions, work_items, costs_ns: the functions, work items, and costs in nanoseconds of each
+            kernel; see `KernelCall`.
         counts: number of arguments of each kernel.
         bases: buffer of each argument of all kernels, in a byte.
         offsets: offset of each argument, in 64 bits.
@@ -173,7 +174,7 @@ class KernelCalls(msgspec.Struct, frozen=True, array_like=True):
         """Checks that arguments are inside their buffers, and that all columns fit together.
 
         Args:
-            sizes: of the buffers, by `Base`.
+            sizes: the sizes of the buffers, by `Base`.
 
         Raises:
             BadData: they are not.

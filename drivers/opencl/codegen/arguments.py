@@ -21,8 +21,8 @@ class KernelArgument:
     """Name and access of a value inside a function.
 
     Attributes:
-        name: of the pointer or image.
-        type: of the elements.
+        name: the name of the pointer or image.
+        type: the type of the elements.
         first: the name of the variable with the index of the value's first texel; "" for a pointer.
         space: the address space of a pointer.
         is_written: whether the function writes it.

@@ -140,7 +140,7 @@ def vector_reads(loads: Sequence[Load], axes: Mapping[Expression, str], values: 
     """Returns the statements that read each of these loads as a vector: `v0` and so on.
 
     Args:
-        loads: for which `is_side_by_side` holds.
+        loads: the loads for which `is_side_by_side` holds.
         axes: the names of the axes that they depend on; that of the column is the first of four.
         values: the arguments of the function.
     """

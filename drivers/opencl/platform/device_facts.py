@@ -43,7 +43,7 @@ class DeviceFacts:
         c_version: the version of OpenCL C, such as "OpenCL C 1.2 PoCL".
         max_allocation_bytes: the limit on a single buffer.
         alignment_bytes: the alignment of sub-buffers.
-        compute_capability: of an NVIDIA device, such as (9, 0).
+        compute_capability: the compute capability of an NVIDIA device, such as (9, 0).
         has_dot_product: whether its OpenCL C has dot products of four bytes
             (cl_khr_integer_dot_product).
         flush_every: how many kernels are launched between two flushes of the queue; 0 if one flush

@@ -91,7 +91,7 @@ def discover(settings: Settings | None = None) -> Discovery:
     """Lists the OpenCL devices of this machine, and those that cannot be used.
 
     Args:
-        settings: of the driver; None for those of this process.
+        settings: the settings of the driver; None for those of this process.
 
     Raises:
         UnavailableDevice: pyopencl is not installed, there is no OpenCL platform, or the value of

@@ -29,7 +29,7 @@ class Launch:
 
     Attributes:
         kernel: the kernel; one execution at a time may use it.
-        name: for messages and profiles.
+        name: the name for messages and profiles.
         groups: the number of work-groups; 0 launches nothing.
         local_size: work-items per group.
         images: its image arguments, which are kept alive here.

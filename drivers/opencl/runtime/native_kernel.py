@@ -73,7 +73,7 @@ class NativeKernel:
         """Launches the kernel; returns the event of this launch.
 
         Args:
-            queue: of the device.
+            queue: the queue of the device.
             items: the number of work-items.
             local_size: work-items per group.
 
@@ -98,7 +98,7 @@ class NativeArguments:
     """Arguments of kernels that are set together, again and again.
 
     Args:
-        device: of the kernels.
+        device: the device of the kernels.
         places: for each argument its kernel, its position, and its size in bytes.
     """
 

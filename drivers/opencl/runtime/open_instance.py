@@ -37,7 +37,7 @@ class OpenInstance:
     Args:
         device: the device to run on.
         opened: the step.
-        sized: of the step.
+        sized: the sized of the step.
         program: the program with the kernels.
         constants: the buffer of constants, which all instances share.
     """
@@ -91,7 +91,7 @@ class OpenInstance:
         """Runs the step; see `Instance.run`.
 
         Args:
-            sizes: of this execution.
+            sizes: the sizes of this execution.
             inputs: the addresses of all inputs.
             outputs: those of all outputs.
             portions: how the commands are divided, if the execution may be stopped.

@@ -59,7 +59,7 @@ class OpenLaunches(OpenStep, frozen=True, array_like=True, kw_only=True):
             workspaces, and read no images.
         calls: what differs in each of its calls.
         counts: the open numbers of elements of all values, those of values that are not stored too.
-        alignment: of values, in bytes.
+        alignment: the alignment of values, in bytes.
         names: names of extents in messages, with their numbers.
     """
 

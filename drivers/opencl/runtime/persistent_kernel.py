@@ -346,7 +346,7 @@ def kernel_text(
 
     Args:
         name: the name of the kernel.
-        phases: in order; `local_size` must accept their sources.
+        phases: the phases in order; `local_size` must accept their sources.
         min_groups: the minimum number of work-groups of a launch, which each have their own
             compute unit.
         reads: what each phase reads from memory rather than from caches, if phases may fetch that

@@ -323,7 +323,7 @@ def _staged_ports(
     """Creates the staged ports of ranges, in their order, and their transfers.
 
     Args:
-        ranges: of all inputs, or of all outputs.
+        ranges: the ranges of all inputs, or of all outputs.
         spans: the groups of ranges that share a transfer.
         slots: the offset of each group in the pinned area; None for direct transfers.
         area: the address of the pinned area; 0 if there is none, so that all transfers are direct.

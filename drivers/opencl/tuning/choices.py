@@ -45,7 +45,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         device: the name of the GPU.
-        labels: of sources.
+        labels: the labels of sources.
         choices: the index of a label for each class.
     """
 

@@ -22,7 +22,8 @@ class ShardQueue:
     """Queue of shards to build and measure, with the results. Thread-safe.
 
     Attributes:
-        times_ns: by the names of sources; None for a source that does not build or cannot run.
+        times_ns: the measured times by the names of sources; None for a source that does not
+            build or cannot run.
         measuring_lock: held while measuring, so that no other kernels run.
     """
 

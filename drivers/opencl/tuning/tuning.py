@@ -416,7 +416,7 @@ def persistent_ways(
 
     Args:
         single: the step.
-        call: of the persistent kernel.
+        call: the call of the persistent kernel.
         units: the number of the device's compute units.
         most: how many work-groups can be resident together.
         is_known: whether the choice is known, so that all that may be chosen are needed. Steps with

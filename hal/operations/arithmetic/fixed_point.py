@@ -88,7 +88,8 @@ def multiply(values: Array, mantissa: Array | int, exponent: Array | int, *, tie
     Args:
         values: int32 range, any integer type. A left shift by a positive exponent saturates to
             int32.
-        mantissa, exponent: from `quantize_multiplier`; arrays have one per index of the last axis.
+        mantissa, exponent: the mantissa and exponent from `quantize_multiplier`; arrays have one
+            per index of the last axis.
         ties_up: round ties upwards in the shift, not away from zero.
 
     Returns:
@@ -119,8 +120,8 @@ def _multiply_once(values: Array, mantissa: Array, exponent: Array) -> Array:
 
     Args:
         values: int64, below 2^47.
-        mantissa, exponent: from `quantize_multipliers`, exponents below 16; one per index of the
-            last axis.
+        mantissa, exponent: the mantissa and exponent from `quantize_multipliers`, exponents below
+            16; one per index of the last axis.
     """
     # Split at 16 bits, because a product may have more than 63 bits.
     low = (values & 0xFFFF) * mantissa + (np.int64(1) << (30 - exponent))
@@ -169,10 +170,10 @@ class Requantization:
     Args:
         multipliers: real multipliers, one per channel or one for all.
         bias: one per channel; at least one.
-        zero_point, low, high: of the output; results are clamped to `low` to `high`, which `dtype`
-            can represent.
-        dtype: of the output, an integer type of at most 16 bits.
-        rounding: of the products.
+        zero_point, low, high: the zero point, low, and high of the output; results are clamped to
+            `low` to `high`, which `dtype` can represent.
+        dtype: the data type of the output, an integer type of at most 16 bits.
+        rounding: the rounding of the products.
     """
 
     def __init__(
@@ -216,7 +217,7 @@ class Requantization:
         Args:
             sums: integers of any type that represents them exactly, shape (n, channels),
                 contiguous.
-            out: of the same shape, of the output's type, contiguous.
+            out: a contiguous array of the same shape and of the output's type.
         """
         flat, results = sums.reshape(-1), out.reshape(-1).view(self._unsigned)
         width = self._rows.shape[1]

@@ -73,7 +73,7 @@ def tanh16(values: Array, integer_bits: int) -> Array:
 
     Args:
         values: int16.
-        integer_bits: of the values, 0 to 6.
+        integer_bits: the integer bits of the values, 0 to 6.
 
     Returns:
         int16 with no integer bits.

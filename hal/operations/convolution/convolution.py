@@ -78,7 +78,7 @@ def _patches(
         window: the window.
         block: ranges of images, and of positions along height and width.
         outside: value of elements outside of the image.
-        dtype: of the result.
+        dtype: the data type of the result.
     """
     images, rows, columns = block
     _, height, width, depth = values.shape

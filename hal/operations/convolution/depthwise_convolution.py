@@ -98,7 +98,7 @@ def convolve(
 
     Args:
         values: NHWC.
-        zero_point: of the values.
+        zero_point: the zero point of the values.
         filter_: (height, width, channels).
         window: the window.
         write: converts sums to outputs.

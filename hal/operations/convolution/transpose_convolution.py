@@ -104,8 +104,8 @@ def _axis(call: Call, axis: int, size: int, extent: int, target: int | None) -> 
     Args:
         call: the operation.
         axis: 0 for height, 1 for width.
-        size: of the input.
-        extent: of the filter.
+        size: the size of the input.
+        extent: the extent of the filter.
         target: length of the output, if an operand gives it.
     """
     name, along = call.binding.type.name, _AXES[axis]
@@ -142,7 +142,7 @@ def _scatter(image: Array, taps: Array, window: Window, sums: Array) -> None:
         image: (height, width, depth).
         taps: (window height, window width, depth, channels).
         window: the window.
-        sums: of the output, (height, width, channels).
+        sums: the sums of the output, (height, width, channels).
     """
     height, width = image.shape[:2]
     for y in range(window.kernel[0]):
@@ -173,7 +173,7 @@ def convolve(
 
     Args:
         values: NHWC.
-        zero_point: of the values.
+        zero_point: the zero point of the values.
         filter_: (channels, height, width, depth).
         window: the window.
         write: converts sums to outputs.

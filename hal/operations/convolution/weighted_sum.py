@@ -214,7 +214,7 @@ def output_writer(
         call: the operation.
         zero_offset: for each channel of a quantised output, a correction that is added like the
             bias.
-        rounding: of quantised outputs.
+        rounding: the rounding of quantised outputs.
     """
     output = call.operand("output")
     bias = call.array("bias") if call.has("bias") else np.zeros(call.shape("filter")[0], np.int32)

@@ -57,7 +57,7 @@ class Window(Struct, frozen=True, kw_only=True):
         Args:
             axis: 0 for height, 1 for width.
             tap: index of the element in the window along that axis.
-            length: of the image along that axis.
+            length: the length of the image along that axis.
             start, stop: the range of output positions to examine.
 
         Returns:

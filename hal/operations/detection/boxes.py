@@ -121,7 +121,7 @@ def transform(boxes: Array, deltas: Array, height: Array, width: Array) -> Array
         boxes: (..., 4), float32 like all other arguments.
         deltas: (..., 4): [dx, dy, dw, dh], the shift of the centre relative to width and height of
             the box, and the logarithms of the scale factors of width and height.
-        height, width: of the images, (...).
+        height, width: the height and width of the images, (...).
 
     Returns:
         Boxes of the shape that boxes and deltas broadcast to.
@@ -179,7 +179,7 @@ class BoxSelection(Struct, frozen=True, kw_only=True):
     """Selected boxes, in order of selection.
 
     Attributes:
-        rows, classes, scores: of each box.
+        rows, classes, scores: the rows, classes, and scores of each box.
     """
 
     rows: Array
@@ -201,7 +201,7 @@ class BoxSelectionRule(Struct, frozen=True, kw_only=True):
         score_limit: the score that boxes exceed before they are lowered.
         least: the lowest score to keep after that.
         iou_limit: the overlap from which the kernels HARD and LINEAR lower scores.
-        sigma: of the kernel GAUSSIAN.
+        sigma: the sigma of the kernel GAUSSIAN.
     """
 
     kernel: SuppressionKernel

@@ -163,10 +163,11 @@ def _samples(start: np.float32, extent: np.float32, count: int, samples: int, le
     """Computes the sampling positions along one axis.
 
     Args:
-        start, extent: of the region, which is treated as at least one element long.
+        start, extent: the start and extent of the region, which is treated as at least one element
+            long.
         count: number of output elements.
         samples: per output element; 0 for as many as cover it.
-        length: of the image.
+        length: the length of the image.
     """
     step = max(extent, np.float32(1)) / np.float32(count)
     samples = samples or int(np.ceil(step))

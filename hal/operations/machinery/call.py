@@ -44,7 +44,7 @@ class Call:
 
     Args:
         binding: the operands of each parameter.
-        operands: of the operation's subgraph.
+        operands: the operands of the operation's subgraph.
         shape_of: returns the shape of an operand by index, None if it is not fully known.
         value_of: returns the value of an operand by index, None if it is not known.
         omitted: indexes of graph inputs that this execution omits.

@@ -252,7 +252,7 @@ def bind(
 
     Args:
         operation: the operation.
-        operands: of its graph.
+        operands: the operands of its graph.
         forms, rows: the operation's signature.
         values_known: False if operands without a value may still become constants.
         known: what was found for this signature before, None for no match; what is new is added.

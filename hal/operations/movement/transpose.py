@@ -18,7 +18,7 @@ def transposed_axes(call: Call, *, from_end: bool = False) -> tuple[int, ...]:
     """Returns the input axis of each output axis; without the argument, a matrix is transposed.
 
     Args:
-        call: of TRANSPOSE.
+        call: the call of TRANSPOSE.
         from_end: whether negative axes count from the end, as in TFLite.
     """
     shape = call.shape("input")

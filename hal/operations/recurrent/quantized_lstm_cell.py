@@ -76,8 +76,8 @@ class QuantizedLstmCell(Struct, frozen=True, kw_only=True):
 
     Attributes:
         input: None if coupled to the forget gate.
-        input_zero_point, output_zero_point, hidden_zero_point: of the inputs, of the outputs, and
-            of the input of the projection (without one, of the outputs again).
+        input_zero_point, output_zero_point, hidden_zero_point: the zero points of the inputs, of the
+            outputs, and of the input of the projection (without one, of the outputs again).
         hidden_multiplier: from 2^-30 to the scale of the projection's input.
         cell_bits: integer bits of the cell state, 0 to 6.
         cell_clip: maximum magnitude of a raw cell state, if any.
@@ -245,7 +245,7 @@ def run_quantized_16bit_lstm(
         multiplier: from the scale of the products to 2^-12.
         values, output_state: uint8, shapes (batch, elements) and (batch, units).
         cell_state: int16 with 4 integer bits, shape (batch, units).
-        rounding: of the sums.
+        rounding: the rounding of the sums.
 
     Returns:
         The next cell state and the output.

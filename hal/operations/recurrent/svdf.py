@@ -55,7 +55,7 @@ def run_svdf(
         values: the input, float32, shape (batch, elements).
         state: shape (batch, filters × memory): the memory; the last column of each filter is free.
         rank: number of filters per unit.
-        activation: of the output.
+        activation: the activation of the output.
 
     Returns:
         The next state, with its last columns free (0), and the output, shape (batch, units).

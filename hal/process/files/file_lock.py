@@ -22,7 +22,7 @@ class ProcessLock:
     """A lock on a file, which is created if it is missing. Used by one thread.
 
     Args:
-        path: of the file, in a directory of the user alone.
+        path: the path of the file, in a directory of the user alone.
     """
 
     def __init__(self, path: Path) -> None:

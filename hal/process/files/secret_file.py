@@ -24,7 +24,7 @@ def secret_bytes(path: Path, what: str, remedy: str) -> bytes:
     """Returns the bytes of a file, and creates it if there is none. Concurrent processes agree on one.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         what: it is, for messages.
         remedy: what a user may do about a damaged file, for messages.
 

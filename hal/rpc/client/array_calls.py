@@ -79,7 +79,7 @@ class RemoteArrayFunction:
     """Implements `neurald.hal.execution.direct_calls.ArrayFunction`. Thread-safe.
 
     Args:
-        prepared_model: to run.
+        prepared_model: the prepared model to run.
         inputs: the places of the inputs.
         outputs: the places of the outputs.
         arguments: a request for these places, with inputs in pool 0 and outputs in pool 1.
@@ -178,10 +178,10 @@ def create_array_function(
     """Creates a function for input arrays of given shapes; see `CallsDirectly`.
 
     Args:
-        prepared_model: to run.
+        prepared_model: the prepared model to run.
         inputs: its inputs.
         outputs: its outputs.
-        shapes: of the input arrays.
+        shapes: the shapes of the input arrays.
 
     Returns:
         The function; None if a shape is open, an argument consists of strings, or the arguments are

@@ -67,7 +67,7 @@ def send_artifact(
     """Sends the memories of an artifact to a daemon.
 
     Args:
-        connection: to the daemon.
+        connection: the connection to the daemon.
         artifact: its memories come from `sealed_memory`.
         deadline_s: on the clock of `time.monotonic()`.
 

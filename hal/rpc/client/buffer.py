@@ -73,8 +73,8 @@ def send_pools(
     """Sends the pools of a request to a daemon: buffers by token, memories as such.
 
     Args:
-        connection: to the daemon.
-        pools: of the request.
+        connection: the connection to the daemon.
+        pools: the pools of the request.
         results: indexes of the pools that the daemon must allocate, and whose bytes are read
             afterwards.
         deadline_s: on the clock of `time.monotonic()`.

@@ -16,7 +16,7 @@ class RemoteBurst:
 
     Args:
         prepared_model: whose executions these are; runs the requests that a ring cannot take.
-        connection: to the daemon.
+        connection: the connection to the daemon.
         model: the prepared model in the daemon.
 
     Raises:

@@ -14,9 +14,9 @@ class CarriedAnswer:
     """The messages of one answer, whose chunks are written to memories as they arrive.
 
     Args:
-        results: to write to, in order; they stay as they are if outputs do not fit.
+        results: the results to write to, in order; they stay as they are if outputs do not fit.
         traffic: counts messages.
-        place: of the daemon, for errors.
+        place: the place of the daemon, for errors.
     """
 
     def __init__(self, results: Sequence[Memory], traffic: Traffic, place: str) -> None:

@@ -41,7 +41,7 @@ class ChannelClient:
     """The client's end of a side channel. Thread-safe.
 
     Args:
-        connection: to the daemon.
+        connection: the connection to the daemon.
         session: token of the session.
 
     Attributes:

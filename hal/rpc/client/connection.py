@@ -84,11 +84,12 @@ class Connection:
     address: it does not know the session.
 
     Args:
-        address: of the daemon.
+        address: the address of the daemon.
         traffic: counts messages.
         token_file: see `client_token`; not used with `tls`.
         tls: the client's certificate and key, and the authorities that it trusts; None without TLS.
-        deadline_s: by which the session must be open, on the clock of `time.monotonic()`.
+        deadline_s: the time by which the session must be open, on the clock of
+            `time.monotonic()`.
 
     Attributes:
         description: the daemon's description of its device.
@@ -162,9 +163,10 @@ class Connection:
         """Opens the session, and watches it.
 
         Args:
-            channel: to the daemon.
+            channel: the channel to the daemon.
             cleanup: ends the session.
-            limit_s: by which it must be open, on the clock of `time.monotonic()`.
+            limit_s: the time by which it must be open, on the clock of
+                `time.monotonic()`.
             has_token: whether calls have a token. Without one a daemon may still admit its users,
                 whom it recognizes by the side channel.
         """
@@ -266,7 +268,8 @@ class Connection:
             method: name of the call in the contract.
             message: the request.
             deadline_s: on the clock of `time.monotonic()`.
-            tokens: of memories that the message refers to, which are released if the call fails.
+            tokens: the tokens of memories that the message refers to, which are released if the
+                call fails.
             cancellation: ends the call, here at once, and in the daemon as soon as possible.
 
         Raises:
@@ -307,9 +310,10 @@ class Connection:
         """Executes a request in one round trip.
 
         Args:
-            request: to execute.
-            contents: of its pools with `content_bytes`, in order.
-            results: of its pools with `results_bytes`, in order; they are written if outputs fit.
+            request: the request to execute.
+            contents: the contents of its pools with `content_bytes`, in order.
+            results: the results of its pools with `results_bytes`, in order; they are written if
+                outputs fit.
             deadline_s: on the clock of `time.monotonic()`.
             cancellation: ends the call, here at once, and in the daemon as soon as possible.
 
@@ -409,8 +413,8 @@ class Connection:
             method: name of the call in the contract.
             stub: makes it.
             message: the request, or an iterator of its parts.
-            timeout_s: of the call.
-            metadata: of the call.
+            timeout_s: the time limit of the call.
+            metadata: the metadata of the call.
             cancellation: ends the call.
         """
         del method

@@ -90,9 +90,9 @@ def connect(
     """Connects to the device that a daemon serves at `unix:///path` or `host:port`.
 
     Args:
-        address: of the daemon.
-        deadline_s: by which it must have answered, on the clock of `time.monotonic()`; None for
-            some seconds.
+        address: the address of the daemon.
+        deadline_s: the time by which it must have answered, on the clock of
+            `time.monotonic()`; None for some seconds.
         token_file: a copy of the daemon's token file; None if the daemon is this user's own.
         tls: the client's files for mutual TLS; None without TLS.
 
@@ -364,7 +364,8 @@ class RemoteDevice(OpenDevice):
         """Opens a session if there is none, and updates the version and measurements of the device.
 
         Args:
-            deadline_s: by which it must be open, on the clock of `time.monotonic()`.
+            deadline_s: the time by which it must be open, on the clock of
+                `time.monotonic()`.
             at_once: try even if the daemon was silent a moment ago.
 
         Raises:

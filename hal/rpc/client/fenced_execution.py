@@ -17,11 +17,11 @@ class RemoteFencedExecution:
     Its fence also signals once the client finds that the daemon is gone.
 
     Args:
-        connection: to the daemon.
-        handle: of the execution in the daemon.
+        connection: the connection to the daemon.
+        handle: the handle of the execution in the daemon.
         fence: that the daemon signals.
         outputs: how many outputs the model has.
-        deadline_s: of the execution.
+        deadline_s: the deadline of the execution.
         memories: used by the daemon; they must live as long as the execution.
     """
 

@@ -40,8 +40,9 @@ def measure_link(connection: Connection, deadline_s: float | None = None) -> Lin
     Only on links with round trips of more than 50 ms, or of less than 100 KB/s, it takes longer.
 
     Args:
-        connection: to a daemon on another host.
-        deadline_s: by which it must be measured, on the clock of `time.monotonic()`.
+        connection: the connection to a daemon on another host.
+        deadline_s: the time by which it must be measured, on the clock of
+            `time.monotonic()`.
 
     Raises:
         DeadObject: the daemon is gone.

@@ -59,8 +59,8 @@ class _Frame:
     Attributes:
         inputs: the memory of the inputs.
         outputs: the memory of the outputs.
-        capacities, offsets: of each output in it.
-        calls: by the shapes of the inputs.
+        capacities, offsets: the capacities and offsets of each output in it.
+        calls: the calls by the shapes of the inputs.
     """
 
     __slots__ = ("calls", "capacities", "inputs", "offsets", "outputs")
@@ -82,7 +82,7 @@ class RemoteOpenFunction:
     """A function that runs a model on arrays of any shapes; see `RunsAnyShapes`. Thread-safe.
 
     Args:
-        prepared_model: to run.
+        prepared_model: the prepared model to run.
         inputs: its inputs.
         outputs: its outputs.
     """
@@ -248,7 +248,7 @@ def create_open_function(
     """Creates a function for arrays of any shapes; see `RunsAnyShapes.create_open_function`.
 
     Args:
-        prepared_model: to run.
+        prepared_model: the prepared model to run.
         inputs: its inputs.
         outputs: its outputs.
 

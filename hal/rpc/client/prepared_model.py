@@ -56,7 +56,7 @@ class RemotePreparedModel:
 
     Attributes:
         connection: through which it was prepared.
-        handle: of the prepared model in the daemon.
+        handle: the handle of the prepared model in the daemon.
         model: the prepared model, as rings run it.
         cache_record: the entry of the daemon's own cache; None if there is none.
     """
@@ -129,7 +129,7 @@ class RemotePreparedModel:
         """Starts an execution that waits for fences in the daemon; see `execute_fenced`.
 
         Args:
-            request: in memory and device buffers that the daemon shares.
+            request: the request in memory and device buffers that the daemon shares.
             wait_for, options, after_fences_s: see `PreparedModel.execute_fenced`.
 
         Raises:

@@ -25,8 +25,9 @@ def require_listener(address: Address, deadline_s: float) -> None:
     """Raises an error unless a process listens at an address; whether it answers is not checked.
 
     Args:
-        address: of a daemon.
-        deadline_s: by which a connection must be open, on the clock of `time.monotonic()`.
+        address: the address of a daemon.
+        deadline_s: the time by which a connection must be open, on the clock of
+            `time.monotonic()`.
 
     Raises:
         UnavailableDevice: there is no listener, this user may not connect, or the host does not
@@ -86,8 +87,8 @@ def require_trusted(connection: socket.socket, path: Path) -> None:
     user of the machine's service is trusted with its sockets.
 
     Args:
-        connection: to the socket.
-        path: of the socket.
+        connection: the connection to the socket.
+        path: the path of the socket.
     """
     user = peer_of(connection).user
     if user in (os.geteuid(), 0) or os.geteuid() == 0:

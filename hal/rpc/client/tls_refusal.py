@@ -50,9 +50,9 @@ def refusal(address: Address, files: TlsFiles, content: TlsContent, limit_s: flo
     """Returns why a TLS connection fails, as a sentence; empty if it does not.
 
     Args:
-        address: of the daemon.
-        files: of the client.
-        content: of these files.
+        address: the address of the daemon.
+        files: the files of the client.
+        content: the content of these files.
         limit_s: how long to take at most, on the clock of `time.monotonic()`.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

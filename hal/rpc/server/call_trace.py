@@ -19,7 +19,7 @@ class _Thread(threading.local):
     """Notes of a thread.
 
     Attributes:
-        phases: of the call under way; None if its client takes no trace.
+        phases: the phases of the call under way; None if its client takes no trace.
         arrived_ns: when the request of a call that stays open arrived, if its times are wanted;
             None otherwise.
     """
@@ -38,8 +38,8 @@ class _Phase:
     """Notes a part of the call that this thread serves.
 
     Args:
-        phases: of the call.
-        name: of the part.
+        phases: the phases of the call.
+        name: the name of the part.
     """
 
     # No generator, since a call has several parts, of which each would take longer than it notes.

@@ -48,7 +48,7 @@ class ChannelServer:
     """Serves the side channel. One thread serves all clients, and no client can make it wait.
 
     Args:
-        path: of the socket to bind; nothing exists there yet.
+        path: the path of the socket to bind; nothing exists there yet.
         sessions: opens and closes sessions.
         require_open: raises an error if the daemon opens no more of them.
         open_ring: starts a ring of a session, and takes over two descriptors: of its socket and of

@@ -45,7 +45,7 @@ class DataCalls:
     """The calls of the contract that carry data.
 
     Args:
-        handler: of the calls.
+        handler: the handler of the calls.
         streams: limits streams.
         kept: the calls that clients keep open.
         find_session: returns the session that a call carries.

@@ -37,9 +37,9 @@ class ExecutionHandler:
     """Executes the prepared models of many sessions. Thread-safe.
 
     Args:
-        admission: of the daemon.
+        admission: the admission of the daemon.
         watch: is told what is under way.
-        extensions: of the device.
+        extensions: the extensions of the device.
     """
 
     def __init__(self, admission: Admission, watch: CrashWatch, extensions: Sequence[Extension]) -> None:
@@ -53,7 +53,7 @@ class ExecutionHandler:
         """Runs a valid request.
 
         Args:
-            session: of the client.
+            session: the session of the client.
             message: with the request.
             cancellation: is cancelled once the client no longer waits.
         """
@@ -75,7 +75,7 @@ class ExecutionHandler:
         """Receives a valid request whose messages carry the content of its memories.
 
         Args:
-            session: of the client.
+            session: the session of the client.
             first: with the request.
             parts: the other messages, of which no more are taken than are needed.
             cancellation: is cancelled once the client no longer waits.
@@ -105,7 +105,7 @@ class ExecutionHandler:
         """Runs a request that was received; yields the reply with as many results as fit, and others.
 
         Args:
-            session: of the client.
+            session: the session of the client.
             received: by `receive_with_data`.
             is_whole: whether one message has all that fits into the largest one.
         """

@@ -32,7 +32,7 @@ class GrpcService:
     """The gRPC side of the calls.
 
     Args:
-        handler: of the calls.
+        handler: the handler of the calls.
         streams: limits streams.
         has_channel: whether sessions are opened over the side channel.
         find_access: returns who may call, for status calls.
@@ -151,7 +151,7 @@ class _OneReply(grpc.GenericRpcHandler):
 
     Args:
         method: its name in the contract.
-        handler: of these calls.
+        handler: the handler of these calls.
     """
 
     def __init__(self, method: str, handler: "grpc.RpcMethodHandler[Any, Any]") -> None:

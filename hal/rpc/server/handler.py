@@ -42,8 +42,8 @@ class DeviceHandler:
     """Serves one device to many sessions. Thread-safe.
 
     Args:
-        device: to serve.
-        limits: of sessions.
+        device: the device to serve.
+        limits: the limits of sessions.
         compilers: compile for the device in other processes; None if it compiles in this one.
         watch: knows which models kill the driver; None for one that no process reads.
 

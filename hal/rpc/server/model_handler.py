@@ -44,8 +44,8 @@ class ModelHandler:
 
     Args:
         device: that prepares them.
-        limits: of sessions.
-        admission: of the daemon.
+        limits: the limits of sessions.
+        admission: the admission of the daemon.
         watch: knows which models kill the driver.
         compilers: compile for the device in other processes; None if it compiles in this one.
     """
@@ -95,7 +95,7 @@ class ModelHandler:
         """Has the device prepare a valid model.
 
         Args:
-            session: of the client.
+            session: the session of the client.
             message: with the model.
             cancellation: is cancelled once the client no longer waits.
         """

@@ -61,9 +61,9 @@ class NativeRing:
         functions: see `NativeCall`.
         ring: the daemon's end.
         connection: its socket.
-        cancellation: of its executions, which watches the ring.
+        cancellation: the cancellation of its executions, which watches the ring.
         activity: the slot of the thread.
-        gate: of the daemon.
+        gate: the gate of the daemon.
         user, client: shares of the session's user, and of the session.
         tells_times: whether completions tell how long executions took.
         spins: whether it polls for submissions before it sleeps.
@@ -168,12 +168,12 @@ class NativeRing:
         """Lets native code run a request.
 
         Args:
-            number: of the request.
+            number: the number of the request.
             entry: the submission that runs it.
             call: what it runs.
             inputs, outputs: the copies before and after.
             crumb: what breadcrumbs say meanwhile.
-            owner: of the call, which is withdrawn when the owner is gone.
+            owner: the owner of the call, which is withdrawn when the owner is gone.
         """
         self.forget(number)
         lists = _copies(inputs), _copies(outputs)
@@ -218,9 +218,9 @@ class NativeRing:
         """Drops what a call needs; if it runs, its thread does that after it. Any thread may call.
 
         Args:
-            number: of the request. If another call of it is the present one, that is withdrawn,
-                too.
-            serial: of the call.
+            number: the number of the request. If another call of it is the present one, that is
+                withdrawn, too.
+            serial: the serial of the call.
         """
         if self._withdraw_call(self._address + _call_offset(number)):
             self._kept.pop(serial, None)

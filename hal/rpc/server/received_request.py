@@ -35,7 +35,7 @@ class ReceivedRequest(Struct, kw_only=True, eq=False):
 
     Attributes:
         registered: the prepared model to run; None once the client has released it.
-        types: of its outputs.
+        types: the types of its outputs.
         request: as sent, validated.
         slots: the slots of its memories.
         staged: what is run instead if arguments must be copied.

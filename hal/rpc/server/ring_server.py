@@ -91,11 +91,11 @@ class RingServer:
     """One ring of a session, which runs its prepared models.
 
     Args:
-        session: of the client.
-        connection: to the client; closed at the end.
-        memory: of the ring, of `RING_BYTES`.
-        admission: of the daemon.
-        watch: of the daemon.
+        session: the session of the client.
+        connection: the connection to the client; closed at the end.
+        memory: the memory of the ring, `RING_BYTES` bytes.
+        admission: the admission of the daemon.
+        watch: the watch of the daemon.
 
     Raises:
         BadData: the connection is not of the kind that a ring needs.
@@ -141,11 +141,11 @@ class RingServer:
         """Creates a ring, and takes over the descriptors of its socket and its memory.
 
         Args:
-            session: of the client.
+            session: the session of the client.
             connection: descriptor of the daemon's end of the socket.
             memory: descriptor of the ring's memory.
-            admission: of the daemon.
-            watch: of the daemon.
+            admission: the admission of the daemon.
+            watch: the watch of the daemon.
 
         Raises:
             BadData: a descriptor is of another kind.

@@ -72,9 +72,9 @@ class DeviceServer:
     """Serves a device at one address.
 
     Args:
-        device: to serve.
-        address: to listen at.
-        limits: of sessions.
+        device: the device to serve.
+        address: the address to listen at.
+        limits: the limits of sessions.
         insecure: serve every client that reaches the address, without a token, even on other hosts,
             although nothing is encrypted.
         driver: creates the same device in other processes, where models are compiled if the device
@@ -92,7 +92,7 @@ class DeviceServer:
 
     Attributes:
         address: where it listens; has the actual port once it has started.
-        handler: of the calls.
+        handler: the handler of the calls.
         grpc: gRPC's server.
         streams: the limiter of streams.
 

@@ -25,7 +25,7 @@ class SessionCalls:
     """The sessions of clients, as far as gRPC is concerned with them.
 
     Args:
-        handler: of the calls.
+        handler: the handler of the calls.
         streams: limits streams.
         kept: the calls that clients keep open, which end with their sessions.
         has_channel: whether sessions are opened over the side channel.

@@ -145,7 +145,7 @@ def client_token(address: Address, token_file: Path | None = None) -> bytes | No
     Tokens are not sent to other hosts, because the connection is not encrypted.
 
     Args:
-        address: of the daemon.
+        address: the address of the daemon.
         token_file: a copy of the daemon's token file. By default the file that NEURALD_TOKEN_FILE
             names, for TCP, or else the token file of a daemon of this user.
 

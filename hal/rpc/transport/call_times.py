@@ -35,7 +35,7 @@ class CallTimes(Struct, frozen=True, array_like=True):
     """The times of one call.
 
     Attributes:
-        process: of the daemon.
+        process: the process of the daemon.
         arrived_ns, replied_ns: on the daemon's clock of `time.monotonic_ns()`.
         phases: what happened in between, in the order in which it ended.
     """

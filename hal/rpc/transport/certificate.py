@@ -100,7 +100,7 @@ def read_file(path: Path, what: str, *, is_secret: bool = False) -> bytes:
     """Returns the content of a file of certificates or keys.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         what: names it in messages.
         is_secret: whether only this user, or root, may have access to it, or a group that root lets
             read it, such as that of a pod's secrets.
@@ -137,7 +137,7 @@ class Revocations:
     While there is no valid file, the last valid list stays in force.
 
     Args:
-        path: of the list, in PEM. Without a file nothing is revoked.
+        path: the path of the list, in PEM. Without a file nothing is revoked.
         authority: the file with the certificates of the authorities.
 
     Raises:

@@ -123,7 +123,7 @@ class Unpacker:
     """Writes chunks to memories, one after the other.
 
     Args:
-        memories: to write to; the chunks must have exactly as many bytes.
+        memories: the memories to write to; the chunks must have exactly as many bytes.
     """
 
     def __init__(self, memories: Sequence[Memory]) -> None:
@@ -164,7 +164,7 @@ def unpacked(chunk: device_pb2.DataChunk | PackedChunk, max_bytes: int) -> bytes
     """Returns the content of a chunk.
 
     Args:
-        chunk: from a peer.
+        chunk: the chunk from a peer.
         max_bytes: that it may have.
 
     Raises:

@@ -79,7 +79,7 @@ class Stamps(Struct, frozen=True, array_like=True):
     """When a daemon did what for a call, in nanoseconds on the clock of `time.monotonic_ns()`.
 
     Attributes:
-        number: by which the client asked for it.
+        number: the number by which the client asked for it.
         process: the daemon's process.
         arrived_ns: the submission was seen.
         admitted_ns: the device was free for it.
@@ -116,9 +116,9 @@ class RingEnd:
     """One end of a ring. Not thread-safe.
 
     Args:
-        memory: of `RING_BYTES`, initially zero.
-        connection: to the peer; it becomes readable when the peer wakes this end, sends a packet,
-            or dies.
+        memory: the memory of `RING_BYTES`, initially zero.
+        connection: the connection to the peer; it becomes readable when the peer wakes this end,
+            sends a packet, or dies.
         side: which end this is.
     """
 

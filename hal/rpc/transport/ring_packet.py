@@ -106,10 +106,10 @@ def request_packet(number: int, handle: int, arguments: bytes, kind: int = REQUE
     """Encodes a REQUEST of a prepared model, or an ONGOING_REQUEST.
 
     Args:
-        number: of the request.
-        handle: of the prepared model.
+        number: the number of the request.
+        handle: the handle of the prepared model.
         arguments: see `pack_arguments`.
-        kind: of the packet.
+        kind: the kind of the packet.
     """
     return _REQUEST_HEAD.pack(kind, number, handle) + arguments
 
@@ -148,7 +148,7 @@ class NumberedRequest(Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: that executions name.
-        handle: of the prepared model.
+        handle: the handle of the prepared model.
         slots: the slots of its memories.
         request: the request.
     """

@@ -171,8 +171,8 @@ def abort(context: grpc.ServicerContext, error: Error, status: grpc.StatusCode |
     """Ends a call with an error.
 
     Args:
-        context: of the call.
-        error: for the client.
+        context: the context of the call.
+        error: the error for the client.
         status: gRPC's status; None for the usual one of the error.
     """
     context.set_trailing_metadata(((_CODE_KEY, str(int(error.code))),))

@@ -42,8 +42,8 @@ class TlsFiles:
         """Returns the files in a folder that `neurald cert issue` has made.
 
         Args:
-            folder: of the files, or the name of one that the authority of this user has made and
-                that is in its own folder.
+            folder: the folder of the files, or the name of one that the authority of this user has
+                made and that is in its own folder.
         """
         folder = folder.expanduser()
         made = configuration_directory() / AUTHORITY_FOLDER / folder

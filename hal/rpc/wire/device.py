@@ -82,8 +82,8 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
     Attributes:
         device: state of the device.
         sessions: open sessions.
-        prepared_models: of all sessions.
-        memories: of all sessions.
+        prepared_models: the prepared models of all sessions.
+        memories: the memories of all sessions.
         calls: preparations, executions and reads under way.
         access: who may call.
         sandbox: the restrictions of its process that are in force.
@@ -305,7 +305,7 @@ def capabilities_to_wire(
     """Encodes capabilities, sorted by operand type.
 
     Args:
-        capabilities: of a device.
+        capabilities: the capabilities of a device.
         extensions: that the device declares.
 
     Raises:

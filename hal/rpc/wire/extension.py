@@ -111,7 +111,7 @@ def attributes_from_wire(
     """Decodes values of attributes.
 
     Args:
-        messages: of one compilation, or of one execution.
+        messages: the messages of one compilation, or of one execution.
         use: which of the two.
         declared: the extensions that the device declares.
 

@@ -159,7 +159,7 @@ def model_from_wire(
     """Decodes a model, which must still be validated.
 
     Args:
-        message: from a client.
+        message: the message from a client.
         pools: the memories that `message.pools` refers to.
         extensions: the known vendor extensions.
 
@@ -297,7 +297,7 @@ def request_from_wire(message: types_pb2.Request, pools: Sequence[Memory]) -> Re
     """Decodes a request, which must still be validated against its model.
 
     Args:
-        message: from a client.
+        message: the message from a client.
         pools: the memories that the message refers to.
     """
     return Request(

@@ -35,7 +35,7 @@ def profile_from_wire(message: device_pb2.ProfileReply, operations: int | None) 
     """Decodes the times of kernels.
 
     Args:
-        message: from a daemon.
+        message: the message from a daemon.
         operations: how many operations the main graph has; None if that is not known.
 
     Raises:

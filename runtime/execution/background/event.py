@@ -186,7 +186,7 @@ class Event(Unpicklable):
         Only neurald itself calls this.
 
         Args:
-            error: of the execution; None if it succeeded.
+            error: the error of the execution; None if it succeeded.
             was_redone: whether outputs were written again after the fence had signalled.
         """
         self._error = error

@@ -51,7 +51,7 @@ class FencedResult(Struct, frozen=True, kw_only=True):
     """Outcome of a fenced execution.
 
     Attributes:
-        result: of the execution.
+        result: the result of the execution.
         after_fences: timing from the end of the last dependency.
     """
 
@@ -75,10 +75,10 @@ def start_fenced(
     """Starts an execution that runs once its dependencies have ended.
 
     Args:
-        compilation: of the execution.
+        compilation: the compilation of the execution.
         computation: runs it.
         dependencies: events of any executions.
-        options: for the run.
+        options: the options for the run.
         after_fences_s: time limit in seconds from the end of the dependencies; None for no limit.
         complete: called with the result, or with None after a failure, right before the event
             signals.
@@ -205,10 +205,10 @@ class _DeviceLaunch(Struct, frozen=True, kw_only=True):
     """An execution that a device has accepted.
 
     Attributes:
-        execution: in the device, if it waits for fences there.
+        execution: the execution in the device, if it waits for fences there.
         pending: the execution, if threads that wait for it need not be told of its end by another
             thread.
-        fence: of the execution in the device.
+        fence: the fence of the execution in the device.
     """
 
     computation: Computation

@@ -52,7 +52,8 @@ class _Goal(Struct, frozen=True, kw_only=True):
     """The step that a piece of work has to prepare; it keeps no compilation alive.
 
     Attributes:
-        first_tier: of the step, if executions bind it and it is of the step's own device.
+        first_tier: the first tier of the step, if executions bind it and it is of the step's own
+            device.
         is_urgent: is set when the work is no longer to wait for the first calls.
     """
 
@@ -91,8 +92,8 @@ class Optimization:
     """The preparation of the optimised code of one compilation. Thread-safe.
 
     Args:
-        startup: of the compilation.
-        steps: of its plan.
+        startup: the startup of the compilation.
+        steps: the steps of its plan.
         recovery: has the state of the steps.
         preparer: prepares them.
 

@@ -27,7 +27,7 @@ class DeviceCall(Struct, frozen=True, kw_only=True):
     Attributes:
         device: that was called.
         is_first_tier: whether it ran a first tier, because the step was not compiled yet.
-        duration_ns: of the call.
+        duration_ns: the duration of the call.
         error: why it failed; empty if it succeeded.
     """
 
@@ -44,11 +44,12 @@ class StepReceipt(Struct, frozen=True, kw_only=True):
         step: its position in the plan; -1 for the whole model, which the CPU device ran after a
             step failed everywhere.
         device: that it was planned for.
-        driver_version: of that device.
+        driver_version: the driver version of that device.
         ran_on: the device whose results count; empty if none succeeded.
         tier: "optimized", or "first" for a first tier.
         cache: how its device obtained the prepared model: "hit", "miss" and so on.
-        calls: of devices, in order; several in loops, after failures, and while buffers grow.
+        calls: the calls of devices, in order; several in loops, after failures, and while buffers
+            grow.
         durations: the parts of the time, as far as devices report them; None without a call.
         fallback: why another device than planned ran it; empty if none did.
     """
@@ -69,7 +70,7 @@ class ExecutionReceipt(Struct, frozen=True, kw_only=True):
 
     Attributes:
         steps: those that ran, in the order of the plan.
-        duration_ns: of the execution.
+        duration_ns: the duration of the execution.
     """
 
     steps: tuple[StepReceipt, ...]
@@ -103,7 +104,7 @@ class ReceiptRecorder:
 
         Args:
             step: that ran; None for the whole model.
-            call: of a device.
+            call: the call of a device.
             reason: why another device than planned was called.
         """
         self._calls.append((step, call, reason))
@@ -121,9 +122,9 @@ class ReceiptRecorder:
         """Returns the receipt.
 
         Args:
-            steps: of the plan that ran.
-            report: of the compilation.
-            durations: of the steps.
+            steps: the steps of the plan that ran.
+            report: the report of the compilation.
+            durations: the durations of the steps.
         """
         numbers = {id(step): number for number, step in enumerate(steps)}
         by_step: dict[int, list[tuple[ExecutionStep | None, DeviceCall, str]]] = {}

@@ -51,7 +51,7 @@ class StepOverhead:
     """Collects the times of one plan. Races between threads only lose a measurement.
 
     Args:
-        body: of the plan.
+        body: the body of the plan.
     """
 
     def __init__(self, body: CompoundBody) -> None:

@@ -14,7 +14,7 @@ class StepPace:
     """The shortest times of a plan's steps. Races between threads only lose a measurement.
 
     Args:
-        program: of the plan.
+        program: the program of the plan.
         waits_for: for each step, the positions of those that it waits for; empty if the steps run
             one after another.
     """

@@ -48,7 +48,7 @@ class CompoundExecutor:
     """Implements `neurald.runtime.execution.program.executor.PlanExecutor` for a plan of several steps.
 
     Args:
-        body: of the plan.
+        body: the body of the plan.
         outputs: number of outputs of the model.
     """
 
@@ -118,7 +118,7 @@ class _Run:
     """One execution of a compound plan.
 
     Attributes:
-        clock: of its steps.
+        clock: the clock of its steps.
     """
 
     def __init__(self, body: CompoundBody, pace: StepPace, options: ExecuteOptions, runner: Runner) -> None:
@@ -245,13 +245,13 @@ class _ProgramRun(_Run):
     Args:
         body, pace, options, runner: see `_Run`.
         shapes: infers output shapes of steps, by their ids.
-        residences: of values that stay on devices.
-        workspace: for its exclusive use.
-        request: of the client.
+        residences: the residences of values that stay on devices.
+        workspace: the workspace for its exclusive use.
+        request: the request of the client.
 
     Attributes:
         temporaries: the storage of all values.
-        requests: of the steps, by position, as they were made last.
+        requests: the requests of the steps, by position, as they were made last.
     """
 
     def __init__(

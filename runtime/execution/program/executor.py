@@ -22,8 +22,8 @@ class PlanExecutor(Protocol):
         """Runs the plan once.
 
         Args:
-            request: for the inputs and outputs of the whole model, variables included.
-            options: for every step; all steps share one deadline.
+            request: the request for the inputs and outputs of the whole model, variables included.
+            options: the options for every step; all steps share one deadline.
             runner: runs one step; an error that it raises ends the execution.
 
         Returns:

@@ -38,11 +38,11 @@ class ValueStorage:
 
     Attributes:
         memory: None if not allocated yet, and for an omitted argument.
-        offset: of the first byte.
+        offset: the offset of the first byte.
         capacity: available bytes.
         dimensions: current shape; before the value is written, the shape that it must have.
         length: bytes in use.
-        key: of memory that may grow; None for other memory.
+        key: the key of memory that may grow; None for other memory.
     """
 
     __slots__ = ("capacity", "dimensions", "key", "length", "memory", "offset")
@@ -95,8 +95,8 @@ class FixedRun(Struct, frozen=True, kw_only=True):
     """Requests and shapes of all runs of a plan for one request of the client, if sizes are known.
 
     Attributes:
-        requests: of the steps, by position.
-        shapes: of the outputs.
+        requests: the requests of the steps, by position.
+        shapes: the shapes of the outputs.
     """
 
     requests: Sequence[Request]
@@ -107,7 +107,7 @@ class Workspace(Struct):
     """Memory for the temporaries of one execution at a time.
 
     Attributes:
-        arena: for values of known size; None if there are none.
+        arena: the arena for values of known size; None if there are none.
         growable: memory for values of unknown size, by the key of their storage.
         resident: buffers for values that stay on a device, by the number of the value.
     """
@@ -234,7 +234,7 @@ class Temporaries:
     Args:
         body: the body of the plan.
         request: the client's request.
-        workspace: for the exclusive use of this execution.
+        workspace: the workspace for the exclusive use of this execution.
 
     Attributes:
         storage: the storage of each value; a loop swaps that of its carried values.

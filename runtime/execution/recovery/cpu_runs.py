@@ -16,7 +16,7 @@ class WholeModelFallback:
     The model is prepared on first use.
 
     Args:
-        model: of the compilation.
+        model: the model of the compilation.
         preparer: prepares it.
     """
 

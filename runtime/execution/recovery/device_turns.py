@@ -53,7 +53,7 @@ class DeviceTurns:
 
     Args:
         device: runs the model, in this process.
-        priority: of the executions.
+        priority: the priority of the executions.
     """
 
     def __init__(self, device: Device, priority: Priority) -> None:

@@ -27,9 +27,9 @@ class FastPaths:
 
     Args:
         device: name of the device.
-        health: of the device.
+        health: the health of the device.
         slow_device: notes the times of runs; None if slowness is not watched.
-        verification: of the step; None if nothing is verified.
+        verification: the verification of the step; None if nothing is verified.
 
     Attributes:
         are_watched: whether the times of all runs are noted.

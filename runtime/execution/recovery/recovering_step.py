@@ -171,8 +171,8 @@ class RecoveringStep:
         """Runs the step on its device, or on the CPU if the device fails and that is allowed.
 
         Args:
-            request: for the step's model.
-            options: for the execution.
+            request: the request for the step's model.
+            options: the options for the execution.
             call: called with the device's prepared model and the request to execute it; by default
                 `execute` is called.
 
@@ -221,7 +221,7 @@ class RecoveringStep:
         """Runs the step on its device; returns None if that failed and the CPU takes over.
 
         Args:
-            prepared: of the device.
+            prepared: the prepared model of the device.
             request, options, call: see `execute`.
 
         Raises:
@@ -547,7 +547,7 @@ class RecoveringStep:
         the CPU, waits for that.
 
         Args:
-            options: of the execution; None for no limits.
+            options: the options of the execution; None for no limits.
 
         Raises:
             Error: the limits do not allow to wait any longer, or the step cannot be prepared.

@@ -33,7 +33,7 @@ class Recovery:
     """Recovers the steps of one compilation from failures of their devices. Thread-safe.
 
     Args:
-        model: of the compilation.
+        model: the model of the compilation.
         steps: all steps of its plan.
         preparer: prepares steps again.
         may_fall_back: whether the CPU may take over from devices.
@@ -98,8 +98,8 @@ class Recovery:
         """Runs the whole model on the CPU after a step failed on every device that may run it.
 
         Args:
-            request: of the whole model.
-            options: for the execution.
+            request: the request of the whole model.
+            options: the options for the execution.
             cause: the error of the step.
 
         Raises:

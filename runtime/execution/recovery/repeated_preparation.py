@@ -24,7 +24,7 @@ class RepeatedPreparation:
     time, and a later one finds the step prepared.
 
     Args:
-        name: of the device.
+        name: the name of the device.
     """
 
     def __init__(self, name: str) -> None:
@@ -58,7 +58,7 @@ class RepeatedPreparation:
 
         Args:
             prepare: prepares it.
-            options: of the execution that needs it; None for no limits.
+            options: the options of the execution that needs it; None for no limits.
 
         Raises:
             MissedDeadlineTransient: the deadline of the execution passed.

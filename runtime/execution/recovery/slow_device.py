@@ -21,7 +21,8 @@ class SlowDevice:
 
     Args:
         drift: the times of the step on the device.
-        health: of the device; slowness counts as a failure, so that the device is retried.
+        health: the health of the device; slowness counts as a failure, so that the device is
+            retried.
         stand_in: what the CPU runs meanwhile. The CPU takes over when it has compiled the step.
     """
 

@@ -23,7 +23,7 @@ class StandIn:
     It stays prepared, so that the next failure of the device costs no compilation.
 
     Args:
-        step: of a device other than the CPU device.
+        step: a step of a device other than the CPU device.
         preparer: prepares it.
     """
 

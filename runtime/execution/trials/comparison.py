@@ -54,7 +54,7 @@ class Expectation(Struct, frozen=True, kw_only=True):
     """Knowledge about a rival before it runs.
 
     Attributes:
-        name: of the device, for reasons.
+        name: the name of the device, for reasons.
         seconds: that it is expected to take; None if that is not known.
     """
 
@@ -66,11 +66,11 @@ class Comparison:
     """One test. Not thread-safe.
 
     Args:
-        rivals: of the plan. One that is expected to cost too much is not even tried.
+        rivals: the rivals of the plan. One that is expected to cost too much is not even tried.
 
     Attributes:
         winner: the number of the fastest; None until it is decided.
-        reason: of the decision.
+        reason: the reason of the decision.
     """
 
     def __init__(self, rivals: Sequence[Expectation]) -> None:

@@ -26,7 +26,7 @@ class Rival(Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         device: that it is.
-        index: of the device among the candidates.
+        index: the index of the device among the candidates.
         predicted_s: what it is predicted to take, if that is known.
     """
 
@@ -49,11 +49,11 @@ class PlanGuard(Struct, frozen=True, kw_only=True):
     """A plan's rivals, and whether the fastest is known.
 
     Attributes:
-        key: to keep a decision under; empty if none is kept.
-        rivals: of the plan, one at least.
+        key: the key to keep a decision under; empty if none is kept.
+        rivals: the rivals of the plan, one at least.
         is_open: whether nothing was decided yet.
         winner: that was faster than the plan; None if the plan was.
-        reason: of the decision.
+        reason: the reason of the decision.
     """
 
     key: str
@@ -78,7 +78,7 @@ def find_guard(
         model: the whole model.
         result: the plan.
         candidates, devices: that it refers to by index.
-        threads: of an execution.
+        threads: the threads of an execution.
         keeps: whether decisions are kept on disk.
     """
     rivals = _rivals(result, candidates, devices)

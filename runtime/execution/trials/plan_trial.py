@@ -96,10 +96,10 @@ class PlanTrial:
     Args:
         model: the whole model.
         plan: runs the plan.
-        recovery: of the compilation.
+        recovery: the recovery of the compilation.
         preparer: prepares the model for the rivals.
-        key: to keep the decision under; empty if it is not kept.
-        rivals: of the plan, one at least.
+        key: the key to keep the decision under; empty if it is not kept.
+        rivals: the rivals of the plan, one at least.
         when_decided: returns what is called once, by the run after which it is decided; None if
             no caller waits for it any more.
 

@@ -65,7 +65,7 @@ class State(Unpicklable):
     fails leaves the state unchanged.
 
     Args:
-        variables: of the model.
+        variables: the variables of the model.
         shared: state of another compilation; variables of the same name are shared with it.
 
     Raises:
@@ -146,7 +146,7 @@ class State(Unpicklable):
         """Resets variables to their initial values, also for the compilations that share them.
 
         Args:
-            names: of the variables to reset; None for all.
+            names: the names of the variables to reset; None for all.
         """
         with self.lock:
             self.replace(

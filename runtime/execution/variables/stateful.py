@@ -39,7 +39,7 @@ class _StatefulRequest(Struct):
         values: current values of the variables.
         buffers: memory for the new values.
         request: the base with the values as inputs and the buffers as outputs.
-        result: of the last run; None before the first.
+        result: the result of the last run; None before the first.
         visible: that result without the variables.
         new: the new values, if they are views of `buffers`.
         follower: the request that reads `buffers` and writes to the memory of the old values; None
@@ -63,7 +63,7 @@ class StatefulRuns:
 
     Args:
         state: the variables; locked during a run.
-        types: of the variables.
+        types: the types of the variables.
     """
 
     def __init__(self, state: State, types: Sequence[OperandType]) -> None:
@@ -81,8 +81,8 @@ class StatefulRuns:
 
         Args:
             request: without the variables.
-            options: for the execution; its deadline and cancellation also limit the wait for the
-                variables.
+            options: the options for the execution; its deadline and cancellation also limit the
+                wait for the variables.
             execute: called with the request that includes the variables.
 
         Returns:
@@ -126,7 +126,7 @@ class StatefulRuns:
         """Returns a function that repeats the last `run` on the device's fast path.
 
         Args:
-            request: of the last successful `run`, without the variables.
+            request: the request of the last successful `run`, without the variables.
             create: creates the function for a request that includes the variables.
 
         Returns:
@@ -149,7 +149,7 @@ class StatefulRuns:
         """Returns a function that repeats the last `run` as a short execution.
 
         Args:
-            request: of the last successful `run`, without the variables.
+            request: the request of the last successful `run`, without the variables.
             create: creates the function for a request that includes the variables.
 
         Returns:

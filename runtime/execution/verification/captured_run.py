@@ -91,8 +91,8 @@ class CapturedRun(Struct, frozen=True, kw_only=True):
         """Executes a prepared model on the inputs.
 
         Args:
-            prepared: of the model.
-            options: for the execution.
+            prepared: the prepared form of the model.
+            options: the options for the execution.
             outputs: size and argument of each output; None for what they need.
 
         Returns:

@@ -40,7 +40,7 @@ class WrongOperations(Struct, frozen=True, kw_only=True):
     """The outcome of an investigation.
 
     Attributes:
-        pattern: of the operations that differ; of the whole step if no part of it does.
+        pattern: the pattern of the operations that differ; of the whole step if no part of it does.
         difference: between the results of the two devices.
         narrowing: how the operations were found, or why they were not.
         operations: their positions in the step.
@@ -58,7 +58,7 @@ class Investigation:
     """The search in one step.
 
     Args:
-        run: in which the results differed.
+        run: the run in which the results differed.
         difference: that was found then.
         device: that computed it.
         cpu: the device that is right.

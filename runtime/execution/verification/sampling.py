@@ -80,8 +80,8 @@ class Sampler:
     takes; afterwards they take no more than the share of the time until now.
 
     Args:
-        share: of the time, above 0 and at most 1. With 1, every execution is verified.
-        seed: of the distances; None for one of the system.
+        share: the share of the time, above 0 and at most 1. With 1, every execution is verified.
+        seed: the seed of the distances; None for one of the system.
 
     Attributes:
         noted: the times of executions that were not verified and are not counted yet.

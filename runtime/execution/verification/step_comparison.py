@@ -58,7 +58,7 @@ class StepComparison:
     """Compares the outputs of one step.
 
     Args:
-        model: of the step.
+        model: the model of the step.
     """
 
     def __init__(self, model: Model) -> None:

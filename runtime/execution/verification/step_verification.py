@@ -58,7 +58,7 @@ class VerificationStatus(Struct, frozen=True, kw_only=True):
 
     Attributes:
         step: position of the step in the plan.
-        device: of the step.
+        device: the device of the step.
         runs: how many executions of the device there were.
         verified: how many of them were verified; those that wait to be compared do not count.
         is_wrong: True if the device was found to be wrong, so that the CPU device runs the step.
@@ -85,11 +85,11 @@ class _Ran(Struct, frozen=True, kw_only=True):
     """An execution of the device that is to be compared, in memory of its own.
 
     Attributes:
-        arguments, copies: of the inputs; see `CapturedRun.of`.
+        arguments, copies: the arguments and copies of the inputs; see `CapturedRun.of`.
         space: how much space each output had; see `output_space`.
-        result: of the device.
-        outputs: of the device, as many bytes as the result needs.
-        options: of the execution.
+        result: the result of the device.
+        outputs: the outputs of the device, as many bytes as the result needs.
+        options: the options of the execution.
     """
 
     arguments: Sequence[Argument]
@@ -110,7 +110,7 @@ class StepVerification:
     """The verification of one step. Thread-safe.
 
     Args:
-        step: of a device other than the CPU device.
+        step: a step of a device other than the CPU device.
         sampler: chooses executions.
         cpu_model: returns the step's prepared model of the CPU device.
         prepare: prepares parts of the step.
@@ -221,8 +221,8 @@ class StepVerification:
 
         Args:
             copies: see `begin`.
-            request, options: of the execution.
-            result: of the device, in the memory of the request.
+            request, options: the request and options of the execution.
+            result: the result of the device, in the memory of the request.
             device_s: how long the device took.
             begun: when `begin` was called, on the clock of `time.perf_counter()`.
 
@@ -388,8 +388,8 @@ def verification_of(
 
     Args:
         step, cpu_model, when_wrong: see `StepVerification`.
-        share: of the executions.
-        preparer: of the step, which prepares parts of it.
+        share: the share of the executions.
+        preparer: the preparer of the step, which prepares parts of it.
     """
     if not may_be_compared(step.model):
         return None

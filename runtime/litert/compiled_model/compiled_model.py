@@ -271,7 +271,7 @@ class CompiledModel:
 
         Args:
             signature: the signature.
-            beginning: of the message of an error.
+            beginning: the beginning of the message of an error.
 
         Raises:
             RuntimeError: the shapes do not go together.

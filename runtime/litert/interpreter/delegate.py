@@ -18,7 +18,7 @@ class Delegate:
 
     Args:
         library: the file name of a native library.
-        options: of the delegate.
+        options: the options of the delegate.
 
     Raises:
         DelegateRefused: always.

@@ -43,8 +43,8 @@ class TFLiteMetrics(TFLiteMetricsInterface):
     """Counters with the names of LiteRT's.
 
     Args:
-        model_hash: of the model; it is not used.
-        model_path: of the model; it is not used.
+        model_hash: the model hash of the model; it is not used.
+        model_path: the model path of the model; it is not used.
     """
 
     def __init__(self, model_hash: str | None = None, model_path: str | None = None) -> None:

@@ -24,7 +24,7 @@ class SignatureRunner:
     """Calls an entry point. `Interpreter.get_signature_runner` returns it.
 
     Args:
-        interpreter: of the file.
+        interpreter: the interpreter of the file.
         signature_key: the name of the entry point.
 
     Raises:

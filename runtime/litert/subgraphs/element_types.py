@@ -13,7 +13,7 @@ class ElementType(Struct, frozen=True):
     """An element type.
 
     Attributes:
-        name: in messages.
+        name: the name in messages.
         scalar: the NumPy type in details and of values; `np.object_` for handles.
     """
 

@@ -30,7 +30,7 @@ class DetailTable:
         """Returns the description of a tensor.
 
         Args:
-            index: of the tensor.
+            index: the index of the tensor.
             shape: its present shape.
 
         Raises:

@@ -64,7 +64,7 @@ def search(
     """Returns the best choice, its cost, and whether it is proved to be optimal.
 
     Args:
-        problem: of a small graph.
+        problem: the problem of a small graph.
         best: a choice to begin with.
         best_cost: its predicted cost, or that of a better plan of the same choice.
         max_nodes: when to give up with up to three devices; sooner with more.
@@ -128,8 +128,8 @@ class _Search:
     The attributes that are not explained here are those of the state that is being continued.
 
     Attributes:
-        _left: by weights of the bound, the weighted cost of all operations that are in no finished
-            step, on their devices, or where it is least.
+        _left: the left by weights of the bound, the weighted cost of all operations that are in no
+            finished step, on their devices, or where it is least.
     """
 
     def __init__(
@@ -361,7 +361,7 @@ class _Search:
         """Returns when a step of a queue begins, what its operations take, and what follows at least.
 
         Args:
-            device: of the queue.
+            device: the device of the queue.
             start: when the device is free.
             formed, formed_end: the operations of a step that is not finished, and when it ends.
         """

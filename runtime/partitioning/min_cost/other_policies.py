@@ -16,7 +16,7 @@ class OtherPolicies:
     """The operations of a graph, as the rules of other policies see them.
 
     Args:
-        operations: of the graph.
+        operations: the operations of the graph.
         scores: by operation and device.
         able: by operation and device, whether it can run there.
         preferred: by position, the device that a rule prefers for an operation that can run there.

@@ -60,8 +60,8 @@ class PlacementProblem:
         is_sequential: whether steps run one after another, so that their costs add up.
 
     Attributes:
-        count: of the operations.
-        device_count: of the candidates; the interpreter has this number.
+        count: the count of the operations.
+        device_count: the device count of the candidates; the interpreter has this number.
         step_s: by device, what the runtime needs for a step in a plan of several.
         launches: by device, of a step in a plan of several; with what the runtime needs.
         has_transfers: whether moving values costs anything.
@@ -180,7 +180,7 @@ class PlacementProblem:
         """Returns what plans take at least: the load of one device, or of all together.
 
         Args:
-            devices: of each operation.
+            devices: the devices of each operation.
         """
         loads = np.bincount(devices, self._costs_of(devices))
         return float(loads.sum() if self.is_sequential else loads.max())

@@ -59,8 +59,8 @@ def find_plan(
     """Finds the plan of least predicted cost.
 
     Args:
-        problem: of a graph with at least one operation.
-        names: of the candidates.
+        problem: the problem, whose graph has at least one operation.
+        names: the names of the candidates.
         others: plans of other policies: their names, the device of each operation as integers, and
             their steps; None for the steps that the devices give. Those of large graphs that cannot
             be the best are only predicted when they are asked for.

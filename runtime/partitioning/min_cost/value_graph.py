@@ -19,7 +19,7 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
     """The values of a graph, and who writes and reads them.
 
     Attributes:
-        count: of the operations.
+        count: the count of the operations.
         writer: by value, the operation that writes it; -1 for the client.
         is_output: by value, whether the client reads it.
         bytes: by value, its size.
@@ -97,7 +97,7 @@ class ValueGraph(Struct, frozen=True, kw_only=True, dict=True):
         Args:
             groups: the group of each operation; every path between two operations of a group stays
                 in it.
-            count: of the groups.
+            count: the count of the groups.
         """
         writer = np.where(self.writer < 0, _CLIENT, groups[self.writer])
         read_by = groups[self.read_by]

@@ -21,7 +21,7 @@ def convert(memory: Memory, name: str | None, shapes: Mapping[str, Sequence[int]
 
     Args:
         memory: the content of the file, which becomes pool 0 of the model.
-        name: of the signature to load; None for the first subgraph.
+        name: the name of the signature to load; None for the first subgraph.
         shapes: shapes of inputs by name, instead of those in the file.
 
     Raises:

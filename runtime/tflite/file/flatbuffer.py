@@ -178,7 +178,7 @@ class _Vtable(Struct, frozen=True, kw_only=True):
 
     Attributes:
         position: its own position in the file.
-        table_size: of the tables, in bytes.
+        table_size: the size of each table, in bytes.
     """
 
     position: int
@@ -197,9 +197,9 @@ class FieldFormat(Struct, frozen=True, kw_only=True):
     """A field of a table.
 
     Attributes:
-        number: in the schema.
-        kind: of a number; None for a reference to another object.
-        default: of a number.
+        number: the number in the schema.
+        kind: the kind of a number; None for a reference to another object.
+        default: the default of a number.
     """
 
     number: int
@@ -211,8 +211,8 @@ class _Layout(Struct, frozen=True, kw_only=True):
     """The places of the fields of a `TableReader` in tables with the same vtable.
 
     Attributes:
-        table_size: of the tables, in bytes.
-        format: of the fields that are present, in the order of their offsets.
+        table_size: the size of each table, in bytes.
+        format: the format of the fields that are present, in the order of their offsets.
         pick: takes these fields and all defaults, and returns all fields in the reader's order.
         references: position among the fields, and offset in the table.
     """
@@ -344,7 +344,7 @@ class Table:
         """Reads several fields at once; see `TableReader`.
 
         Args:
-            kind: of the table. All tables of a kind are read with the same fields.
+            kind: the kind of the table. All tables of a kind are read with the same fields.
             fields: the fields.
         """
         reader = self.file.readers.get(kind)

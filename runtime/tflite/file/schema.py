@@ -70,8 +70,8 @@ class Quantization(Struct, frozen=True, kw_only=True):
     """Quantisation parameters of a tensor.
 
     Attributes:
-        scales, zero_points: of equal length: one for the whole tensor, or one per index along
-            `dimension`.
+        scales, zero_points: scales and zero points of equal length: one for the whole tensor, or
+            one per index along `dimension`.
     """
 
     scales: tuple[float, ...]

@@ -28,7 +28,7 @@ class CustomCall(Struct, frozen=True):
     """An operator of a file, and what computes it.
 
     Attributes:
-        name: of the operator.
+        name: the name of the operator.
         function: computes it.
         options: the bytes of its options.
     """
@@ -49,7 +49,7 @@ class CustomOperators:
         """Registers the function of an operator; it replaces an operator that neurald has.
 
         Args:
-            name: of the custom operator in the file.
+            name: the name of the custom operator in the file.
             function: takes the inputs and the bytes of the custom options, and returns the output.
 
         Raises:

@@ -114,8 +114,8 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
 
     Args:
         tensor: the tensor.
-        dimensions: of the operand, unless it is a constant.
-        lifetime: of the operand, unless it is a constant.
+        dimensions: the dimensions of the operand, unless it is a constant.
+        lifetime: the lifetime of the operand, unless it is a constant.
 
     Raises:
         UnsupportedFeature: no operand can represent the tensor.

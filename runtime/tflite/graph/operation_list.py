@@ -214,7 +214,7 @@ class OperationList(OperandTable):
         """Returns the output shapes of an operation after checking it.
 
         Args:
-            definition: of the operation.
+            definition: the definition of the operation.
             operation: whose shapes are returned.
             binding: as `definition` has bound it; None to bind it.
 

@@ -129,7 +129,7 @@ class _Emitted(Struct, frozen=True, kw_only=True, gc=False):
     Constants that all operators share have their number among all operands, inverted.
 
     Attributes:
-        values: of inputs, on which the conversion depends.
+        values: the values of inputs, on which the conversion depends.
         outputs: the operator's.
         results: intermediate ones.
     """

@@ -53,7 +53,7 @@ def restored_entry(outline: bytes | memoryview, file: Memory, read: ReadGraphs) 
     """Returns an entry from what `stored_entry` returned; None if it is of another version.
 
     Args:
-        outline: of the entry.
+        outline: the outline of the entry.
         file: the file that the model was converted from.
         read: returns the rest.
     """

@@ -126,7 +126,7 @@ def restored_model(outline: bytes | memoryview, file: Memory, read: ReadGraphs) 
     """Returns a model from what `stored_model` returned; None if it is of another version.
 
     Args:
-        outline: of the model.
+        outline: the outline of the model.
         file: the file that the model was converted from.
         read: returns the rest.
     """

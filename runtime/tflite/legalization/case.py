@@ -26,7 +26,7 @@ class _Choice:
     Args:
         graph: the graph that contains the operator.
         branches: referenced graphs, all of the same inputs and outputs.
-        inputs: of the branches, as arguments.
+        inputs: the inputs of the branches, as arguments.
         outputs: the common dimensions of all branches' outputs.
     """
 

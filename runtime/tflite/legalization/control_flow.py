@@ -56,7 +56,7 @@ class Caller:
         Args:
             subgraph: its index.
             leaving: the variables that it returns.
-            dimensions: of `inputs()`, if they differ from those of the operands.
+            dimensions: the dimensions of `inputs()`, if they differ from those of the operands.
         """
         given = iter(self.dimensions() if dimensions is None else dimensions)
         operands = self._graph.operand
@@ -86,7 +86,7 @@ class Caller:
         Args:
             handles: for each output of the operator the variable that it refers to, None for
                 values.
-            dimensions: of the values.
+            dimensions: the dimensions of the values.
         """
         graph, operator = self._graph, self._operator
         if len(handles) != len(operator.outputs):

@@ -32,7 +32,7 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
     """Returns the settings of the execution service; None if no address is configured.
 
     Args:
-        configuration: of the service manager.
+        configuration: the configuration of the service manager.
 
     Raises:
         BadState: a file cannot be read.

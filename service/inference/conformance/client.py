@@ -43,8 +43,8 @@ class Reply:
 
     Attributes:
         status: "OK", or the name of gRPC's status that fits best.
-        message: of an error.
-        model, version, id, outputs: of an answer.
+        message: the message of an error.
+        model, version, id, outputs: the model, version, ID, and outputs of an answer.
     """
 
     status: str = "OK"

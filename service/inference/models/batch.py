@@ -48,8 +48,8 @@ class Batch(Struct, kw_only=True, eq=False):
 
         Args:
             job: the request.
-            answer: of the run.
-            memory: in which the outputs are.
+            answer: the answer of the run.
+            memory: the memory in which the outputs are.
             before: how many rows those in front of it have.
 
         Raises:

@@ -30,8 +30,8 @@ class ImmediateRun:
     Only `cancel` may be called by other threads.
 
     Args:
-        instance: of the model.
-        lane: of the instance, which is given back.
+        instance: the instance of the model.
+        lane: the lane of the instance, which is given back.
         job: the request.
         lane_is_back: is called when it was given back.
         run_s: how long it probably takes.

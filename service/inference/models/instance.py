@@ -266,8 +266,8 @@ class ModelInstance:
             rows: entries of its batch.
             queued_ns, begun_ns: when it came, and when its inputs were written, on the clock of
                 `time.perf_counter_ns`.
-            receipt: of the run.
-            trace_id: of the client's trace; empty if it takes none.
+            receipt: the receipt of the run.
+            trace_id: the trace ID of the client's trace; empty if it takes none.
         """
         now_ns = time.perf_counter_ns()
         parts = Durations(

@@ -34,7 +34,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """Record of a request that was run.
 
     Attributes:
-        receipt: of the worker.
+        receipt: the receipt of the worker.
         queued_ns: when the request began to wait, on the clock of `time.perf_counter_ns`.
         queue_ns: how long the request waited.
         batch_rows: entries of the batch in which it was run.
@@ -72,7 +72,7 @@ class InferenceJob(Struct, kw_only=True, eq=False):
     """One request.
 
     Attributes:
-        inputs: in the order of the model.
+        inputs: the inputs in the order of the model.
         rows: entries of its batch; 1 for a model without batches.
         wanted: positions of the wanted outputs.
         finish: makes the answer of the outputs.
@@ -85,7 +85,7 @@ class InferenceJob(Struct, kw_only=True, eq=False):
         queued_ns: when it was queued, on the clock of `time.perf_counter_ns`.
         queued_s: the same on the loop's clock.
         attempts: how many workers it was given to.
-        trace_id: of the client's trace; empty if it takes none.
+        trace_id: the trace ID of the client's trace; empty if it takes none.
         expiry: ends it at the next of its limits.
     """
 

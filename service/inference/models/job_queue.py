@@ -33,7 +33,7 @@ class JobQueue:
         preferred: sizes of batches that are run at once.
         delay_s: how long a request waits for others.
         size: how many requests may wait, of each priority without a limit of its own.
-        priorities: of requests.
+        priorities: the priorities of requests.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class JobQueue:
         Args:
             limit_s: how long it may take; None for no limit.
             begin_limit_s: how long it may wait for its run; None for no limit.
-            priority: of the request.
+            priority: the priority of the request.
             lanes, running: see `put`.
             arriving: how many requests come before it that do not wait yet.
         """

@@ -105,7 +105,7 @@ class KnownRun(Struct, kw_only=True, eq=False):
 
         Args:
             instance, lane: that run it.
-            trace_id: of the client's trace; empty if it takes none.
+            trace_id: the trace ID of the client's trace; empty if it takes none.
 
         Returns:
             The answer, without the id of the request, if it has ended as before. None if it was not
@@ -151,7 +151,7 @@ def known_run(
         loaded, room: see `KnownRun`.
         request: the request.
         batch: its run, in which no other one was.
-        answer: of the worker.
+        answer: the answer of the worker.
         result: what the client is answered with.
     """
     if not isinstance(result, bytes) or request.parameters or len(request.outputs) != len(answer.outputs):

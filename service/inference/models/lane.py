@@ -36,7 +36,7 @@ class ServedLane:
 
     Args:
         end: this side's end of the socket.
-        number: of the lane in its worker.
+        number: the number of the lane in its worker.
         closed: is called, in the loop, when the worker has closed its end, or broken the rules,
             during a run that `begin` began.
     """

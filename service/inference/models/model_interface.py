@@ -40,8 +40,8 @@ class ModelInterface:
     """Makes jobs of requests, and answers of outputs.
 
     Args:
-        name: of the model.
-        version: of the model.
+        name: the name of the model.
+        version: the version of the model.
         config: its complete configuration, a message ModelConfig.
         max_batch_size: entries of a batch; zero if the first dimension is not that of a batch.
         labels: the names of the classes of outputs, by output.

@@ -150,7 +150,7 @@ class ModelWorker:
         """Returns what explains its model, a JSON document of `page_document`, which is not trusted.
 
         Args:
-            title: of the page.
+            title: the title of the page.
 
         Raises:
             Error: the worker cannot tell, or takes too long.

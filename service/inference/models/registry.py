@@ -52,8 +52,8 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A version of a model in the index of the repository.
 
     Attributes:
-        name: of the model.
-        version: of the model; empty if it is not known.
+        name: the name of the model.
+        version: the version of the model; empty if it is not known.
         state: `READY`, `UNAVAILABLE` or `LOADING`; empty if nobody has asked for the model yet.
         reason: why it is not ready.
     """
@@ -68,7 +68,7 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
     """What a model was loaded from.
 
     Attributes:
-        state: of its files in the repository.
+        state: the state of its files in the repository.
         config_json: that a client has given.
         files: that a client has given, with their digests.
         given_bytes: their size.
@@ -254,9 +254,10 @@ class Registry:
         these until its files in the repository change, or it is unloaded.
 
         Args:
-            name: of the model.
+            name: the name of the model.
             config_json: the configuration in place of that in the repository.
-            files: of the model in place of the repository's, by path, with a configuration.
+            files: the files of the model in place of the repository's, by path, with a
+                configuration.
 
         Raises:
             ServiceError: it cannot be loaded.

@@ -27,8 +27,8 @@ def checked_inputs(
     """Returns the inputs of a request in the order of the model, after checking that they are its inputs.
 
     Args:
-        given_inputs: of the request.
-        inputs: of the model.
+        given_inputs: the given inputs of the request.
+        inputs: the inputs of the model.
         model: its name, for errors.
         max_batch_size: zero if the first dimension is not that of a batch.
 
@@ -110,7 +110,7 @@ def raw_input(
 
     Args:
         content: the bytes.
-        inputs: of the model.
+        inputs: the inputs of the model.
         model: its name, for errors.
         max_batch_size: zero if the first dimension is not that of a batch.
 

@@ -44,8 +44,8 @@ class ServedVersion:
     """Serves one version of a model. Belongs to one event loop.
 
     Args:
-        name: of the model.
-        version: of the model.
+        name: the name of the model.
+        version: the version of the model.
         config: the model's configuration, a message ModelConfig.
         settings: what follows from it.
         labels: the names of the classes of outputs, by output.
@@ -375,7 +375,7 @@ class ServedVersion:
 
         Args:
             known: how it was run.
-            trace_id: of the client's trace; empty if it takes none.
+            trace_id: the trace ID of the client's trace; empty if it takes none.
 
         Returns:
             The answer without the id of the request; what `begin_at_once` goes on with if it is not

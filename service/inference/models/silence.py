@@ -39,7 +39,7 @@ class Silence:
     """Judges a process by what its threads do while it owes an answer.
 
     Args:
-        pid: of a process of this user.
+        pid: the process ID of a process of this user.
         clock: returns seconds.
         proc: the folder with what the kernel says of processes.
     """

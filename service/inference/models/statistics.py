@@ -52,12 +52,12 @@ class RequestTimes(Struct, frozen=True, kw_only=True):
     """When a request ended, and how long its parts took.
 
     Attributes:
-        ended_ms: in milliseconds since 1970.
-        total_ns: from its arrival to its answer.
+        ended_ms: when it ended, in milliseconds since 1970.
+        total_ns: the time from its arrival to its answer.
         queue_ns, input_ns, infer_ns, output_ns: parts of it; 0 if it failed.
         rows: entries of its batch.
         failed: whether it has no answer.
-        trace_id: of the client's trace; empty if it takes none.
+        trace_id: the trace ID of the client's trace; empty if it takes none.
     """
 
     ended_ms: float
@@ -80,7 +80,7 @@ class Statistics:
         inferences: entries of batches that were run; a request without batches is one.
         executions: runs of the model.
         success, failure: requests, with their whole time.
-        reasons: of failures, with their number.
+        reasons: the reasons of failures, with their number.
         queue, compute_input, compute_infer, compute_output: parts of the time of successful ones.
         batches: by size.
         refused: requests that were refused because too many waited.

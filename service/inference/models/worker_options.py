@@ -11,7 +11,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         sandbox: restricts them.
-        log_format, log_level: of their logs.
+        log_format, log_level: the log format and log level of their logs.
     """
 
     sandbox: SandboxMode = SandboxMode.AUTO

@@ -26,7 +26,7 @@ class ServiceError(Exception):
 
     Args:
         status: the kind of error.
-        message: for the client.
+        message: the message for the client.
     """
 
     def __init__(self, status: Status, message: str) -> None:

@@ -46,9 +46,9 @@ def decode_generate_request(
     """Decodes the body of a call.
 
     Args:
-        model, version: of the path.
-        body: of the request.
-        inputs: of the model.
+        model, version: the model and version of the path.
+        body: the body of the request.
+        inputs: the inputs of the model.
 
     Raises:
         ServiceError: it is not valid.

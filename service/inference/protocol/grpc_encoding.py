@@ -367,7 +367,7 @@ def encode_stream_failure(request: InferenceRequest | None, message: str) -> byt
 
     Args:
         request: None if it could not be decoded.
-        message: for the client.
+        message: the message for the client.
     """
     response = ModelStreamInferResponse(error_message=message)
     if request is not None:

@@ -102,7 +102,7 @@ def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
     """Parses the body of an inference, which takes time if it has much JSON. Any thread may call this.
 
     Args:
-        body: of the request.
+        body: the body of the request.
         header_bytes: length of the JSON, if bytes of tensors follow it; None if nothing does.
 
     Raises:
@@ -164,9 +164,9 @@ def checked_request(
     """Checks what the parsed body of an inference means.
 
     Args:
-        model, version: of the path.
+        model, version: the model and version of the path.
         parsed: see `parse_request`.
-        regions: of shared memory.
+        regions: the regions of shared memory.
 
     Raises:
         ServiceError: it is not valid.
@@ -327,9 +327,9 @@ def bytes_of_elements(name: str, datatype: str, elements: list[Any], count: int)
     """Returns the bytes of a tensor with these elements.
 
     Args:
-        name: of the input, for errors.
-        datatype: of the protocol, which models have.
-        elements: of JSON; numbers may be in lists in lists.
+        name: the name of the input, for errors.
+        datatype: the datatype of the protocol, which models have.
+        elements: the elements of JSON; numbers may be in lists in lists.
         count: how many are expected.
 
     Raises:

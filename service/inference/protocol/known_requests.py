@@ -105,7 +105,7 @@ class KnownRequests:
     Any thread may call its methods.
 
     Args:
-        regions: of clients.
+        regions: the regions of clients.
     """
 
     def __init__(self, regions: RegionTable) -> None:

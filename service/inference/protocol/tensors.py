@@ -121,7 +121,7 @@ class WantedOutput(Struct, frozen=True, kw_only=True):
     """One output that a request asks for.
 
     Attributes:
-        name: of the output.
+        name: the name of the output.
         region: where it is written; None to send it in the answer.
         is_binary: whether it follows the JSON of an HTTP answer; None for the request's choice.
         classes: how many classes to return in place of the values; 0 for the values.
@@ -138,11 +138,11 @@ class InferenceRequest(Struct, frozen=True, kw_only=True):
 
     Attributes:
         model, version: which; an empty version is the newest.
-        id: of the request, which the answer repeats.
-        parameters: of the request.
-        inputs: in the client's order.
+        id: the ID of the request, which the answer repeats.
+        parameters: the parameters of the request.
+        inputs: the inputs in the client's order.
         outputs: those that are wanted; empty for all.
-        trace_id: of the client's trace; empty if it takes none.
+        trace_id: the trace ID of the client's trace; empty if it takes none.
     """
 
     model: str
@@ -170,7 +170,7 @@ class OutputTensor(Struct, frozen=True, kw_only=True):
     """One output of an answer.
 
     Attributes:
-        name, datatype, shape: of the output.
+        name, datatype, shape: the name, datatype, and shape of the output.
         data: its bytes, which are valid only while the answer is encoded.
         wanted: how it was asked for; None if all outputs are.
     """

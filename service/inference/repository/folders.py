@@ -51,7 +51,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A model in a repository.
 
     Attributes:
-        name: of the model.
+        name: the name of the model.
         root: descriptor of the repository.
         is_folder: whether it is a folder, or else a file.
         versions: that are there, in ascending order.
@@ -239,7 +239,7 @@ def given_files(name: str, files: Mapping[str, bytes], config_json: str | None) 
     """Returns a model whose files a client has given.
 
     Args:
-        name: of the model, see `check_name`.
+        name: the name of the model, see `check_name`.
         files: by path in the folder of the model.
         config_json: its configuration, without which they are refused.
 

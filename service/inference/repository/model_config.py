@@ -45,15 +45,15 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a model is served.
 
     Attributes:
-        file_name: of a version's file; empty for the default.
+        file_name: the file name of a version's file; empty for the default.
         max_batch_size: 0 for a model without batches.
         batches: whether requests are put together.
         preferred_sizes: sizes of batches that are run without waiting.
         delay_s: how long a request waits for others.
         instances: number of workers.
         lanes: number of runs that each worker has at once.
-        priorities: of requests, and how many may wait for how long.
-        order: for the workers.
+        priorities: the priorities of requests, and how many may wait for how long.
+        order: the order for the workers.
     """
 
     file_name: str

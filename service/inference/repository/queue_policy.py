@@ -26,8 +26,8 @@ class Priorities(Struct, frozen=True, kw_only=True):
     Attributes:
         levels: how many there are; 0 for a model whose requests are equal.
         default: that of a request with none, or with one that is not there.
-        policy: of priorities that have none of their own.
-        policies: of the others.
+        policy: the policy of priorities that have none of their own.
+        policies: the policies of the others.
     """
 
     levels: int = 0

@@ -20,7 +20,7 @@ class Reshapes:
     """The reshapes of a model.
 
     Args:
-        config: of the model, complete; a message ModelConfig.
+        config: the config of the model, complete; a message ModelConfig.
         loaded: what its worker says of it.
 
     Attributes:

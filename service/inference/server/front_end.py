@@ -61,7 +61,7 @@ class FrontEnd:
     """Serves models. Call `run`, which returns after `stop` was called.
 
     Args:
-        settings: of the service.
+        settings: the settings of the service.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:

@@ -31,7 +31,7 @@ class LaneListener:
     """Listens at a socket. Belongs to one event loop.
 
     Args:
-        path: of the socket, in a directory that only the user of the service may change.
+        path: the path of the socket, in a directory that only the user of the service may change.
         registry: the models.
 
     Raises:

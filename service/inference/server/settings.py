@@ -22,7 +22,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
         tls_certificate, tls_key, tls_authority: files for TLS; empty without.
         token: that clients must send; empty for none.
         insecure: whether other hosts are served without TLS or a token.
-        limits: of clients.
+        limits: the limits of clients.
         trace: which requests are traced.
         workers: how workers are started.
         drain_s: how long running requests may take at the end.

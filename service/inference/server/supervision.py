@@ -35,7 +35,7 @@ class SupervisedFrontEnd:
     """The front end as a companion of the service manager. Belongs to one event loop.
 
     Args:
-        settings: of the service.
+        settings: the settings of the service.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:

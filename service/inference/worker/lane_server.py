@@ -44,7 +44,7 @@ class LaneServer:
 
     Args:
         end: this side's end of the socket.
-        model: to run.
+        model: the model to run.
         is_trusted: see `OpenLane`.
     """
 

@@ -39,11 +39,11 @@ class LoadedModel:
     """Compiles a model for the devices that an order names, and runs its warm-up.
 
     Args:
-        descriptor: of the model's file, which is not trusted.
+        descriptor: the descriptor of the model's file, which is not trusted.
         order: how to load it.
 
     Attributes:
-        name: of the model.
+        name: the name of the model.
         compilation: the compiled model.
         description: what the front end tells clients.
         native_lanes: what lanes share that native code serves.

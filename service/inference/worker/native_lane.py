@@ -22,7 +22,7 @@ class NativeLane:
     """The runs of one lane that native code serves. Only `cancel` may be called by other threads.
 
     Args:
-        lanes: of the model.
+        lanes: the lanes of the model.
         ring: the worker's end.
         end: its socket.
         spins: whether it polls for runs before it sleeps.
@@ -60,7 +60,7 @@ class NativeLane:
         """Serves the ring until Python is needed; returns whether an entry is left for it.
 
         Args:
-            slices: of the calling thread.
+            slices: the slices of the calling thread.
         """
         runs = self._runs
         if runs is None or not runs.is_useful:
@@ -77,7 +77,7 @@ class NativeLane:
         """Lets native code repeat an order that Python has repeated, with the same answer as before.
 
         Args:
-            slot: of the order.
+            slot: the slot of the order.
             bound: its run.
             run_ns: how long it took.
         """

@@ -17,8 +17,8 @@ class Warmup(msgspec.Struct, frozen=True, array_like=True):
     """A run before the model is ready.
 
     Attributes:
-        shapes: of inputs, by name; an input without an entry takes its own shape, with 1 for open
-            lengths.
+        shapes: the shapes of inputs, by name; an input without an entry takes its own shape, with 1
+            for open lengths.
         batch: entries of the batch, for a model with batches.
         is_random: whether inputs are random instead of zero.
         count: how often.
@@ -34,7 +34,7 @@ class LoadOrder(msgspec.Struct, frozen=True, array_like=True, tag="load"):
     """Loads the model whose file is attached.
 
     Attributes:
-        name: of the model, for messages.
+        name: the name of the model, for messages.
         devices: names of the only devices that may be used; empty for an automatic choice.
         device_type: "gpu" for GPUs only, "cpu" for the CPU only; empty for any.
         threads: number of CPU threads; 0 lets the driver choose.
@@ -74,7 +74,7 @@ class Cancel(msgspec.Struct, frozen=True, array_like=True, tag="cancel"):
 
     Attributes:
         lane: where it was begun.
-        number: of the run.
+        number: the number of the run.
     """
 
     lane: int
@@ -85,7 +85,7 @@ class ExplainOrder(msgspec.Struct, frozen=True, array_like=True, tag="explain"):
     """Asks for the document of the page that explains the model, in the attached file.
 
     Attributes:
-        title: of the page.
+        title: the title of the page.
     """
 
     title: str
@@ -99,7 +99,8 @@ class ModelDescription(msgspec.Struct, frozen=True, array_like=True, tag="loaded
     """The model is compiled and warm.
 
     Attributes:
-        inputs, outputs: of the model; with batches, shapes include the length of the batch.
+        inputs, outputs: the inputs and outputs of the model; with batches, shapes include the
+            length of the batch.
         devices: that run it, in the order of the steps.
         drivers: the versions of their drivers.
     """
@@ -115,7 +116,7 @@ class LoadFailure(msgspec.Struct, frozen=True, array_like=True, tag="not_loaded"
 
     Attributes:
         code: a `ResultCode`.
-        message: for people.
+        message: the message for people.
     """
 
     code: int

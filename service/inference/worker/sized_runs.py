@@ -30,7 +30,7 @@ class SizedRuns:
         loop_timeout_s: how long each WHILE operation may take.
 
     Attributes:
-        types: of the outputs' elements.
+        types: the types of the outputs' elements.
         are_fixed: whether inputs and outputs have the same shapes in all runs.
         has_strings: whether there are strings among inputs or outputs.
     """

@@ -80,7 +80,7 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             runs all the time. Empty for nowhere.
         tls: the folder with its certificate, as `neurald cert issue` made it.
         tls_cert, tls_key, tls_ca: files that are not in this folder.
-        limits: of clients, as for `neurald driver --limit`.
+        limits: the limits of clients, as for `neurald driver --limit`.
         sandbox, writable, readable: as for `neurald driver`; paths are absolute or begin with ~.
         environment: variables of its process, in addition to those of the manager.
     """
@@ -132,7 +132,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
             the installed ones for devices other than the CPU.
         idle_s, drain_s, log_level, log_format: None for the values of the environment or the file.
         system: whether the manager serves the machine, or else its user.
-        service: of the execution service.
+        service: the service of the execution service.
     """
 
     drivers: tuple[str, ...] = ()
@@ -150,15 +150,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         autostart: whether applications start a manager when they need one.
         drain_s: how long running calls and requests may take at the end.
-        log_level: of the manager's own log.
-        log_format: of the manager's log, which includes what drivers log.
+        log_level: the log level of the manager's own log.
+        log_format: the log format of the manager's log, which includes what drivers log.
         system: whether the manager serves the machine, or else its user.
-        group: of the sockets of the machine's service.
+        group: the group of the sockets of the machine's service.
         socket_mode: permissions of the sockets, in octal.
         drivers: by name, complete: no value is None and no `driver` is empty.
         service: how the execution service is started.
         remotes: the daemons of other hosts that applications of this user find.
-        sources: for the name of each setting, where its value comes from.
+        sources: the sources for the name of each setting, where its value comes from.
     """
 
     autostart: bool

@@ -30,7 +30,7 @@ def mistake(content: object, kind: Any, place: str = "") -> str:
     """Describes the first mistake in a table of the configuration; empty if there is none.
 
     Args:
-        content: of the table.
+        content: the content of the table.
         kind: the struct of its settings.
         place: its name, empty for the whole file.
     """

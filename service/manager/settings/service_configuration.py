@@ -39,12 +39,12 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What clients of the execution service may use.
 
     Attributes:
-        message_bytes: the largest request.
-        total_bytes: of all requests that are there at once; and of the files of all models that
-            clients have sent.
-        streams: concurrent calls of a connection over gRPC.
-        connections: over HTTP.
-        queue: requests that wait for one model.
+        message_bytes: the size of the largest request that is accepted.
+        total_bytes: the size of all requests that are in the service at once, and that of the
+            files of all models that clients have sent.
+        streams: the number of concurrent calls of a connection over gRPC.
+        connections: the number of connections over HTTP.
+        queue: the number of requests that wait for one model.
         load_s: seconds that loading a model may take.
     """
 
@@ -110,7 +110,7 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
         tls: the folder of a certificate, for encrypted connections; empty for none.
         auth_token_file: the file with the token that clients send; empty for none.
         insecure: whether other hosts are served without encryption.
-        limits: of clients.
+        limits: the limits of clients.
         trace: which requests are traced.
     """
 
@@ -141,9 +141,9 @@ def chosen_service(
     """Returns the settings in force, and notes where each comes from.
 
     Args:
-        flags: of the command line.
+        flags: the flags of the command line.
         from_file: the table of the file.
-        path: of the file.
+        path: the path of the file.
         sources: receives the source of each setting, by its name after `service.`.
 
     Raises:
@@ -191,7 +191,7 @@ def _chosen(
     """Returns a table in the table of the service.
 
     Args:
-        choice: of settings.
+        choice: the choice of settings.
         key: name of the table.
         plain: its default values.
         flags: the option for its values, and those that it has.

@@ -19,11 +19,11 @@ class SettingChoice:
     """Chooses values, flags before environment before file, and notes where each comes from.
 
     Args:
-        path: of the file.
+        path: the path of the file.
 
     Attributes:
-        path: of the file.
-        sources: for the name of each setting, where its value comes from.
+        path: the path of the file.
+        sources: the sources for the name of each setting, where its value comes from.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,9 +42,9 @@ class SettingChoice:
         """Returns the value of a setting.
 
         Args:
-            name: of the setting.
+            name: the name of the setting.
             flag: the name and value of the option of the command line.
-            variable: of the environment.
+            variable: the variable of the environment.
             parse: converts the variable, whose name and value it gets.
             from_file: the value in the file.
             default: the value if there is no other.

@@ -9,7 +9,7 @@ class AwaitedRestart:
     """The restart of a driver that is under way, if there is one, and who waits for its end.
 
     Args:
-        name: of the driver.
+        name: the name of the driver.
     """
 
     def __init__(self, name: str) -> None:

@@ -11,7 +11,7 @@ class DriverCrashes:
     """The crashes of a driver.
 
     Args:
-        name, address: of the driver.
+        name, address: the name and address of the driver.
         investigator: records what kills it.
     """
 

@@ -35,8 +35,8 @@ class DriverLauncher:
     If that is not possible, each of them executes the program.
 
     Args:
-        name: of the driver, for the log.
-        settings: of the driver.
+        name: the name of the driver, for the log.
+        settings: the settings of the driver.
         address: where it serves.
         sharing: whom it serves.
         notify: the socket that receives notifications.

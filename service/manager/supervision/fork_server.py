@@ -19,8 +19,8 @@ class ForkServer:
     """A process that has loaded the modules of a daemon, and forks one whenever it is asked.
 
     Args:
-        command: of the server.
-        environment: of the server and the processes that it forks.
+        command: the command of the server.
+        environment: the environment of the server and the processes that it forks.
         ended: is called once it has ended.
 
     Raises:

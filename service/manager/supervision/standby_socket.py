@@ -33,7 +33,7 @@ class StandbySocket:
     until the next manager comes.
 
     Args:
-        path: of the driver's socket.
+        path: the path of the driver's socket.
         activate: starts the driver; returns the line that tells a client what came of it.
         describe: returns the line for a client that only asks whether the driver can be started.
         refusal: returns the line for a process that may not start it; empty for others.

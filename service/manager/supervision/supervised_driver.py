@@ -53,10 +53,10 @@ class SupervisedDriver:
     All methods are called in the event loop of the manager.
 
     Args:
-        name: from the configuration.
-        settings: of the driver.
+        name: the name from the configuration.
+        settings: the settings of the driver.
         sharing: whom it serves.
-        directory: of its socket.
+        directory: the directory of its socket.
         notify: the socket that receives notifications.
         investigator: records what kills it.
         received: a socket at which a supervisor listens for its clients; None for an own one.
@@ -165,7 +165,7 @@ class SupervisedDriver:
         """Stops its process, and removes the socket.
 
         Args:
-            reason: for its clients and the log.
+            reason: the reason for its clients and the log.
         """
         self._is_closing = True
         self._closing_reason = reason

@@ -70,7 +70,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: the sliced operand.
-        begins, lengths: of the slice, along each dimension.
+        begins, lengths: the begins and lengths of the slice, along each dimension.
         operation: the slice.
         place: the number of its original graph, and its origin.
     """
@@ -116,7 +116,7 @@ class FlatGraph:
 
     Attributes:
         operations, origins, graphs: see `StructuredModel`.
-        operands: of the flat graph.
+        operands: the operands of the flat graph.
         shapes, known: shapes and values of operands, as far as they are known.
         extents: the elements of operands that are lengths.
         parts: slices with lengths that depend on data, which are only computed where they are read.

@@ -53,7 +53,7 @@ class _Append(Struct, frozen=True, kw_only=True):
     """A concatenation in a loop along an inner dimension.
 
     Attributes:
-        position: of the operation.
+        position: the position of the operation.
         axis: the dimension.
         source, target: its first input, and its result.
         parts: the other inputs.

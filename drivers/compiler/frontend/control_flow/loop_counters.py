@@ -29,7 +29,7 @@ def loop_counter(condition: Subgraph, body: Subgraph) -> LoopCounter | None:
     """Returns what decides how many turns a loop has; None if that is most of its body.
 
     Args:
-        condition, body: of the loop.
+        condition, body: the condition and body of the loop.
     """
     makers = {index: position for position, each in enumerate(body.operations) for index in each.outputs}
     read = {index for each in condition.operations for index in each.inputs} | {*condition.outputs}
@@ -66,7 +66,7 @@ def changing_values(body: Subgraph, moving: Collection[int]) -> set[int]:
     """Returns the positions of values that are certainly others after a turn of a loop.
 
     Args:
-        body: of the loop.
+        body: the body of the loop.
         moving: types of operations whose result may be their input, besides those of control flow.
     """
     makers = {index: each.type for each in body.operations for index in each.outputs}

@@ -47,7 +47,7 @@ class LoopLengths:
         Args:
             n: its number.
             shape: its shape before the loop.
-            symbols: of the loop.
+            symbols: the symbols of the loop.
         """
         return tuple(
             symbols[self.opened[n, dimension]] if (n, dimension) in self.opened else length

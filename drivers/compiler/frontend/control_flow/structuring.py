@@ -97,7 +97,7 @@ def structure_control_flow(
         evaluate: computes float arithmetic on constants, see `build_graph`.
         positions: positions of the model's operations in the model that it is a part of; None if it
             is the whole model.
-        scope: of the extents in `input_shapes`; None if there are none.
+        scope: the scope of the extents in `input_shapes`; None if there are none.
         splits_sequences: whether operations over long sequences become loops, see `sequence_loops`.
 
     Raises:

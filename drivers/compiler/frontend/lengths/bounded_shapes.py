@@ -132,10 +132,10 @@ class BoundedShapes:
     """The operands of a graph whose number of rows follows from data.
 
     Attributes:
-        limits: of each such operand, by index.
+        limits: the limits of each such operand, by index.
 
     Args:
-        builder: of the graph.
+        builder: the builder of the graph.
         shape_of: returns the shape of an operand, by index, if it is known; the upper bound of
             those in `limits`.
     """
@@ -305,8 +305,8 @@ class BoundedShapes:
 
         Args:
             call: the operation.
-            limit: of its inputs.
-            shapes: of the result, for each number of rows of `_CHANGES`.
+            limit: the limit of its inputs.
+            shapes: the shapes of the result, for each number of rows of `_CHANGES`.
         """
         bound = shapes[0]
         if all(len(shape) == len(bound) for shape in shapes):

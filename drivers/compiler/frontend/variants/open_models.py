@@ -33,7 +33,7 @@ class OpenModel(Protocol):
         """Runs the model on arrays, in memory that executions of all shapes share.
 
         Args:
-            shapes: of the arrays.
+            shapes: the shapes of the arrays.
             arrays: the inputs.
 
         Returns:
@@ -47,9 +47,9 @@ class OpenModel(Protocol):
         """Executes a request in memory that executions of all shapes share; see `PreparedModel.execute`.
 
         Args:
-            shapes: of its inputs.
+            shapes: the shapes of its inputs.
             request: the request.
-            options: of the execution.
+            options: the options of the execution.
 
         Returns:
             None if it does not support the request, which the model for these shapes may do.
@@ -67,7 +67,7 @@ class OpenModels(Protocol):
             number: distinguishes models that were compiled for different examples, from 0.
             shapes: an example of input shapes, by operand, which affects for which other shapes the
                 code is valid, and fast.
-            limits: of the execution that needs it.
+            limits: the limits of the execution that needs it.
 
         Returns:
             None if the model cannot be compiled, or only for the example.

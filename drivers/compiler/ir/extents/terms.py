@@ -31,8 +31,8 @@ class Atom(Struct, eq=False):
 
     Attributes:
         key: distinguishes it from others, the same in every process.
-        number: of a symbol; -1 for others.
-        dividend, divisor: of a quotient or remainder, ints or extents.
+        number: the number of a symbol; -1 for others.
+        dividend, divisor: the dividend and divisor of a quotient or remainder, ints or extents.
         hint: its value for the sizes of the compilation.
     """
 

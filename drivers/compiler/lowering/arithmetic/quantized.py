@@ -101,10 +101,10 @@ class Requantizer:
     """Requantises sums: bias, multiplier, zero point and range, as `fixed_point.Requantization`.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         call: the operation.
-        scales: of the sums, one per output channel or one for all.
-        rounding: of products with the multiplier.
+        scales: the scales of the sums, one per output channel or one for all.
+        rounding: the rounding of products with the multiplier.
 
     Raises:
         Unsupported: a multiplier is too large for the rounding.

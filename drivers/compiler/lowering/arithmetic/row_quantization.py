@@ -56,10 +56,10 @@ def quantize_rows(
     """Quantises each row of FLOAT32 numbers by its own range.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         values: (rows, …).
         asymmetric: True if rows get a zero point.
-        padding: of the quantised values along dimensions 1 and 2, by the zero point.
+        padding: the padding of the quantised values along dimensions 1 and 2, by the zero point.
     """
     count = values.shape[0]
     limits = _limits(builder, values) if asymmetric else _magnitudes(builder, values)
@@ -167,7 +167,7 @@ def centred(builder: Builder, sums: Value, rows: QuantizedRows, weights: Value, 
     """Subtracts the contribution of the rows' zero points from sums.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         sums: (rows, …, channels).
         rows: the first factor.
         weights: the second factor.

@@ -22,8 +22,8 @@ def lower_product(call: Call, builder: Builder, rounding: Rounding = Rounding.TW
 
     Args:
         call: the operation.
-        builder: of the operation.
-        rounding: of a quantised product.
+        builder: the builder of the operation.
+        rounding: the rounding of a quantised product.
     """
     left, right = builder.value(call, "input1"), builder.value(call, "input2")
     first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))

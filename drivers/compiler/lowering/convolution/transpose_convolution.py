@@ -26,12 +26,12 @@ class AxisConvolution(Struct, frozen=True, kw_only=True):
     """The convolution along one axis of the image.
 
     Attributes:
-        stride: of the operation.
-        extent: of the operation's window.
+        stride: the stride of the operation.
+        extent: the extent of the operation's window.
         head: offset of the output in the spread input.
         first: the first q that is computed.
         positions: number of computed q.
-        padding: of the input.
+        padding: the padding of the input.
     """
 
     stride: int
@@ -64,8 +64,8 @@ def axis_convolution(size: int, extent: int, stride: int, head: int, length: int
 
     Args:
         size: number of input elements.
-        extent: of the operation's window.
-        stride: of the operation.
+        extent: the extent of the operation's window.
+        stride: the stride of the operation.
         head: offset of the output in the spread input.
         length: number of output elements.
     """

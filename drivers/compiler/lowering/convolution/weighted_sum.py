@@ -54,7 +54,7 @@ class ContractionPlan(Struct, frozen=True, kw_only=True):
     Attributes:
         weights: as the contraction reads them.
         channels: the dimension of `weights` with the channels of the sums.
-        padding: of the images.
+        padding: the padding of the images.
         contract: computes the sums.
         restore: converts the contraction's sums to the operation's, NHWC.
     """

@@ -32,9 +32,9 @@ def lower_broadcast(
     """Returns the lowering of a binary operation, followed by the fused activation.
 
     Args:
-        function: of two FLOAT32 or wider floats, or two integers of their own type.
-        quantized: of two quantised numbers.
-        requirements: of two unquantised integers.
+        function: a function of two FLOAT32 or wider floats, or two integers of their own type.
+        quantized: the quantized of two quantised numbers.
+        requirements: the requirements of two unquantised integers.
     """
 
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -33,10 +33,10 @@ def pointwise(
 
     Args:
         call: the operation.
-        builder: of the operation.
-        names: of the inputs, which broadcast against each other.
+        builder: the builder of the operation.
+        names: the names of the inputs, which broadcast against each other.
         function: computes the output element as stored from input elements as stored.
-        requirements: of the same elements.
+        requirements: the requirements of the same elements.
     """
     return (compute_of([builder.value(call, name) for name in names], builder, function, requirements),)
 
@@ -92,8 +92,8 @@ def table_of(
 
     Args:
         call: the operation.
-        builder: of the operation.
-        name: of an 8-bit or 16-bit input.
+        builder: the builder of the operation.
+        name: the name of an 8-bit or 16-bit input.
         function: element-wise in that input; it may only use known values of the others.
         lowest: smaller quantised values are replaced by this one.
 

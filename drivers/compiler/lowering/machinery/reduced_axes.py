@@ -31,7 +31,7 @@ def whole_position(
     Args:
         at: index in the result, where reduced dimensions are omitted or have length 1.
         reduced: the index along each reduced dimension.
-        rank: of the source.
+        rank: the rank of the source.
     """
     if len(at) == rank:
         return tuple(reduced.get(dimension, index) for dimension, index in enumerate(at))
@@ -52,13 +52,14 @@ def reduce_dimensions(
     """Reduces a value along dimensions.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         source: the value to reduce.
-        dimensions: of the source.
+        dimensions: the dimensions of the source.
         how: combines elements.
         element: applied to each element first.
         finish: applied to each result.
-        shape: of the result, with the dimensions removed or of length 1; by default of length 1.
+        shape: the shape of the result, with the dimensions removed or of length 1; by default of
+            length 1.
     """
     rank = len(source.shape)
     kept = tuple(1 if index in dimensions else length for index, length in enumerate(source.shape))

@@ -35,7 +35,7 @@ class ScatterSources(Struct, frozen=True, kw_only=True):
     """The elements that are scattered to one destination.
 
     Attributes:
-        axes: to reduce over; empty if there is at most one element.
+        axes: the axes to reduce over; empty if there is at most one element.
         number: index of an element, in the given order.
         holds: BOOL, true if the element is scattered to the destination.
     """
@@ -53,7 +53,7 @@ def known_sources(builder: Builder, where: Array, destinations: int) -> SourcesA
     """Builds sources from known destinations; returns None if their table would be too large.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         where: destination of each element in order, or -1 for none.
         destinations: number of destinations.
     """

@@ -54,7 +54,7 @@ def gathered(
 
     Args:
         call, builder: the operation.
-        name: of the input with the indices.
+        name: the name of the input with the indices.
         along: the axis.
         batches: number of leading axes that both inputs share.
         read: computes an element of the result from its index in `values`; by default loads it.
@@ -132,7 +132,7 @@ def first_indexes(builder: Builder, lookups: Value, keys: Value) -> Value:
     """Returns the first index of each key, INT32; the number of keys for missing ones.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         lookups, keys: rows of integers.
     """
     if keys.constant is not None and keys.count >= _MIN_SORTED_KEYS:

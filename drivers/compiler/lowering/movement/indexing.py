@@ -78,10 +78,10 @@ def sliced(builder: Builder, source: Value, parts: Sequence[slice | None], shape
     """Slices a value.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         source: the value.
         parts: a slice for each axis; None inserts an axis. Axes without a slice are taken whole.
-        shape: of the result, which may omit axes of length 1.
+        shape: the shape of the result, which may omit axes of length 1.
     """
     rest: Iterator[int] = iter(source.shape)
     steps, lengths = [], []
@@ -160,10 +160,10 @@ def padded(
     """Surrounds a value with another one, and inserts it between its elements.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         source: the value.
         before: offset of its first element along each axis; negative offsets crop.
-        shape: of the result.
+        shape: the shape of the result.
         value: the padding, of the source's type.
         steps: distance between elements along each axis; 1 by default.
     """

@@ -47,7 +47,7 @@ class Neighbours(Struct, frozen=True, kw_only=True):
 
     Attributes:
         lower, upper: their indices.
-        weight: of the upper one.
+        weight: the weight of the upper one.
     """
 
     lower: Expression

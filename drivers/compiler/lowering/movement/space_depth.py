@@ -25,11 +25,11 @@ def batch_to_space(
     """Rearranges images of the batch into blocks of larger images.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         source: (batches, image lengths …, channels).
         block: its lengths.
         crops: elements removed at the start of each axis.
-        shape: of the result.
+        shape: the shape of the result.
     """
 
     def body(*at: Expression) -> Expression:
@@ -48,11 +48,11 @@ def space_to_batch(
     """Rearranges the elements of blocks into images of the batch.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         source: (batches, image lengths …, channels).
         block: its lengths.
         before: padding at the start of each axis.
-        shape: of the result.
+        shape: the shape of the result.
         value: the padding, as stored.
     """
     other = constant(value, source.type)

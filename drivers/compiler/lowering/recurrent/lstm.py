@@ -41,8 +41,8 @@ class LstmCellBuilder:
 
     Args:
         call: the operation.
-        builder: of the operation.
-        prefix: of the names of the cell's operands.
+        builder: the builder of the operation.
+        prefix: the prefix of the names of the cell's operands.
         sequence: (time, batch, elements).
         auxiliary: the cell's auxiliary input, (time, batch, elements), if there is one.
     """

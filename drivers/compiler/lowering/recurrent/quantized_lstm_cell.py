@@ -57,7 +57,7 @@ def run_quantized_lstm(
     """Runs a cell with constant weights over a sequence.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         cell: the cell.
         sequence: INT8, (time, batch, elements).
         output_state, cell_state: INT8 and INT16, (batch, outputs) and (batch, units).
@@ -233,7 +233,7 @@ def run_quantized_16bit_lstm(
     """Runs one step of a cell with input and output scale 1/128 and zero point 128.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         weights: UINT8, (4 × units, elements + units): rows of the input, cell, forget and output
             gates.
         weights_zero: zero point of the weights.
@@ -241,7 +241,7 @@ def run_quantized_16bit_lstm(
         multiplier: from the scale of the products to 2^-12.
         source, output_state: UINT8, (batch, elements) and (batch, units).
         cell_state: INT16 with 4 integer bits, (batch, units).
-        rounding: of the sums.
+        rounding: the rounding of the sums.
 
     Returns:
         The next cell state and the output.

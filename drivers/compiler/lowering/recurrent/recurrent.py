@@ -59,8 +59,9 @@ def linear(call: Call, builder: Builder, names: Sequence[str], rows: Value) -> V
 
     Args:
         call: the operation.
-        builder: of the operation.
-        names: of the weights, each (units, elements), all float or all quantised to 8 bits.
+        builder: the builder of the operation.
+        names: the names of the weights, each (units, elements), all float or all quantised to 8
+            bits.
         rows: FLOAT32, (n, elements).
 
     Returns:

@@ -27,7 +27,7 @@ def filter_sums(
 
     Args:
         call: the operation.
-        builder: of the operation.
+        builder: the builder of the operation.
         features: (batch, filters).
         from_state, weight: convert an element of the state or features, and of the time weights.
 
@@ -57,7 +57,7 @@ def next_state(
 
     Args:
         call: the operation.
-        builder: of the operation.
+        builder: the builder of the operation.
         features: (batch, filters), the new last entry of each memory.
         to_state: converts a feature to the state's form.
     """

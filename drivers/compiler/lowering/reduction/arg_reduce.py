@@ -20,11 +20,11 @@ def extreme_indices(builder: Builder, source: Value, dimension: int, how: Reduct
     """Returns the index of the first maximum or minimum along a dimension, or of the first NaN.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         source: the value to search.
         dimension: along which to search; it has elements.
         how: MAXIMUM or MINIMUM.
-        shape: of the result, without that dimension.
+        shape: the shape of the result, without that dimension.
 
     Returns:
         INT32.

@@ -26,7 +26,7 @@ def stack_products(graph: FusedGraph, *, alignment: int) -> FusedGraph:
 
     Args:
         graph: the graph, which is not changed.
-        alignment: of the parts of a value that others read, in bytes.
+        alignment: the alignment of the parts of a value that others read, in bytes.
     """
     groups: dict[object, list[Kernel]] = {}
     for kernel in graph.kernels:

@@ -286,7 +286,7 @@ class Binder:
     Args:
         model: the model.
         graph: one of its graphs.
-        tiles: of the target.
+        tiles: the tiles of the target.
         is_known: True if the lengths of all dimensions are known, so that those of 0 are empty.
 
     Attributes:
@@ -314,7 +314,7 @@ class Binder:
         Operations that were computed need none, except those that copy results to outputs.
 
         Args:
-            positions: of the operations that run; None for all.
+            positions: the positions of the operations that run; None for all.
         """
         folded, count = set(self.folded), len(self.graph.operations)
         wanted = range(count) if positions is None else set(positions)
@@ -456,8 +456,8 @@ def _with_operands(calls: Sequence[BoundCall], operands: Mapping[int, int]) -> l
     """Returns calls with other operands, and temporaries of their own.
 
     Args:
-        calls: of an operation.
-        operands: by its own.
+        calls: the calls of an operation.
+        operands: the operands by its own.
     """
     temporaries: dict[BoundTemporary, BoundTemporary] = {}
 

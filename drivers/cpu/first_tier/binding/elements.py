@@ -145,10 +145,10 @@ def element_call(
     """Returns the call of a function of elements, whose operands are repeated to the output's shape.
 
     Args:
-        scope: of the operation.
+        scope: the scope of the operation.
         call: the operation.
         function: name of the kernel without its prefix.
-        names: of inputs.
+        names: the names of inputs.
         words: after those of the nest.
         extra: further constants.
         messages: see `BoundCall`.
@@ -363,11 +363,11 @@ def _addends(scope: BindingScope, operand: Operand, shift: int, unit: float, sig
     """Returns the table of the addends that bytes stand for.
 
     Args:
-        scope: of the operation.
+        scope: the scope of the operation.
         operand: the type of bytes.
-        shift: of what is rescaled to the unit.
+        shift: the shift of what is rescaled to the unit.
         unit: the scale of the sum.
-        sign: of addends.
+        sign: the sign of addends.
     """
 
     def make() -> BoundConstant:

@@ -34,12 +34,12 @@ class Folding:
     Args:
         model: the model.
         graph: one of its graphs.
-        bindings: of the graph's operations.
+        bindings: the bindings of the graph's operations.
         kinds: operations that are computed whatever they compute; of others, integers are.
         is_known: True if the lengths of all dimensions are known, so that those of 0 are empty.
 
     Attributes:
-        operands: of the graph, with the dimensions that are known.
+        operands: the operands of the graph, with the dimensions that are known.
         known: values that operations compute from constants, by operand.
         folded: the positions of these operations.
         contradicted: the positions of operations whose results have other shapes than the model

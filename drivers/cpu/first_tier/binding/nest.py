@@ -43,8 +43,8 @@ def nest(
 
     Args:
         shape: the lengths of loops; none is 0.
-        strides: of each operand.
-        count: of elements, if the last line has fewer; else None.
+        strides: the strides of each operand.
+        count: the count of elements, if the last line has fewer; else None.
         any_order: True if the loops may be in any order.
 
     Raises:

@@ -31,7 +31,7 @@ class BindingScope:
     Args:
         graph: the graph.
         value: returns the value of an operand that is known.
-        tiles: of the target.
+        tiles: the tiles of the target.
     """
 
     def __init__(self, graph: Subgraph, value: Callable[[int], Array | None], tiles: Tiles) -> None:

@@ -276,7 +276,7 @@ def _evaluated(v: Vector, expression: Expression, known: dict[Expression, str]) 
     """Returns the value of an expression, which is not deep.
 
     Args:
-        v: of the width of operands.
+        v: writes vectors of the width of the operands.
         expression: the expression.
         known: the values of loads; takes those of all parts.
     """

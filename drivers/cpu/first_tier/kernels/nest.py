@@ -43,7 +43,7 @@ def write_elements(
 
     Args:
         kernel: the function. A work item has the two inner loops.
-        v: of the width of vectors.
+        v: writes vectors of that width.
         operands: pointers and types of elements. They have strides of 0 or 1 in the inner loop.
         element: the type of the output's elements.
         compute: returns elements of the output from those of the operands.

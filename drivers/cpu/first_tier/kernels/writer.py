@@ -21,7 +21,7 @@ class KernelWriter:
 
     Args:
         target: the target of the code.
-        name: of the function.
+        name: the name of the function.
         pointers: the names of its pointers apart from the words; the output first.
     """
 
@@ -108,7 +108,7 @@ class KernelWriter:
         """Writes loops over elements: over vectors, ever shorter ones, and single elements that are left.
 
         Args:
-            v: of the width of the vectors.
+            v: writes vectors of that width.
             first, last: the range.
             write: writes the instructions for the elements from a number on.
         """

@@ -80,7 +80,7 @@ class _Hashing:
 
     Args:
         code: receives the instructions.
-        length: of the key, in bytes.
+        length: the length of the key, in bytes.
     """
 
     def __init__(self, code: Instructions, length: int) -> None:

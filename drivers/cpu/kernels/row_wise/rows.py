@@ -491,7 +491,7 @@ class RowWriter:
         """Returns statements that compute the elements of a vector of the row.
 
         Args:
-            names: of the row's axes and reductions.
+            names: the names of the row's axes and reductions.
             begin: the first element.
             is_new: see `_Part`.
             lanes: the number of elements.

@@ -38,7 +38,7 @@ def routine(kernel: Kernel, reductions: Sequence[Reduce], target: Target, *, ste
 
     Args:
         kernel: its last axis is along the rows.
-        reductions: of the rows, each along one axis, in dependency order.
+        reductions: the reductions of the rows, each along one axis, in dependency order.
         target: the target of the code.
         steps: the approximate number of instructions per element.
     """

@@ -64,7 +64,7 @@ class ArraysBinding:
     Args:
         inputs: contiguous arrays.
         lengths: see `GrowingBinding`.
-        dtypes: of the outputs.
+        dtypes: the data types of the outputs.
 
     Attributes:
         results: the outputs, after the execution.
@@ -161,7 +161,7 @@ class GrowingInstance:
         """Returns a call with memory of its own for executions like the last one.
 
         Args:
-            lengths: of the inputs.
+            lengths: the lengths of the inputs.
             earlier: the call that it replaces, whose lengths fit as well: several lengths that vary
                 are seldom all long at once.
         """

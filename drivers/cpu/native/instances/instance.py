@@ -216,7 +216,7 @@ class Instance:
         Returns False if its values do not fit into the memory, or have needed little of it for long.
 
         Args:
-            sizes: of the step, which has neither instructions nor bands.
+            sizes: the sizes of the step, which has neither instructions nor bands.
         """
         if self._room.is_excessive(sizes.arena_bytes + sizes.scratch_bytes * self._team.threads):
             return False
@@ -392,7 +392,7 @@ class Instance:
 
         Args:
             ports: None for those of the executable.
-            binding: of the ports.
+            binding: the binding of the ports.
             keep: lives as long as the call's functions.
             releases_gil: whether other threads run meanwhile, which must not use the instance.
         """

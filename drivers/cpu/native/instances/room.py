@@ -17,7 +17,7 @@ class Room:
     """Memory of an instance.
 
     Args:
-        size_bytes: of the memory.
+        size_bytes: the size in bytes of the memory.
     """
 
     def __init__(self, size_bytes: int) -> None:

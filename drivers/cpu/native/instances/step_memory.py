@@ -13,7 +13,7 @@ class StepMemory:
     """Zeroed, page-aligned memory.
 
     Attributes:
-        address: of its first byte.
+        address: the address of its first byte.
     """
 
     def __init__(self, size_bytes: int) -> None:

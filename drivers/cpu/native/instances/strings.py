@@ -53,7 +53,7 @@ def resolved(references: Array, constants: Sequence[bytes], inputs: Sequence[Arr
     """Returns the strings that references refer to.
 
     Args:
-        references: of any shape.
+        references: references of any shape.
         constants: see `StringSources`.
         inputs: the arrays of all inputs.
     """

@@ -45,7 +45,7 @@ class Architecture:
 
     Args:
         name: as `uname` names it.
-        number: of the architecture in ELF objects.
+        number: the number of the architecture in ELF objects.
         jump_bytes: size of a jump to an imported function.
         write_jump: writes a jump at an offset of the content that goes where the slot at another
             offset says.

@@ -62,8 +62,8 @@ class KernelStore:
         """Keeps object code. Failures are those of the cache, which reports them.
 
         Args:
-            codes: by name of the unit.
-            texts: of the units.
+            codes: the codes by name of the unit.
+            texts: the texts of the units.
         """
         with self._lock:
             # Others may have added kernels meanwhile.

@@ -332,7 +332,7 @@ class StepPort(Struct, frozen=True, kw_only=True):
         references: where references to an input's strings are in the arena; 0 if the step does not
             use them.
         first: the first of these references.
-        alignment: of memory that is used in place, in bytes.
+        alignment: the alignment of memory that is used in place, in bytes.
     """
 
     dtype: "np.dtype[Any]"
@@ -415,7 +415,7 @@ class StepCall:
         step: address of the step.
         finished: its result if it finishes.
         ports: its ports. Only one call with these ports may run at a time.
-        binding: for `bound` and `on_arrays`.
+        binding: the binding for `bound` and `on_arrays`.
         releases_gil: whether other threads of Python run in the meantime.
         keep: lives as long as a function of this object.
     """
@@ -498,7 +498,7 @@ def new_function(address: int, flags: int, words: Words, kept: object) -> Callab
     """Returns a function of Python that calls a native one.
 
     Args:
-        address: of the native function.
+        address: the address of the native function.
         flags: how it takes its arguments.
         words: what it gets as the function's `__self__`.
         kept: lives as long as the function.

@@ -95,7 +95,7 @@ class StepRecords:
 
     Attributes:
         words: the memory.
-        address: of the step.
+        address: the address of the step.
         count: number of records.
         arguments: address of the arguments of calls.
     """
@@ -257,7 +257,7 @@ class StepRecords:
         """Gives the step other sizes, for which there is memory at the same places.
 
         Args:
-            sizes: of a step without instructions and bands.
+            sizes: the sizes of a step without instructions and bands.
         """
         of_sizes, arguments, extents, bases = self._parts
         of_sizes[:] = self._divided(sizes)

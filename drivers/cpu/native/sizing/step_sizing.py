@@ -104,7 +104,7 @@ class StepSizing:
 
         Args:
             refusal, words: see `size`.
-            arena_bytes: of the plan.
+            arena_bytes: the size of the plan's arena.
         """
         number = words[self._ends[1]]
         if refusal == SizeRefusal.OUTSIDE:

@@ -62,7 +62,7 @@ class AttentionView:
     """Attention as matrices.
 
     Attributes:
-        rows, columns: of the scores of a batch.
+        rows, columns: the rows and columns of the scores of a batch.
         depth: the length of queries and keys.
         features: the length of values.
         arguments: the arguments of the kernel's function.
@@ -123,8 +123,8 @@ class AttentionView:
         """Returns the source of a function whose work-groups compute blocks of rows.
 
         Args:
-            template: of the function.
-            rows: of a block.
+            template: the template of the function.
+            rows: the rows of a block.
             local_size: work-items of a group.
             scratch_bytes, label, is_retargeted: see `Source`.
             names: placeholders of the template, besides those that every template has.

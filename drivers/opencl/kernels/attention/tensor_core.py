@@ -32,7 +32,7 @@ class _WarpTiling:
 
     Attributes:
         down: blocks of 16 rows of a group.
-        columns: of a warp in a step.
+        columns: the columns of a warp in a step.
         stages: the number of steps in local memory.
         depths, features: blocks of 16 of the depth and of the features.
     """

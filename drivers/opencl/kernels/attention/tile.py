@@ -25,8 +25,8 @@ class _Tiling:
     """Tiling of an attention.
 
     Attributes:
-        rows, columns: of a tile of scores.
-        depth: of a step.
+        rows, columns: the rows and columns of a tile of scores.
+        depth: the depth of a step.
         features: rounded up to a multiple of four.
     """
 

@@ -40,11 +40,11 @@ class _Tiling:
     """Tiling of an attention.
 
     Attributes:
-        warpgroups: of a group.
-        columns: of a step.
+        warpgroups: the warpgroups of a group.
+        columns: the columns of a step.
         steps: the number of steps.
         depth_blocks, feature_blocks: blocks of 128 bytes of queries and of values.
-        features: of a batch, rounded up to a multiple of 8.
+        features: the features of a batch, rounded up to a multiple of 8.
     """
 
     warpgroups: int

@@ -44,7 +44,7 @@ class RoundedSum:
 
     Attributes:
         first, second: the operands, of 8 bits.
-        factors, addend: of FLOAT32.
+        factors, addend: the factors and addend of FLOAT32.
         low, high: the limits.
     """
 

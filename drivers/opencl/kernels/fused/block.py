@@ -118,7 +118,7 @@ def named_epilogue(name: str, kernel: Kernel, arguments: KernelArguments) -> Nam
     Args:
         name: the prefix for functions and sizes.
         kernel: a kernel that `value4_function` supports.
-        arguments: of the calling function.
+        arguments: the arguments of the calling function.
     """
     four, fetch = value4_function(kernel, arguments), fetch4_function(kernel, arguments)
     assert four is not None  # noqa: S101 - `block_of` has checked this

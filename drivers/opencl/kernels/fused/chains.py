@@ -49,7 +49,7 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
 
     Args:
         graph: the graph with the kernels.
-        kernels: in the order in which they run.
+        kernels: the kernels in the order in which they run.
         facts: the device; on CPUs there are no chains.
     """
     if facts.is_cpu:

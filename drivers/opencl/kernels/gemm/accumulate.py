@@ -158,7 +158,7 @@ def split_cycles(elements: int, split: int) -> float:
     """Estimates the cycles that a split of the depth costs: the last group reads all accumulators.
 
     Args:
-        elements: of a tile.
+        elements: the elements of a tile.
         split: the number of groups; 1 if the depth is not split.
     """
     return 1500 + elements * split / 8 if split > 1 else 0

@@ -69,7 +69,7 @@ def clearing_source(output: Value, operations: tuple[int, ...]) -> Source:
     """Returns the kernel that clears an output.
 
     Args:
-        output: of floats, whose number is a multiple of four.
+        output: an output of floats, whose number is a multiple of four.
         operations: the operations that compute the output.
     """
     count = output.count // 4

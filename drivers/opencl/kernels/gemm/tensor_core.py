@@ -71,9 +71,9 @@ class _WarpTiling:
     """Tiling of a product.
 
     Attributes:
-        rows, columns: of the tile of a group.
-        warp_rows, warp_columns: of the tile of a warp.
-        bytes: of each row in a step.
+        rows, columns: the rows and columns of the tile of a group.
+        warp_rows, warp_columns: the warp rows and warp columns of the tile of a warp.
+        bytes: the bytes of each row in a step.
         stages: the number of steps in local memory.
         split: the number of groups that split the depth.
         reads_ahead: whether the factors of a step are read while the one before is multiplied.

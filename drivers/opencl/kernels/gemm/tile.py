@@ -54,10 +54,10 @@ class Tiling:
     """Tiling of a product.
 
     Attributes:
-        rows, columns: of the tile of a group.
-        depth: of a step.
+        rows, columns: the rows and columns of the tile of a group.
+        depth: the depth of a step.
         item_rows, item_columns: the elements that a work-item accumulates.
-        items: of a group.
+        items: the items of a group.
         split: the number of groups that split the depth.
         stages: steps in local memory; with 2, the next one is loaded through registers.
         adds: whether groups that split the depth add to the output.

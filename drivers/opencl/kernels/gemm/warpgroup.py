@@ -76,7 +76,7 @@ class _Tiling:
     """Tiling of a product.
 
     Attributes:
-        rows, columns: of the tile of a group.
+        rows, columns: the rows and columns of the tile of a group.
         blocks: the number of times that a warpgroup has 64 rows.
         stages: the number of steps in local memory.
         overlaps: whether a step is multiplied while the one before it still is.

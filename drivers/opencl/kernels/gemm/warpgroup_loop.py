@@ -24,7 +24,7 @@ class LoopShape:
         row_bytes: bytes of a row in a step; a part of the instruction has `part_bytes`.
         column_blocks, block_bytes: the blocks of the right matrix in a step, and their size.
         stages: the number of steps in local memory.
-        descriptor: of a matrix, without its address.
+        descriptor: the descriptor of a matrix, without its address.
     """
 
     multiply: str

@@ -66,7 +66,7 @@ class PipelineTiling:
     """Tiling of a product.
 
     Attributes:
-        columns: of a tile.
+        columns: the columns of a tile.
         blocks: the number of times that a warpgroup has 64 rows.
         sharing: the number of warpgroups that share a tile.
         teams: the number of tiles that a group has under way.
@@ -177,7 +177,7 @@ def candidates(
         facts: the device.
         relaxed: whether FLOAT32 factors may be rounded.
         has_workspace: whether the caller provides the workspace that a source requests.
-        moments: of the output, which are computed as well; only of a `product_of_rows`.
+        moments: the moments of the output, which are computed as well; only of a `product_of_rows`.
     """
     right = by_column(product) if fits(product, facts) else None
     if right is None or right.constant is None or product.is_windowed:

@@ -56,7 +56,7 @@ class Normalisation:
     Attributes:
         kernel: computes it.
         matrix: as the kernel reads it.
-        moments: of the matrix.
+        moments: the moments of the matrix.
         row: stands for the number of a row in the expressions.
         scaled: the term with the matrix.
         others: the other terms.

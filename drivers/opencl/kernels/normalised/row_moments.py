@@ -25,7 +25,7 @@ def moments_kernel(matrix: Value, operations: tuple[int, ...]) -> Kernel:
     Work-items that read the moments of successive rows read successive memory.
 
     Args:
-        matrix: of floats, whose last dimension is a multiple of 64; the others count rows.
+        matrix: a matrix of floats, whose last dimension is a multiple of 64; the others count rows.
         operations: the positions in the model of the operations that it implements.
     """
     *rows, columns = matrix.shape
@@ -68,7 +68,7 @@ def row_sum(moments: Value, row: Expression, power: int) -> Expression:
     """Returns the sum of the elements of a row, or of their squares.
 
     Args:
-        moments: of the matrix.
+        moments: the moments of the matrix.
         row: the number of the row.
         power: 1 for the elements, 2 for their squares.
     """

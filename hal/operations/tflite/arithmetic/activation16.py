@@ -40,7 +40,7 @@ def logistic16(values: Array, scale: float) -> Array:
 
     Args:
         values: int16.
-        scale: of the values.
+        scale: the scale of the values.
 
     Returns:
         int16, fractions of 2^15.
@@ -58,7 +58,7 @@ def tanh16(values: Array, scale: float) -> Array:
 
     Args:
         values: int16.
-        scale: of the values.
+        scale: the scale of the values.
 
     Returns:
         int16, fractions of 2^15.

@@ -51,7 +51,7 @@ def float_writer(call: Call, scale: Array, offset: Array | float = 0.0) -> Write
 
     Args:
         call: the operation.
-        scale: of the quantised input, for the image or, (rows, 1), for each row.
+        scale: the scale of the quantised input, for the image or, (rows, 1), for each row.
         offset: for each channel, the contribution of the input's zero point to the sums.
     """
     scales = weight_scales(call.operand("filter"))

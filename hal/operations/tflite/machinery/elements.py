@@ -78,9 +78,9 @@ def extend_movement(
     scale determines their meaning.
 
     Args:
-        definition: of the Android operation.
+        definition: the definition of the Android operation.
         operation_type: operation of the extension.
-        types: of the elements.
+        types: the types of the elements.
         shape, reference: replacements for Android's, if necessary.
     """
     return replace(

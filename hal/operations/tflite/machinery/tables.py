@@ -93,8 +93,8 @@ def table16(
 
     Args:
         function: element-wise, in the type of the scales.
-        scale, zero_point: of the arguments.
-        output_scale, output_zero_point: of the results.
+        scale, zero_point: the scale and zero point of the arguments.
+        output_scale, output_zero_point: the output scale and output zero point of the results.
     """
     real = np.result_type(scale).type
     limits = np.iinfo(np.int16)

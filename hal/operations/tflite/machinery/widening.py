@@ -18,8 +18,8 @@ def widen(
     """Extends `definition` under another type to tensors of any rank.
 
     Args:
-        definition: of the Android operation; its shape rule and reference must support the
-            extension.
+        definition: the definition of the Android operation; its shape rule and reference must
+            support the extension.
         operation_type: operation of the extension.
         rows: types that replace Android's.
         checks: checks that replace Android's.

@@ -111,8 +111,8 @@ def lookup_rows(call: Call, lengths: Shape) -> Array:
     """Returns the output row of each lookup.
 
     Args:
-        call: of EMBEDDING_LOOKUP_SPARSE.
-        lengths: of the output, without those of a row.
+        call: the call of EMBEDDING_LOOKUP_SPARSE.
+        lengths: the lengths of the output, without those of a row.
 
     Raises:
         BadData: there is no such row.
@@ -155,9 +155,9 @@ def combined_rows(
 
     Args:
         combiner: how the rows of a run are combined.
-        rows: to which each is added.
-        numbers: of each in the table.
-        weights: of each.
+        rows: the rows to which each is added.
+        numbers: the numbers of each in the table.
+        weights: the weights of each.
         table: (rows, width).
         flat: (rows, width), is changed.
     """

@@ -48,8 +48,8 @@ class RemoteModel(Struct, frozen=True, kw_only=True):
     """A prepared model in a daemon, as a ring runs it.
 
     Attributes:
-        handle: of the prepared model in the daemon.
-        types: of its outputs.
+        handle: the handle of the prepared model in the daemon.
+        types: the types of its outputs.
     """
 
     handle: int
@@ -65,7 +65,7 @@ class _SentRequest(Struct, kw_only=True, eq=False):
         slots: the slots of its memories.
         outputs: how many outputs its prepared model has.
         result: the last one that the daemon sent, without timing.
-        is_sufficient: of that result.
+        is_sufficient: whether the outputs of that result fit.
     """
 
     number: int | None
@@ -101,8 +101,9 @@ class Ring:
     ring cannot be used until the daemon has finished that execution.
 
     Args:
-        connection: to a daemon on this host.
-        deadline_s: by which it must be open, on the clock of `time.monotonic()`.
+        connection: the connection to a daemon on this host.
+        deadline_s: the time by which it must be open, on the clock of
+            `time.monotonic()`.
 
     Attributes:
         used_s: when it was last used, on the clock of `time.monotonic()`, for its owner.
@@ -162,7 +163,8 @@ class Ring:
         Args:
             model: that runs it.
             request: the request.
-            deadline_s: by which the daemon must have read it, on the clock of `time.monotonic()`.
+            deadline_s: the time by which the daemon must have read it, on the clock
+                of `time.monotonic()`.
             is_ongoing: not to wait for the daemon, whose refusal `run` then raises. It must follow.
 
         Raises:
@@ -206,7 +208,7 @@ class Ring:
 
         Args:
             bound: the request, as the last `bind` returned it.
-            options: for the execution, without attributes.
+            options: the options for the execution, without attributes.
 
         Raises:
             Error: see `PreparedModel.execute`.
@@ -282,7 +284,7 @@ class Ring:
         """Receives the result of an execution that was late or cancelled, if there is one.
 
         Args:
-            options: of the next execution, which waits for a short time.
+            options: the options of the next execution, which waits for a short time.
 
         Raises:
             BadState: it is still under way.

@@ -18,7 +18,7 @@ class SubmittedRun:
     Attributes:
         ring: that runs it, and that nothing else uses meanwhile.
         bound: the request.
-        options: of the execution.
+        options: the options of the execution.
         give_back: takes the ring back at the end.
         run_again: runs the request in another way if the ring breaks while the daemon lives; None
             if the daemon does not live.

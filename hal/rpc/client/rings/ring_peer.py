@@ -82,7 +82,7 @@ class RingPeer:
     """The daemon's end of one ring. Not thread-safe, except `shut_down`.
 
     Args:
-        connection: to the daemon. It owns rings, so it is not kept alive.
+        connection: the connection to the daemon. It owns rings, so it is not kept alive.
         deadline_s: see the attribute; it also holds for the start.
 
     Attributes:
@@ -239,7 +239,7 @@ class RingPeer:
         """Asks the daemon to stop an execution, if it is under way. Any thread may call this.
 
         Args:
-            number: of its submission.
+            number: the number of its submission.
         """
         self._ring.cancel(number)
 
@@ -254,7 +254,7 @@ class RingPeer:
         """Waits for the end of an execution for a limited time; see `complete`.
 
         Args:
-            options: of the execution.
+            options: the options of the execution.
             timeout_s: 0 does not wait at all.
 
         Returns:

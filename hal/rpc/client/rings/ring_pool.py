@@ -56,7 +56,8 @@ class RingPool:
     So no lock is held here; each step is one atomic operation on a container.
 
     Args:
-        connection: to a daemon on this host. It owns the pool, so it is not kept alive.
+        connection: the connection to a daemon on this host. It owns the pool, so it is not kept
+            alive.
 
     Attributes:
         takes_ongoing_requests: whether the daemon does, which one of an older version does not.
@@ -88,8 +89,8 @@ class RingPool:
 
         Args:
             model: the prepared model.
-            request: for it.
-            options: for the execution. They limit nothing if it is ongoing.
+            request: the request for it.
+            options: the options for the execution. They limit nothing if it is ongoing.
             is_ongoing: to send a new request with its execution, which takes one round trip less, if
                 the daemon takes that. Its refusal is then an error, after which it may go by gRPC.
 

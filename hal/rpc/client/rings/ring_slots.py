@@ -47,7 +47,7 @@ class RingSlots:
     Not thread-safe, except for finalizers of memories.
 
     Args:
-        connection: to the daemon.
+        connection: the connection to the daemon.
         ask: sends a packet with descriptors, and waits until the daemon confirms it.
     """
 

@@ -93,10 +93,10 @@ class _Windows:
     """The windows of a pooling, which do not overlap.
 
     Attributes:
-        height, width: of a window.
+        height, width: the height and width of a window.
         rows, columns: number of windows.
         before: padding above and at the left.
-        size: of the pooled images, with padding.
+        size: the size of the pooled images, with padding.
     """
 
     height: int
@@ -209,7 +209,7 @@ def _compared(
 
     Args:
         graph: receives the operations.
-        values, positions: of the elements.
+        values, positions: the values and positions of the elements.
         shape: lines of windows of all images, windows of a line, and channels.
         window: its height and width.
     """

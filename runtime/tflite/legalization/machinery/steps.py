@@ -23,7 +23,7 @@ def step(
 
     Args:
         graph: receives the operation.
-        operation_type: of the operation.
+        operation_type: the type of the operation.
         inputs: operands.
         kind: the type of an intermediate result.
         result: the operand to write; None for an intermediate result.

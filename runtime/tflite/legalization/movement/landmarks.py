@@ -229,7 +229,7 @@ class _Axis:
     Args:
         graph, numbers: receive the operations.
         position: the positions.
-        length: of the axis.
+        length: the length of the axis.
     """
 
     def __init__(self, graph: SubgraphBuilder, numbers: _Numbers, position: int, length: int) -> None:
@@ -275,7 +275,7 @@ def _interpolated(
         graph: receives the operations.
         rows: the channels of each element of the images.
         x, y: the positions.
-        shape: of the positions.
+        shape: the shape of the positions.
         first: the numbers of the images' first rows; None for one image.
     """
     numbers = _Numbers(graph)

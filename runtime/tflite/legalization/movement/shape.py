@@ -31,7 +31,7 @@ def _from_start(axis: int, dimensions: Dimensions, more: int) -> int:
 
     Args:
         axis: the axis.
-        dimensions: of an input.
+        dimensions: the dimensions of an input.
         more: number of additional dimensions of the result.
     """
     rank = 0 if dimensions is None else len(dimensions) + more

@@ -37,7 +37,7 @@ class Restrictions:
         rules: each `GROUPS:HEADER=VALUE`, with groups separated by commas. A value `@FILE` is what
             that file has.
         noun: what the transport calls a call.
-        prefix: of the names of headers.
+        prefix: the prefix of the names of headers.
 
     Raises:
         BadData: a rule is not valid.

@@ -54,8 +54,8 @@ class Calls:
     Args:
         registry: the models.
         regions: shared memory that clients have registered.
-        traces: of requests.
-        log_settings: of the front end's log.
+        traces: the traces of requests.
+        log_settings: the log settings of the front end's log.
         allow_control: whether clients may load and unload models.
     """
 
@@ -140,7 +140,7 @@ class Calls:
         """Loads a model.
 
         Args:
-            name: of the model.
+            name: the name of the model.
             parameters: `config`, a configuration in JSON in place of that of the repository, and
                 files of versions in place of the repository's, by `file:VERSION/NAME`.
 
@@ -205,7 +205,7 @@ class Calls:
 
         Args:
             request: whose `run` was noted by `begin`, if it was.
-            trace_id: of the client's trace; empty if it takes none.
+            trace_id: the trace ID of the client's trace; empty if it takes none.
 
         Returns:
             The answer without the id of the request; what `begin` goes on with if it is not there at

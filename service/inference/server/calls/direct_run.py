@@ -23,7 +23,7 @@ class DirectRun:
 
     Args:
         request, ended: see `Calls.begin`.
-        traces: of requests.
+        traces: the traces of requests.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DirectRun:
         """Takes a lane for it, for `run_at_once`; returns False if it has to be begun in the loop.
 
         Args:
-            version: of the model.
+            version: the version of the model.
             encode, timeout_s: see `Calls.begin`.
             begun, note_known: see `ServedVersion.begin_at_once`. A run that was begun goes on.
 

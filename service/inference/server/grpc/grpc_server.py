@@ -120,7 +120,7 @@ class ServerCall:
 
     Args:
         server: that received it.
-        event: of the core, with which it came.
+        event: the event of the core, with which it came.
     """
 
     def __init__(self, server: "GrpcServer", event: Any) -> None:
@@ -318,7 +318,7 @@ class GrpcServer:
     """Serves handlers at addresses, between `start` and `stop`. Belongs to the running event loop.
 
     Args:
-        options: of the core, for channels.
+        options: the options of the core, for channels.
         calls: how many calls may be under way.
 
     Attributes:

@@ -98,7 +98,7 @@ class V2Service:
         regions: calls for shared memory.
         budget: memory of all requests that are there at once.
         token: that clients must send; empty for none.
-        restrictions: of calls to some clients.
+        restrictions: the restrictions of calls to some clients.
     """
 
     def __init__(

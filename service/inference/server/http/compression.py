@@ -77,8 +77,8 @@ async def decompressed(content: bytes, encoding: bytes, most: int) -> bytes:
     """Returns the content that was compressed; one byte more than `most` if it has more.
 
     Args:
-        content: of a request.
-        encoding: of `encoding_of`, but `IDENTITY`.
+        content: the content of a request.
+        encoding: the encoding of `encoding_of`, but `IDENTITY`.
         most: how many bytes there may be.
 
     Raises:

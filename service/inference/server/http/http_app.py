@@ -94,9 +94,9 @@ class HttpApp:
         calls: answers calls.
         regions: calls for shared memory.
         budget: memory of all requests that are there at once.
-        message_bytes: of the tensors of a request, or of its JSON.
+        message_bytes: the largest size of the tensors of a request, or of its JSON.
         token: that clients must send; empty for none.
-        restrictions: of calls to some clients.
+        restrictions: the restrictions of calls to some clients.
     """
 
     def __init__(

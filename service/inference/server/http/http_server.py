@@ -58,7 +58,7 @@ class AnswerTransport:
     uvicorn writes each of them once, and closes the transport, or tells the protocol, at the end.
 
     Args:
-        transport: of the connection.
+        transport: the transport of the connection.
     """
 
     def __init__(self, transport: asyncio.WriteTransport) -> None:
@@ -275,7 +275,7 @@ class HttpServer(uvicorn.Server):
         listener: a bound socket.
         connections: how many there may be at once.
         drain_s: how long requests may take at the end.
-        tls: for encrypted connections; None without.
+        tls: the files for encrypted connections; None without.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class RequestBody:
     """The body of a request, of which no more is read than may be.
 
     Args:
-        scope, receive: of ASGI.
+        scope, receive: the scope and receive of ASGI.
         budget: counts the bytes until `release`.
     """
 

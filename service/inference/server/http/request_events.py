@@ -26,7 +26,7 @@ class RequestEvents:
     The parts of a body are passed on as they came, where uvicorn copies each of them three times.
 
     Args:
-        reading: of the connection.
+        reading: the reading of the connection.
 
     Attributes:
         chunks: how many chunks of the body have begun.

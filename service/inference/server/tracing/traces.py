@@ -41,9 +41,9 @@ class RequestTrace:
     """The trace of one request.
 
     Args:
-        number: of the trace.
+        number: the number of the trace.
         request: that is traced.
-        version: of the model.
+        version: the version of the model.
         levels: what is noted.
         tensor_bytes: how many bytes of tensors are noted; tensors that would exceed them are left
             out.
@@ -78,9 +78,9 @@ class RequestTrace:
         """Notes how the request was run.
 
         Args:
-            record: of the run.
-            outputs: of the model.
-            names: of all its outputs.
+            record: the record of the run.
+            outputs: the outputs of the model.
+            names: the names of all its outputs.
         """
         now_ns = time.perf_counter_ns()
         receipt = record.receipt

@@ -119,9 +119,9 @@ def _results(
     """Returns the outputs.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         count: FLOAT32 (1,), the number of detections.
-        boxes: of all anchors.
+        boxes: the boxes of all anchors.
         slots: for each detection whether it exists, its anchor, its class and its score.
     """
     exists, anchors, kinds, scores = slots

@@ -71,9 +71,9 @@ def _combined(call: Call, builder: Builder, rows: Value, shape: Shape, depth: in
 
     Args:
         call: the operation.
-        builder: of the operation.
-        rows: of the table.
-        shape: of the result.
+        builder: the builder of the operation.
+        rows: the rows of the table.
+        shape: the shape of the result.
         depth: number of its dimensions that are those of the destinations.
     """
     indices, values = builder.value(call, "indices"), builder.value(call, "values")

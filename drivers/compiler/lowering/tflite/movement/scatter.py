@@ -35,7 +35,7 @@ def _linear_offsets(call: Call, builder: Builder, indices: Value, lengths: Shape
     Args:
         call, builder: the operation.
         indices: (rows, dimensions).
-        lengths: of the indexed dimensions.
+        lengths: the lengths of the indexed dimensions.
     """
 
     def indexes(row: Expression) -> list[tuple[Expression, Expression]]:

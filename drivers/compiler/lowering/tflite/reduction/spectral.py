@@ -70,7 +70,7 @@ def _transposed(builder: Builder, numbers: Value, shape: tuple[int, int, int, in
     """Transposes matrices of complex numbers to (batch · columns, 2, rows).
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         numbers: (batch · rows, 2, columns).
         shape: the same with batch and rows separated.
     """
@@ -98,7 +98,7 @@ def _real(builder: Builder, numbers: Value) -> Value:
     """Transforms real rows to the non-redundant half of the result: (rows, 2, length // 2 + 1).
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         numbers: (rows, length).
     """
     rows, length = numbers.shape
@@ -140,9 +140,9 @@ def _twiddled(builder: Builder, parts: Value, length: int) -> Value:
     """Multiplies by twiddles and arranges the inner transforms of m numbers: (rows · kept, 2, m).
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         parts: (rows, kept, 2, m).
-        length: of the whole transform.
+        length: the length of the whole transform.
     """
     rows, kept, _, second = parts.shape
     real, imaginary = _unit_roots(length, np.outer(np.arange(kept), np.arange(second)))
@@ -163,7 +163,7 @@ def _complex(builder: Builder, numbers: Value) -> Value:
     """Transforms complex rows; the shape is unchanged.
 
     Args:
-        builder: of the operation.
+        builder: the builder of the operation.
         numbers: (rows, 2, length).
     """
     rows, _, length = numbers.shape

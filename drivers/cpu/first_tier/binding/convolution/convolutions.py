@@ -74,11 +74,11 @@ def transposed(
     Positions at the same distance from multiples of the strides read the same weights.
 
     Args:
-        scope: of the operation.
+        scope: the scope of the operation.
         call: the operation.
         filter_: weights of shape (channels, taps along each axis, depth).
         strides, before: steps, and elements that are cut off before the output, of each axis.
-        shape: of the output.
+        shape: the shape of the output.
     """
     batches, *image, depth = call.shape("input")
     kind, channels = kind_of(call), shape[-1]

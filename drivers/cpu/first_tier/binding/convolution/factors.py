@@ -83,9 +83,9 @@ def source(
 
     Args:
         call: the operation.
-        kind: of the product.
+        kind: the kind of the product.
         depth: elements of a pixel.
-        name: of the input.
+        name: the name of the input.
         row_length: elements of rows that are quantised together.
         repeats: how often the scale of each is needed.
         asymmetric: True if they have zero points.
@@ -143,7 +143,7 @@ def packed(kind: Products, weights: Array, call: Call, width: int) -> BoundConst
     """Returns weights in panels.
 
     Args:
-        kind: of the product.
+        kind: the kind of the product.
         weights: as they are stored, (groups, channels, taps, depth).
         call: the operation.
         width: channels of a panel.
@@ -215,8 +215,8 @@ def packed_matrix(
 
     Args:
         call: the operation.
-        name: of the input.
-        kind: of the product.
+        name: the name of the input.
+        kind: the kind of the product.
         shape: matrices, elements that are summed, channels.
         width: channels of a panel.
         are_rows_terms: True if channels are neighbours in memory, else elements that are summed.

@@ -79,15 +79,15 @@ def products(
     """Binds sums of products.
 
     Args:
-        scope: of the operation.
-        kind: of the products.
+        scope: the scope of the operation.
+        kind: the kind of the products.
         sizes: positions, channels, taps, and elements of a pixel that are summed; of a batch.
         given: the input.
-        weights: in panels.
+        weights: the weights in panels.
         epilogue: what becomes of the sums.
         table: see `neurald.drivers.cpu.first_tier.kernels`.
         batches: the products.
-        output: of the call.
+        output: the output of the call.
     """
     positions, channels, taps, depth = sizes
     form, width = scope.tiles.form(positions, channels), width_of(scope, positions, channels)
@@ -134,12 +134,12 @@ def epilogue_of(
     """Returns the parameters of the epilogue of constant weights.
 
     Args:
-        scope: of the operation.
+        scope: the scope of the operation.
         call: the operation.
-        kind: of the products.
+        kind: the kind of the products.
         weights: as they are stored; the first or the last axis has the channels.
         width: a multiple of it is the number of channels that have parameters, of each group.
-        groups: of channels.
+        groups: the groups of channels.
         is_first_axis: True if the first axis of the weights has the channels.
     """
     channels = weights.shape[0 if is_first_axis else -1]
@@ -263,11 +263,11 @@ def _with_joined_taps(
     """Returns the input, the window and the weights of a convolution that reads lines of pixels.
 
     Args:
-        scope: of the operation.
+        scope: the scope of the operation.
         call: the operation.
-        kind: of the products.
+        kind: the kind of the products.
         given: the input.
-        axes: of the window.
+        axes: the axes of the window.
         filter_: the weights as they are stored.
     """
     *outer, line = axes
@@ -294,11 +294,11 @@ def _with_borders(
     """Returns an input whose lines of pixels have zeros before and after them.
 
     Args:
-        scope: of the operation.
+        scope: the scope of the operation.
         given: the input.
         lines: number of lines of all images.
         line: the window along a line.
-        length: of a line of the result, in pixels.
+        length: the length of a line of the result, in pixels.
         itemsize: size of an element.
     """
     pixel, count = given.padded, lines * length * given.padded

@@ -14,8 +14,8 @@ def requantization(multipliers: Array, rounding: Rounding = Rounding.TWICE) -> t
     it makes greater than 32 bits is beyond the limits of the output.
 
     Args:
-        multipliers: of the channels.
-        rounding: of the results.
+        multipliers: the multipliers of the channels.
+        rounding: the rounding of the results.
     """
     mantissas, exponents = quantize_multipliers(multipliers)
     shifts = 31 - exponents

@@ -21,7 +21,7 @@ class WindowAxis(Struct, frozen=True):
     """A window along one axis.
 
     Attributes:
-        length: of the image.
+        length: the length of the image.
         positions: their number.
         taps: their number.
         stride: image elements from one position to the next.
@@ -69,7 +69,7 @@ def window_table(
     """Returns the offsets of all taps of all positions; see `neurald.drivers.cpu.first_tier.kernels`.
 
     Args:
-        scope: of the operation.
+        scope: the scope of the operation.
         batches: number of images.
         axes: the window along all axes of an image.
         depth: elements of a pixel.

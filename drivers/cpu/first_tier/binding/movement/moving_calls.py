@@ -57,7 +57,7 @@ def moving_call(
         itemsize: size of an element in bytes.
         shape: number of elements along each dimension, none of which is 0.
         output_strides, strides: elements from one to the next.
-        output_start, start: of the first elements.
+        output_start, start: where the first elements are in the output and in the input.
         count: see `nest`.
 
     Raises:
@@ -129,10 +129,10 @@ def part_moving_call(
 
     Args:
         output, given: where to, and from where.
-        operand: of the elements.
+        operand: the operand of the elements.
         whole, part: the shapes of the operand that the part belongs to, and of the part.
         start: the operand with the index of the part along each axis.
-        start_type: of the indexes.
+        start_type: the type of the indexes.
         is_written: True if the part belongs to the output, False if it belongs to the input.
         message: the error if the part exceeds the operand; "" moves it inside instead.
 

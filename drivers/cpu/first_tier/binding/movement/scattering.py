@@ -37,7 +37,7 @@ def _scattering(
 
     Args:
         call: the operation.
-        names: of the inputs with rows, and with their places.
+        names: the names of the inputs with rows, and with their places.
         how: the reduction.
         depth: axes of the output that a place is in.
         start: what the reduction starts with, as a word.

@@ -36,8 +36,9 @@ class CellProducts(Struct, frozen=True, kw_only=True):
 
     Attributes:
         cell: what it runs over.
-        kind: of the products.
-        units, size, outputs: of the cell, of an input, and of the state that is multiplied.
+        kind: the kind of the products.
+        units: the number of units of the cell.
+        size, outputs: the number of elements of an input, and of the state that is multiplied.
         width: elements of a row of sums, those of all gates.
         inputs, recurrent: the weights in panels, and what becomes of the sums.
         state: name of the state that is multiplied.
@@ -68,7 +69,7 @@ class CellProducts(Struct, frozen=True, kw_only=True):
         """Returns the products.
 
         Args:
-            scope: of the operation.
+            scope: the scope of the operation.
             call: the operation.
             cell: what the cell runs over.
             weights, recurrent, biases: names of each gate's parameters; None for a gate without.

@@ -125,7 +125,7 @@ def _projection(scope: BindingScope, call: Call, cell: CellSequence, units: int)
     """Returns what binds the projection of a step.
 
     Args:
-        scope: of the operation.
+        scope: the scope of the operation.
         call: the operation.
         cell: what the cell runs over.
         units: number of units of the cell.

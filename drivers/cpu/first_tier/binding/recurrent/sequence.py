@@ -20,7 +20,7 @@ class CellSequence(Struct, frozen=True, kw_only=True):
     """The sequence that a cell runs over, and the places of its outputs.
 
     Attributes:
-        prefix: of the names of its parameters and states.
+        prefix: the prefix of the names of its parameters and states.
         given: name of the input.
         steps, batch: number of steps, and of rows of each.
         step, row: rows from one step to the next, and from one row of a step to the next.
@@ -53,7 +53,7 @@ class CellSequence(Struct, frozen=True, kw_only=True):
         """Returns where a step begins among products and outputs, each with the distance of its rows.
 
         Args:
-            number: of the step.
+            number: the number of the step.
             width: elements of a row of products.
         """
         begin = number * self.step

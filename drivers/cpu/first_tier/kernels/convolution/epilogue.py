@@ -15,7 +15,7 @@ class SumsToOutputs:
 
     Args:
         kernel: the function.
-        kind: of the products.
+        kind: the kind of the products.
         channels: number of channels.
         stride: elements between rows of the output.
         first: number of the first of its words: of integers the zero point, then the limits and the
@@ -56,7 +56,7 @@ class SumsToOutputs:
         """Stores a vector of sums.
 
         Args:
-            v: of its width.
+            v: writes vectors of the width of the value.
             total: the sums.
             position: number of the output's position.
             channel: number of the first channel. Channels beyond the last one are not stored.
@@ -104,9 +104,9 @@ def rescaled(v: Vector, total: str, mantissa: str, parameters: Sequence[str]) ->
     """Returns rescaled 32-bit sums, as i64; see `neurald.hal.operations.arithmetic.fixed_point`.
 
     Args:
-        v: of their width.
+        v: writes vectors of the width of the values.
         total: the sums.
-        mantissa: of the multipliers.
+        mantissa: the mantissa of the multipliers.
         parameters: what is added, what is added below zero, and the shift.
     """
     addend, below_zero, shift = parameters
@@ -121,7 +121,7 @@ def _limited(v: Vector, wide: str, limits: Sequence[str], element: str) -> str:
     """Returns i64 as smaller integers.
 
     Args:
-        v: of their width.
+        v: writes vectors of the width of the values.
         wide: the integers.
         limits: scalars: the zero point, which is added, the lower and the upper limit.
         element: the type of the result.
@@ -143,7 +143,7 @@ def requantized_by_words(kernel: KernelWriter, v: Vector, total: str, first: int
 
     Args:
         kernel: the function.
-        v: of their width.
+        v: writes vectors of the width of the values.
         total: the sums.
         first: number of the first of the words: the mantissa, the other parameters, the zero point
             and the limits.

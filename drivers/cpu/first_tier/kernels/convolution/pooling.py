@@ -62,7 +62,7 @@ def _average(target: Target, kind: str, *, of_squares: bool = False) -> Unit:
 
     Args:
         target: the target.
-        kind: of the elements.
+        kind: the kind of the elements.
         of_squares: whether it is the root of the average of squares.
     """
     name = "norm" if of_squares else "average"

@@ -90,7 +90,7 @@ class _LstmRow:
         """Adds the sums of a gate.
 
         Args:
-            v: of their width.
+            v: writes vectors of the width of the values.
             gate: number of the gate.
             index: number of the first unit.
             state: the cell state that the gate sees, if any.
@@ -106,7 +106,7 @@ class _LstmRow:
         """Stores the next cell state, and returns it.
 
         Args:
-            v: of its width.
+            v: writes vectors of the width of the value.
             index: number of the first unit.
             total: returns what the activation of a gate gets.
         """

@@ -70,7 +70,7 @@ def _of_memory(
 
     Args:
         kernel: the function.
-        types: of features, and of sums.
+        types: the type of features, and that of sums.
         weighted: adds a feature times its weight to a sum.
         finish: stores the result of a sum, for the number of a unit and of the work item.
     """

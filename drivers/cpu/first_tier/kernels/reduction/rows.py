@@ -28,13 +28,13 @@ class RowReduction:
     """A reduction.
 
     Attributes:
-        name: of the function, without what it reduces along.
+        name: the name of the function, without what it reduces along.
         element: the type of elements.
         total: the type in which they are reduced.
         start: identity element.
         combine: instruction, or intrinsic with a dot.
         across: the intrinsic for the lanes of a vector.
-        extension: of elements that are smaller; empty if they are not.
+        extension: the instruction that extends smaller elements; empty if none are smaller.
         result: what becomes of the total: "" nothing, `divided`, `requantized` or `rescaled`.
     """
 
@@ -169,10 +169,10 @@ def reduced(
 
     Args:
         kernel: the function.
-        length: of the row.
+        length: the length of the row.
         how: the reduction.
         write: returns what is combined of the elements from a number on.
-        v: of the width of vectors.
+        v: writes vectors of that width.
     """
     code, single = kernel.code, kernel.single
     v = v or kernel.vector
@@ -242,7 +242,7 @@ def stored_integer(
 
     Args:
         kernel: the function.
-        v: of their width.
+        v: writes vectors of the width of the values.
         real: the floats.
         first: number of the first of the words: the zero point, and the limits.
         element: the type of floats.

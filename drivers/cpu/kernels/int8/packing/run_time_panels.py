@@ -99,7 +99,7 @@ class RunTimePanels:
         code: receives the instructions.
         plan: the plan of the product.
         right: the right operand.
-        pointers: of its memory, and of the constant that `panels.packed_heads` returns.
+        pointers: the pointers to its memory, and of the constant that `panels.packed_heads` returns.
         rows: number of rows of epilogue constants in a panel.
         padding: the padding element of inputs.
         in_pairs: see `panels.packed`.
@@ -167,7 +167,7 @@ class RunTimePanels:
         Args:
             constant: address of the constants.
             to: destination.
-            sums: of the packed weights of each channel.
+            sums: the sums of the packed weights of each channel.
         """
         code = self._code
         for row in range(1 + self._rows):
