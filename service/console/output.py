@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 #: Width of output to a pipe. It is larger than any table, so that nothing is truncated or wrapped.
 _PIPE_WIDTH = 10_000
+#: What is below the titles of a table, and how long it is at most in a pipe or file, where one row
+#: may be far longer than all others.
+_RULE, _MAX_RULE_WIDTH = "─", 80
 #: Lines are not wrapped to less than this, even on a narrower terminal.
 _MIN_LINE_WIDTH = 20
 #: Spaces between two columns of a table.
@@ -111,7 +114,15 @@ def write_table(
             is always complete.
     """
     console = _console(sys.stdout)
-    console.print(_table(columns, rows, right, shorten, console.width))
+    table = _table(columns, rows, right, shorten, console.width)
+    if sys.stdout.isatty():
+        console.print(table)
+        return
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        is_rule = line.startswith(_RULE) and not line.strip(_RULE)
+        write_line(line[:_MAX_RULE_WIDTH] if is_rule else line.rstrip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,12 +27,7 @@ class _StoredVariable:
 
     def initial(self) -> Array:
         """Returns a new array with the initial value."""
-        initial = self.declaration.initial
-        if initial.dtype.hasobject:
-            return np.array(initial, order="C")
-        value = _like(initial)
-        value[...] = initial
-        return value
+        return _copied(self.declaration.initial)
 
     def replace(self, value: Array) -> None:
         """Replaces the value.
@@ -156,6 +151,32 @@ class State(Unpicklable):
                 ]
             )
 
+    def begin_with(self, variables: Sequence[StateVariable]) -> None:
+        """Gives variables the initial values that these have, also for the compilations that share them.
+
+        Args:
+            variables: of another model, with the names and types of those here.
+        """
+        own = {variable.name: variable.initial for variable in variables}
+        with self.lock:
+            self.replace(
+                [
+                    _copied(own[stored.declaration.name]) if stored.declaration.name in own else stored.value
+                    for stored in self._stored
+                ]
+            )
+
+    def as_declared(self, variables: Sequence[StateVariable]) -> tuple[StateVariable, ...]:
+        """Returns variables as they are declared here, where they differ in their initial values only."""
+        known = {stored.declaration.name: stored.declaration for stored in list(self._shared.stored)}
+        return tuple(
+            other
+            if (other := known.get(each.name)) is not None
+            and (other.initial.dtype, other.initial.shape) == (each.initial.dtype, each.initial.shape)
+            else each
+            for each in variables
+        )
+
     def values(self) -> list[Array]:
         """Returns the values that the next execution reads. The caller holds `lock`."""
         return [stored.value for stored in self._stored]
@@ -192,6 +213,14 @@ class State(Unpicklable):
         self._shared.changes += 1
         for stored, value in zip(self._stored, values, strict=True):
             stored.replace(value)
+
+
+def _copied(array: Array) -> Array:
+    if array.dtype.hasobject:
+        return np.array(array, order="C")
+    copied = _like(array)
+    copied[...] = array
+    return copied
 
 
 def _like(array: Array) -> Array:

@@ -1,14 +1,17 @@
 """The runners of a file's subgraphs, which share variables and devices."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from neurald.hal.device import Device
 from neurald.hal.model.model import Model
+from neurald.hal.records import replace
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
+from neurald.runtime.litert.subgraphs.initialisation import Initialisation
 from neurald.runtime.litert.subgraphs.model_source import ModelSource
 from neurald.runtime.litert.subgraphs.subgraph_runner import SubgraphRunner
 from neurald.runtime.plan.startup import default_startup
@@ -42,6 +45,7 @@ class RunnerTable:
         self._devices: Sequence[Device] = ()
         self._threads = threads
         self._keeps_all = keeps_all
+        self._initialisation = Initialisation(source.subgraphs)
         self._runners: dict[int, SubgraphRunner] = {}
         self._keeping: RunnerTable | None = None
         #: The runs that were repeated to get the results inside of the model, by subgraph.
@@ -58,6 +62,7 @@ class RunnerTable:
                 ),
                 self._compiled,
                 lambda other, tensor: self._source.subgraphs[other].tensors[tensor].name,
+                partial(self._initialisation.begin, subgraph),
             )
         return self._runners[subgraph]
 
@@ -118,11 +123,14 @@ class RunnerTable:
 
     def _compiled(self, model: Model, earlier: Compilation | None) -> Compilation:
         self._devices = self._devices or self._get_devices()
+        others = (runner.compilation for runner in self._runners.values())
+        shared = earlier or next((each for each in others if each is not None), None)
+        if shared is not None and model.state:
+            # The first run gives variables the values of this model, if they are others.
+            model = replace(model, state=shared.state.as_declared(model.state))
         builder = CompilationBuilder(model, self._devices, self._threads)
         if self._starts_at_once:
             builder.set_startup(default_startup(has_explicit_devices=False))
-        others = (runner.compilation for runner in self._runners.values())
-        shared = earlier or next((each for each in others if each is not None), None)
         if shared is not None and model.state:
             builder.share_state(shared)
         return builder.finish()

@@ -73,6 +73,7 @@ class SubgraphRunner:
         load: see `Load`.
         compiled: see `Compile`.
         name_of: returns the name of a tensor of any subgraph.
+        begin: returns the names of the variables that the first run initialises.
     """
 
     def __init__(
@@ -82,8 +83,10 @@ class SubgraphRunner:
         load: Load,
         compiled: Compile,
         name_of: Callable[[int, int], str],
+        begin: Callable[[], Collection[str]],
     ) -> None:
         self._name_of = name_of
+        self._begin = begin
         self._source = source
         self._data = data
         self._load = load
@@ -480,6 +483,9 @@ class SubgraphRunner:
         if self._postponed is not None:
             raise RuntimeError(str(self._postponed)) from self._postponed
         entry = self._prepared[-1].entry
+        if not self.run_count and entry.model.state and (names := self._begin()):
+            own = [variable for variable in entry.model.state if variable.name in names]
+            self._prepared[-1].compilation.state.begin_with(own)
         try:
             results = self._prepared[-1].compilation.run(*[self._values[index] for index in entry.inputs])
         except Error as error:

@@ -347,7 +347,10 @@ class Importer:
             BadData: it is damaged, or contains unsupported parts, all of which are listed.
         """
         effects = self.effects(source.index, (None,) * len(source.inputs))
+        own = dict(self._initial)
         self._changing = effects.assigned | self._assigned_elsewhere(source.index)
+        # Other signatures may initialise the same variables with other values.
+        self._initial |= own
         keys = [
             key
             for key in (*effects.ordered(assigned=True), *effects.ordered(assigned=False))

@@ -5,7 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.tflite.builder import TfliteModel
-from support.tflite.resources import assign, initialise, plus, read, variable
+from support.tflite.resources import (
+    assign,
+    initialise,
+    plus,
+    read,
+    variable,
+    write_own_initialisations,
+)
 
 from neurald.hal.errors import BadData, BadState, UnexpectedNull
 from neurald.runtime.compilation import Compilation
@@ -77,6 +84,16 @@ def test_a_variable_that_no_signature_assigns_is_a_constant(tmp_path: Path) -> N
     main.inputs, main.outputs = (x,), (plus(main, read(main, variable(main, "v"), 2), x, 2),)
     file.signature("only", {"x": x}, {"y": main.outputs[0]})
     assert not load_tflite(file.write(tmp_path / "model.tflite"), "only").state
+
+
+def test_each_signature_begins_with_the_values_of_its_own_initialisation(tmp_path: Path) -> None:
+    path = write_own_initialisations(tmp_path, [10, 20])
+    assert compiled(path, "train").run(ONES)[0].tolist() == [2, 3]
+    infer = compiled(path, "infer")
+    assert infer.run(ONES)[0].tolist() == [11, 21]
+    builder = CompilationBuilder(load_tflite(path, "train"))
+    with pytest.raises(BadData, match="variable 'v' does not have the same type and initial value"):
+        builder.share_state(infer)
 
 
 def test_a_damaged_signature_does_not_affect_others(path: Path, tmp_path: Path) -> None:

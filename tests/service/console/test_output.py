@@ -48,6 +48,15 @@ def test_tables_in_a_pipe_are_never_cut(capsys: pytest.CaptureFixture[str]) -> N
     assert all("\x1b" not in line for line in lines)
 
 
+def test_one_long_row_makes_no_other_line_long(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("a", "x" * 300), ("b", "short"), ("c", ""), ("─", "─")]
+    output.write_table(("name", "found"), rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert [len(line) for line in lines] == [4 + 3 + 5, 80, 7 + 300, 7 + 5, 1, 7 + 1]
+    output.write_table(("name", "found"), rows[1:])
+    assert capsys.readouterr().out.splitlines()[1] == "─" * (4 + 3 + 5)
+
+
 def test_tables_escape_what_would_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     output.write_table(("name",), [("\x1b]0;title\x07",)])
     assert "\x1b" not in capsys.readouterr().out

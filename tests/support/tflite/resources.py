@@ -1,5 +1,7 @@
 """Parts of `.tflite` files with several subgraphs and variables."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,29 @@ def initialise(file: TfliteModel, graph: TfliteGraph, **values: Any) -> None:
     inner = file.subgraph()
     for name, value in values.items():
         assign(inner, variable(inner, name), constant(inner, value))
+
+
+def write_own_initialisations(folder: Path, second: Sequence[float]) -> Path:
+    """Writes a file whose two signatures initialise a variable each by a subgraph of its own.
+
+    `train` adds its input `x` to the variable, which it begins with [1, 2]; `infer` reads the sum.
+
+    Args:
+        folder: of the file.
+        second: the values that `infer` begins with.
+    """
+    file = TfliteModel()
+    train, infer = file.subgraph(), file.subgraph()
+    initialise(file, train, v=[1, 2])
+    initialise(file, infer, v=second)
+    for name, graph in (("train", train), ("infer", infer)):
+        x, handle = graph.tensor((2,)), variable(graph, "v")
+        total = plus(graph, read(graph, handle, 2), x, 2)
+        if graph is train:
+            assign(graph, handle, total)
+        graph.inputs, graph.outputs = (x,), (total,)
+        file.signature(name, {"x": x}, {"y": total}, file.graphs.index(graph))
+    return file.write(folder / "own.tflite")
 
 
 def counts_up_to(file: TfliteModel, limit: int, *others: dict[str, Any]) -> TfliteGraph:
