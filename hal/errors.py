@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, TypeVar
 
+from neurald.hal.wording import printable
+
 _ErrorT = TypeVar("_ErrorT", bound=BaseException)
 
 #: Maximum number of errors that led to one another.
@@ -211,7 +213,13 @@ _NOT_BEGUN = (TAKES_NO_MORE_WORK, SESSION_OVER)
 
 
 def error_for(code: ResultCode, message: str) -> Error:
-    """Returns an error with a result code, which must not be NO_ERROR."""
+    """Returns the error of another process.
+
+    Args:
+        code: not NO_ERROR.
+        message: may have several lines; what controls terminals is left out.
+    """
+    message = printable(message, keeps_lines=True)
     if code is ResultCode.DEAD_OBJECT and message.endswith(_NOT_BEGUN):
         return Withdrawn(message)
     return _BY_CODE[code](message)

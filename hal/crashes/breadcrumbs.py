@@ -29,6 +29,7 @@ import msgspec
 
 from neurald.hal.crashes.pattern import CrashPattern
 from neurald.hal.memory.pool import buffer_address
+from neurald.hal.wording import printable
 
 #: The environment variable with the descriptor of the memory.
 VARIABLE: Final = "NEURALD_BREADCRUMBS"
@@ -309,8 +310,7 @@ def create_memory() -> int:
 
 def recorded_version(version: str) -> str:
     """Returns the version of a driver as breadcrumbs and records have it: printable, and not too long."""
-    text = "".join(each if each.isprintable() else " " for each in version)
-    return text.encode()[:MAX_VERSION_BYTES].decode(errors="ignore")
+    return printable(version).encode()[:MAX_VERSION_BYTES].decode(errors="ignore")
 
 
 def session_number(token: bytes) -> int:

@@ -17,6 +17,7 @@ from neurald.hal.crashes.record_file import MAX_TEXT, RecordFile
 from neurald.hal.errors import BadData
 from neurald.hal.model.model import Model
 from neurald.hal.process.files.user_directories import state_directory
+from neurald.hal.wording import printable
 
 
 class WrongResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,11 +117,11 @@ class WrongResults:
             BadState: the file cannot be written.
         """
         entry = WrongResult(
-            device=_printable(device)[:MAX_TEXT],
+            device=printable(device)[:MAX_TEXT],
             version=recorded_version(version),
             pattern=pattern,
-            difference=_printable(difference)[:MAX_TEXT],
-            narrowing=_printable(narrowing)[:MAX_TEXT],
+            difference=printable(difference)[:MAX_TEXT],
+            narrowing=printable(narrowing)[:MAX_TEXT],
             at=time.time(),
         )
 
@@ -157,7 +158,3 @@ def wrong_results_path() -> Path:
 def _records(path: Path) -> WrongResults:
     """Returns the records in a file, which is not read again while it does not change."""
     return WrongResults(path)
-
-
-def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in text)

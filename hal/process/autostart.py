@@ -27,6 +27,7 @@ from neurald.hal.process.files.file_lock import ProcessLock
 from neurald.hal.process.files.private_directory import open_private_file
 from neurald.hal.process.files.runtime_directory import prepare_directory, runtime_directory
 from neurald.hal.process.own_program import own_program
+from neurald.hal.wording import printable
 
 #: Whether applications start a service manager: 0 or 1. It precedes the configuration file.
 AUTOSTART_VARIABLE = "NEURALD_AUTOSTART"
@@ -264,4 +265,4 @@ def _last_line(log: Path) -> str:
     except OSError as error:
         return f"{log} cannot be read: {error.strerror}"
     text = next((line.strip() for line in reversed(lines) if line.strip()), f"{log} is empty")
-    return "".join(each if each.isprintable() else " " for each in text)
+    return printable(text)

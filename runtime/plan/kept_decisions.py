@@ -21,6 +21,7 @@ from neurald.hal.errors import Error
 from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import DECODE_ERRORS
+from neurald.hal.wording import printable
 from neurald.runtime.costs.store import identity
 from neurald.runtime.devices import kept_file
 
@@ -76,8 +77,7 @@ def keep_decision(key: str, decision: Decision) -> None:
         known = _load()
         known.pop(key, None)
         # Reasons quote errors of drivers.
-        reason = "".join(each if each.isprintable() else " " for each in decision.reason[:_MAX_TEXT])
-        known[key] = Decision(winner=decision.winner, reason=reason)
+        known[key] = Decision(winner=decision.winner, reason=printable(decision.reason[:_MAX_TEXT]))
         while len(known) > _MAX_DECISIONS:
             del known[next(iter(known))]
         kept_file.write(_FILE, msgspec.json.encode(_Content(format=_FORMAT, decisions=known)))

@@ -23,6 +23,7 @@ from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
+from neurald.hal.wording import printable
 from neurald.service.crashes.autopsy import DriverEnd, describe_end, suspects
 from neurald.service.crashes.trial_job import TrialJob, TrialReport
 from neurald.service.logs.formatters import DRIVER
@@ -309,8 +310,7 @@ class CrashInvestigator:
             if found < before:
                 _log(case.driver, f"{report.pattern.text} ({report.pattern.digest}) kills it, {text}")
             return
-        text = report.problem or "in a trial the model did not kill, so all of it is refused"
-        text = "".join(each if each.isprintable() else " " for each in text)
+        text = printable(report.problem or "in a trial the model did not kill, so all of it is refused")
         self._records.narrow(entry, entry.pattern, text, is_certain=entry.is_certain)
         _log(case.driver, f"{entry.pattern.digest}: {text}")
 

@@ -1,6 +1,6 @@
 """Tests of words of messages."""
 
-from neurald.hal.wording import counted, listed
+from neurald.hal.wording import counted, listed, printable
 
 
 def test_numbers_agree_with_their_nouns() -> None:
@@ -10,3 +10,10 @@ def test_numbers_agree_with_their_nouns() -> None:
 def test_lists_have_another_word_before_the_last_one() -> None:
     assert [listed(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
     assert listed(["a", "b"], "or") == "a or b"
+
+
+def test_text_of_others_controls_no_terminal() -> None:
+    forged = "a\x1b[31m\r\x9bred\u2028\u202e\nnext é"
+    assert printable(forged) == "a [31m  red   next é"
+    assert printable(forged, keeps_lines=True) == "a [31m  red  \nnext é"
+    assert printable("plain") == "plain"

@@ -207,6 +207,7 @@ class Connection:
             reply: device_pb2.DescribeReply = self._stub.Describe(
                 message, timeout=_timeout(limit_s), metadata=metadata
             )
+        self._require_answer("Describe", reply)
         return reply
 
     def _open_session(self, cleanup: contextlib.ExitStack, end_s: float) -> bytes:
@@ -285,6 +286,7 @@ class Connection:
                 reply = self._invoke(
                     method, stub, message, _timeout(deadline_s), self._metadata, cancellation
                 )
+            self._require_answer(method, reply)
         except grpc.FutureCancelledError:
             self._release(tokens)
             raise Cancelled(f"the execution was cancelled while {method} was under way") from None
@@ -293,6 +295,11 @@ class Connection:
             raise
         self._traffic.received(reply)
         return reply
+
+    def _require_answer(self, method: str, reply: Any) -> None:
+        """Raises OpFailed if the daemon has ended a call without a message, which gRPC takes for success."""
+        if reply is None:
+            raise OpFailed(f"the daemon at {self._address} has ended {method} without an answer")
 
     @property
     def carries_data(self) -> bool:
@@ -531,6 +538,7 @@ class Connection:
             reply = self._invoke(
                 "WriteMemory", self._stub.WriteMemory, parts(), _timeout(deadline_s), self._metadata
             )
+        self._require_answer("WriteMemory", reply)
         self._traffic.received(reply)
         return bytes(reply.memory)
 

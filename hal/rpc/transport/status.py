@@ -22,6 +22,7 @@ from neurald.hal.errors import (
     error_for,
 )
 from neurald.hal.process.descriptors import connection_limit
+from neurald.hal.wording import printable
 
 #: Of one message to a daemon. The graphs of a model of 80,000 operations fit; values of constants
 #: are sent as memories.
@@ -206,7 +207,7 @@ def error_from(failure: grpc.RpcError, what: str) -> Error:
     if own is not None:
         return own
     kind = _ERRORS.get(failure.code(), OpFailed)
-    return kind(f"{what}: {failure.details() or failure.code().name}")
+    return kind(f"{what}: {printable(failure.details() or '', keeps_lines=True) or failure.code().name}")
 
 
 def _result_code(failure: Any) -> ResultCode | None:

@@ -34,6 +34,7 @@ from neurald.hal.rpc.wire.extension import (
 )
 from neurald.hal.rpc.wire.model import member, text
 from neurald.hal.sync.deadline import deadline_in, remaining_s
+from neurald.hal.wording import printable
 
 
 class DeviceDescription(Struct, frozen=True, kw_only=True):
@@ -231,11 +232,11 @@ def description_from_wire(message: device_pb2.DescribeReply) -> DeviceDescriptio
         BadData: a number is unknown, or the declaration of an extension is not valid.
     """
     return DeviceDescription(
-        name=message.name,
+        name=printable(message.name),
         type=member(DeviceType, message.type, "device type"),
-        version=message.version,
+        version=printable(message.version),
         feature_level=_feature_level(message.feature_level),
-        extensions=tuple(message.extensions),
+        extensions=tuple(map(printable, message.extensions)),
         declared_extensions=extensions_from_wire(message.declared_extensions),
         cache_files_needed=CacheFilesNeeded(model=message.model_cache_files, data=message.data_cache_files),
     )
@@ -296,7 +297,10 @@ def verdicts_from_wire(
     """
     if len(message.verdicts) != operations:
         raise BadData(f"the daemon returned {len(message.verdicts)} verdicts for {operations} operations")
-    return tuple(Verdict(ok=verdict.ok, reason=verdict.reason) for verdict in message.verdicts)
+    return tuple(
+        Verdict(ok=verdict.ok, reason=printable(verdict.reason, keeps_lines=True))
+        for verdict in message.verdicts
+    )
 
 
 def capabilities_to_wire(

@@ -7,6 +7,7 @@ from neurald.hal.device import MAX_DURATION_NS, KernelTime
 from neurald.hal.errors import BadData
 from neurald.hal.rpc.wire.model import text
 from neurald.hal.validation.model_rules import MAX_OPERATIONS
+from neurald.hal.wording import printable
 
 #: How many kernels a profile may have, and how many operations all of them together. No model has
 #: as many.
@@ -62,10 +63,10 @@ def profile_from_wire(message: device_pb2.ProfileReply, operations: int | None) 
             raise BadData(f"kernel {kernel.name!r} computes operation {outside[0]}; the model has {limit}")
     return tuple(
         KernelTime(
-            name=kernel.name,
+            name=printable(kernel.name),
             duration_ns=kernel.duration_ns,
             operations=tuple(kernel.operations),
-            label=kernel.label,
+            label=printable(kernel.label),
         )
         for kernel in message.kernels
     )

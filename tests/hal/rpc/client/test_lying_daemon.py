@@ -27,6 +27,8 @@ _SIGNED = {Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_SINT32, Field.TYPE_SIN
 _WIDE = {Field.TYPE_INT64, Field.TYPE_UINT64, Field.TYPE_SINT64, Field.TYPE_FIXED64}
 _UNSIGNED = {Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_FIXED32, Field.TYPE_FIXED64}
 _MANY = 3000
+#: Calls whose answers are seen here after it has been checked that there is one.
+_CHECKED_LATER = ("Describe", "ExecuteWithData")
 _LIMIT_S = 60.0
 
 #: The fields that lead to a field, with the index of an element or None, and what happens to it.
@@ -74,6 +76,8 @@ def _lied(message: Any, lie: Lie) -> Any:
     """Returns a copy of a message with a lie."""
     copy = type(message).FromString(message.SerializeToString())
     path, how, what = lie
+    if how == "nothing":
+        return None
     place = copy
     for name, number in path:
         place = getattr(place, name) if number is None else getattr(place, name)[number]
@@ -185,6 +189,10 @@ def test_lies_are_survived(place: str, liar: Liar, tmp_path: Path) -> None:
         assert _outcome(str(server.address)) == ""
         seen, wrong = liar.seen, []
         lies = [(name, number, lie) for name, number, message in seen for lie in _lies(message)]
+        # The call ends without an answer, and successfully.
+        lies += [
+            (name, number, ((), "nothing", "")) for name, number, _ in seen if name not in _CHECKED_LATER
+        ]
         if place == "tcp":
             # Other replies are those of a daemon on this host.
             lies = [each for each in lies if each[0] == "ExecuteWithData" and each[1] < 1]
@@ -196,5 +204,36 @@ def test_lies_are_survived(place: str, liar: Liar, tmp_path: Path) -> None:
             if why and not (why == "wrong results" and _is_about_results(each[0], each[2])):
                 wrong.append(f"{each[0]} {each[1]} {str(each[2])[:150]}: {why}")
         assert wrong == []
+    finally:
+        server.stop()
+
+
+class _Forger(AddingDevice):
+    """A device whose texts control terminals and forge lines."""
+
+    name = "adder\x1b[2J\nforged"
+
+    def __init__(self) -> None:
+        super().__init__("1\x1b[2J\nforged")
+        self.on_prepare = self._fail
+
+    def _fail(self, model: nd.Model, options: PrepareOptions) -> None:
+        raise nd.OpFailed("it failed\x1b[2J\nfor a reason")
+
+    def supported_operations(self, model: nd.Model) -> Sequence[nd.Verdict]:
+        return [nd.Verdict(ok=False, reason="never\x1b[2J\nof course") for _ in model.main.operations]
+
+
+def test_texts_of_daemons_control_no_terminal(tmp_path: Path) -> None:
+    server = DeviceServer(_Forger(), Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    try:
+        remote = connect(str(server.address))
+        assert (remote.name.partition("@")[0], remote.version) == ("adder [2J forged", "1 [2J forged")
+        model = addition(np.ones(3, np.float32))
+        assert [each.reason for each in remote.supported_operations(model)] == ["never [2J\nof course"]
+        with pytest.raises(nd.OpFailed, match=r"^it failed \[2J\nfor a reason$"):
+            remote.prepare_model(model, PrepareOptions())
+        remote.close()
     finally:
         server.stop()
