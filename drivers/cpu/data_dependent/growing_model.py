@@ -35,6 +35,8 @@ _LONGER: Final = 5
 #: The same for those that release it, since these frames take tens of microseconds; longer ones may
 #: use several threads.
 _MUCH_LONGER: Final = 60
+#: Writing larger results takes longer than a call that is repeated, which has memory of its own.
+_MAX_SHORT_BYTES: Final = 32 << 20
 
 
 class GrowingModel(CpuPreparedModel):
@@ -237,7 +239,8 @@ class GrowingModel(CpuPreparedModel):
                 results = self.native.run_arrays(arrays)
                 on_references = None
                 # A longer length than before needs a call with more memory.
-                if not is_timed or (call is not None and not is_used):
+                may_be_short = sum(result.nbytes for result in results) <= _MAX_SHORT_BYTES
+                if may_be_short and (not is_timed or (call is not None and not is_used)):
                     call, is_timed = self._short_call(arrays, call), True
             except LengthsRefused:
                 on_references = self.references().create_array_function(shapes, ())

@@ -1,5 +1,6 @@
 """A model that is compiled in parts, between which operations run on references."""
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +24,18 @@ from neurald.hal.sync.cancellation import Cancellation
 #: A run that may be repeated without the means to stop it takes at most so long, and the first one,
 #: which also warms caches up, so long.
 _MAX_SHORT_NS, _MAX_FIRST_NS = 200_000, 5_000_000
+
+
+#: References to an array of a list that is only there: that of the list, and an argument.
+_ONLY_THERE = 2
+
+
+def _own(results: list[Array]) -> None:
+    """Copies results that are inputs, constants, variables or parts of others, which large ones rarely are."""
+    for position in range(len(results)):
+        is_shared = results[position].base is not None or sys.getrefcount(results[position]) > _ONLY_THERE
+        if is_shared:
+            results[position] = results[position].copy()
 
 
 class PartlyCompiledModel(ReferenceModel):
@@ -137,8 +150,8 @@ class PartlyCompiledModel(ReferenceModel):
             except (Error, MemoryError):
                 # The execution of a request raises the error.
                 return None
-            # Results may be inputs, constants, or parts of them.
-            return [result.copy() for result in results]
+            _own(results)
+            return results
 
         return run
 

@@ -7,6 +7,7 @@ reads the integers before it (`LengthUpdate`). Lengths that a kernel reads as in
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count, product, repeat
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,9 @@ _MAX_LENGTHS = 16
 #: those that follow from data are less, because the latter are often limited by the former. Where
 #: this is wrong, the others are tried.
 _HINT, _DATA_HINTS = 129, (127, 9, 3, 2)
+#: The same for the inputs of a RANGE, which has elements for these.
+_RANGE_HINTS = {"start": 9, "limit": 127, "delta": 3}
+_NO_HINTS: Mapping[str, int] = MappingProxyType({})
 #: Inputs that say which dimensions an operation concerns. The structure of code follows from them,
 #: so that no code is right for all their values, as it is for all lengths.
 _DIMENSIONS = ("axis", "axes", "permutation")
@@ -130,6 +134,8 @@ class DataLengths:
     def add(self, operation: Operation, graph: int, origin: int) -> None:
         """Adds an operation whose shape follows from integers that are data."""
         ways = [lambda: self._with_symbols(operation, graph, origin)]
+        if operation.type is OperationType.TFLITE_RANGE:
+            ways.insert(0, lambda: self._with_symbols(operation, graph, origin, _RANGE_HINTS))
         if operation.type in STRIDED_SLICES:
             ways.insert(0, lambda: self._add_consecutive(operation, graph, origin))
         self._with_hints(ways)
@@ -150,13 +156,23 @@ class DataLengths:
         assert failed is not None  # noqa: S101 - there is a way
         raise failed
 
-    def _with_symbols(self, operation: Operation, graph: int, origin: int) -> None:
+    def _with_symbols(
+        self, operation: Operation, graph: int, origin: int, hints: Mapping[str, int] = _NO_HINTS
+    ) -> None:
+        """Adds an operation with symbols for the inputs that its shape depends on.
+
+        Args:
+            operation, graph, origin: see `add`.
+            hints: of symbols for the inputs of these names.
+        """
         operation = replace(operation, inputs=tuple(self.realized(each) for each in operation.inputs))
         call = self._flat.call(operation)
         others = arithmetic_inputs(call).union(*(call.binding.inputs.get(name, ()) for name in _DIMENSIONS))
         declared = self._flat.operands[operation.outputs[0]].dimensions or ()
         lengths: dict[int, Array] = {}
+        named = {call.index(name): hint for name, hint in hints.items()}
         while (needed := self._needed(operation, lengths)) is not None:
+            self._data_hint = named.get(needed, self._data_hint)
             found = self._lengths_at(operation, call, needed, declared) if needed not in others else None
             if found is None:
                 raise ShapeChanges(f"the shape of the result of {operation.type.name} depends on data")

@@ -42,7 +42,8 @@ def _range(call: Call) -> tuple[Array, ...]:
     result = np.full(shape, delta)
     result[:1] = start
     with np.errstate(over="ignore"):
-        return (np.add.accumulate(result, dtype=start.dtype),)
+        # In place: a second array would take as much memory.
+        return (np.add.accumulate(result, dtype=start.dtype, out=result),)
 
 
 def _fill_shape(call: Call) -> tuple[Shape, ...]:

@@ -449,6 +449,31 @@ def test_lengths_that_follow_from_data() -> None:
     assert results(model, CpuDevice(), turns(3), np.array([5, 5], np.int32), source) is None
 
 
+@sweep("kind", ["INT32", "INT64"])
+def test_ranges_all_of_whose_inputs_are_data(
+    kind: str, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first lengths for which code was generated made it valid for empty ones only."""
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+    file = TfliteModel()
+    graph = file.subgraph()
+    inputs = [graph.tensor((), kind, has_rank=True) for _ in range(3)]
+    output = graph.tensor((1,), kind, shape_signature=(-1,))
+    graph.operator("RANGE", inputs, [output], "RangeOptions")
+    graph.inputs, graph.outputs = inputs, [output]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    for numbers in ((0, 10, 1), (5, 100, 7), (3, 4, 9), (0, 1000, 1), (1, 3, 1)):
+        (found,) = compilation.run(*(np.array(each, kind.lower()) for each in numbers))
+        assert found.tolist() == list(range(*numbers))
+    assert "runs on references" not in caplog.text
+    for numbers in ((9, -9, -4), (6, 6, 2)):
+        (found,) = compilation.run(*(np.array(each, kind.lower()) for each in numbers))
+        assert found.tolist() == list(range(*numbers))
+
+
 def test_open_lengths_of_models_with_loops() -> None:
     """Code for any lengths of the inputs is compiled once."""
     model = over(pushed, first=0)

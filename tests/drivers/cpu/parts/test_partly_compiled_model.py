@@ -1,10 +1,12 @@
 """Models in parts run on arrays as they do on the memory of requests."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 from support.cpu.compiled_parts import FLOAT, Op, in_parts
+from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -158,3 +160,45 @@ def test_repeated_executions_on_references() -> None:
         found[:] = None
         execution.compute()
         assert found.tolist() == [b"c d", b"c", b"d"]
+
+
+def _ranges(*outputs: int) -> PartlyCompiledModel:
+    """Returns a model on references with these outputs: 0 is a RANGE up to its input, 1 the input."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    first, step = (graph.tensor((), data=np.array(each, np.float32), has_rank=True) for each in (0, 1))
+    limit = graph.tensor((), has_rank=True)
+    numbers, limits = graph.tensor((1,), shape_signature=(-1,)), graph.tensor((1,))
+    graph.operator("RANGE", [first, limit, step], [numbers], "RangeOptions")
+    shape = graph.tensor((1,), "INT32", data=np.array([1], np.int32))
+    graph.operator("RESHAPE", [limit, shape], [limits], "ReshapeOptions")
+    graph.inputs, graph.outputs = [limit], [(numbers, limits)[each] for each in outputs]
+    return PartlyCompiledModel(nd.load_tflite(file.build()))
+
+
+def test_a_result_that_only_the_caller_has_is_not_copied() -> None:
+    function = _ranges(0).create_array_function([()], ())
+    assert function is not None
+    count = 1 << 20
+    tracemalloc.start()
+    try:
+        found = function(np.array(count, np.float32))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found is not None
+    assert found[0].size == count
+    assert most < 1.5 * found[0].nbytes
+
+
+def test_other_results_are_copied() -> None:
+    function, limit = _ranges(0, 1).create_array_function([()], ()), np.array(3, np.float32)
+    assert function is not None
+    found = function(limit)
+    assert found is not None
+    numbers, limits = found
+    assert not np.shares_memory(limits, limit)
+    numbers[:], limits[:] = 7, 8
+    again = function(limit)
+    assert again is not None
+    assert [each.tolist() for each in again] == [[0, 1, 2], [3]]

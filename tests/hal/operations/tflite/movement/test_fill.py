@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from support.operations.single_operation import counted, evaluate, given, ints, wanted
@@ -36,6 +38,19 @@ def test_a_range_of_floats_accumulates_rounding_errors() -> None:
         expected.append(value)
         value += np.float32(0.1)
     np.testing.assert_array_equal(got[:1000], np.array(expected, np.float32))
+
+
+def test_a_long_range_takes_the_memory_of_its_elements() -> None:
+    count = 1 << 20
+    inputs = [given(FLOAT32, number) for number in (0, count, 1)]
+    tracemalloc.start()
+    try:
+        got = evaluate(OperationType.TFLITE_RANGE, inputs, wanted(FLOAT32))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(got, np.arange(count, dtype=np.float32))
+    assert most < 1.5 * got.nbytes
 
 
 @sweep("kind", [INT32, FLOAT32])
