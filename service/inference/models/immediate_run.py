@@ -12,16 +12,13 @@ from collections.abc import Callable
 from functools import partial
 
 from neurald.hal.errors import Error, ResultCode
-from neurald.hal.lanes.packets import RunAnswer, RunFailure
+from neurald.hal.lanes.packets import RunFailure
 from neurald.service.inference.models.batch import Batch
 from neurald.service.inference.models.instance import ModelInstance, answer_error, input_error, run_error
 from neurald.service.inference.models.job import InferenceJob, late_error
 from neurald.service.inference.models.known_run import SOON_S, BegunRun
 from neurald.service.inference.models.lane import Answered, ServedLane
 from neurald.service.inference.protocol.errors import ServiceError
-
-#: Is told of a run that has succeeded: the run, the answer of the worker, and that of the client.
-NoteResult = Callable[[Batch, RunAnswer, object], None]
 
 
 class ImmediateRun:
@@ -36,7 +33,6 @@ class ImmediateRun:
         lane_is_back: is called when it was given back.
         run_s: how long it probably takes.
         begun: the run, if it was begun already.
-        note_result: is called when it has succeeded.
     """
 
     def __init__(
@@ -47,13 +43,11 @@ class ImmediateRun:
         lane_is_back: Callable[[], None],
         run_s: float,
         begun: BegunRun | None = None,
-        note_result: NoteResult | None = None,
     ) -> None:
         self.job = job
         #: How long the end of the run is awaited before others are told.
         self._soon_s = SOON_S if run_s < SOON_S else 0.0
         self._begun = begun
-        self._note_result = note_result
         self._instance = instance
         self._lane = lane
         self._lane_is_back = lane_is_back
@@ -112,8 +106,8 @@ class ImmediateRun:
             job.fail(failure)
         elif not job.is_over:
             instance.note_success(batch, job, answer)
-            if self._note_result is not None:
-                self._note_result(batch, answer, result)
+            if job.note_result is not None:
+                job.note_result(instance.room(batch), batch, answer, result)
             job.end.set_result(result)
         return None
 

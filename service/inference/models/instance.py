@@ -361,6 +361,8 @@ class ModelInstance:
         except Exception as error:
             job.fail(answer_error(error))
             return
+        if job.note_result is not None and len(batch.jobs) == 1:
+            job.note_result(self.room(batch), batch, answer, result)
         job.end.set_result(result)
         self.note_success(batch, job, answer)
 

@@ -3,14 +3,18 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from neurald.hal.lanes.packets import Receipt
+from neurald.hal.lanes.packets import Receipt, RunAnswer
 from neurald.service.inference.models.statistics import FailureReason
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InputBytes
+
+#: Is told of a run: the size of its arena, its `Batch`, the answer of the worker, and that of the
+#: client.
+NoteResult = Callable[[int, Any, RunAnswer, object], None]
 
 
 class JobInput(Struct, frozen=True, kw_only=True):
@@ -86,6 +90,8 @@ class InferenceJob(Struct, kw_only=True, eq=False):
         queued_s: the same on the loop's clock.
         attempts: how many workers it was given to.
         trace_id: the trace ID of the client's trace; empty if it takes none.
+        note_result: is told of its run if it has succeeded, with no other request in it; None for
+            nobody.
         expiry: ends it at the next of its limits.
     """
 
@@ -103,6 +109,7 @@ class InferenceJob(Struct, kw_only=True, eq=False):
     queued_ns: int = field(default_factory=time.perf_counter_ns)
     attempts: int = 0
     trace_id: str = ""
+    note_result: NoteResult | None = None
     expiry: asyncio.TimerHandle | None = None
 
     @property

@@ -262,6 +262,7 @@ class ServedVersion:
         encode: Encode,
         timeout_s: float | None,
         note_run: NoteRun | None = None,
+        note_known: NoteKnown | None = None,
     ) -> object:
         """Runs the model.
 
@@ -270,6 +271,7 @@ class ServedVersion:
             encode: makes the transport's answer; its argument is valid only during the call.
             timeout_s: how long the transport lets it take; None for no limit.
             note_run: is told how it was run.
+            note_known: is told how it can be run again by `run_known`, if it can.
 
         Returns:
             What `encode` returned.
@@ -278,7 +280,7 @@ class ServedVersion:
             ServiceError: the request is not valid, or cannot be run.
         """
         future: asyncio.Future[object] = self._loop.create_future()
-        job = self.begin(request, encode, timeout_s, future, note_run)
+        job = self.begin(request, encode, timeout_s, future, note_run, note_known)
         failure: FailureReason | None = None
         try:
             return await future
@@ -297,11 +299,12 @@ class ServedVersion:
         timeout_s: float | None,
         end: JobEnd,
         note_run: NoteRun | None = None,
+        note_known: NoteKnown | None = None,
     ) -> InferenceJob:
         """Begins to run the model; see `infer`. Returns the request, for `note_end` or `abandon`.
 
         Args:
-            request, encode, timeout_s, note_run: see `infer`.
+            request, encode, timeout_s, note_run, note_known: see `infer`.
             end: receives the answer or the error, possibly before this returns.
 
         Raises:
@@ -309,7 +312,7 @@ class ServedVersion:
         """
         if self._is_closing or all(each.has_given_up for each in self._instances):
             raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
-        job = self._job(request, encode, timeout_s, end, note_run)
+        job = self._job(request, encode, timeout_s, end, note_run, note_known)
         now_s = self._loop.time()
         try:
             self._queue.put(
@@ -417,9 +420,8 @@ class ServedVersion:
         """Takes an idle lane for a request that another thread than the loop's runs.
 
         Args:
-            request, encode, timeout_s, end: see `begin`.
+            request, encode, timeout_s, end, note_known: see `begin`.
             begun: its run, if it was begun already.
-            note_known: is told how it was run.
 
         Returns:
             What runs it; None if it has to wait, or takes so long that the thread should not.
@@ -432,7 +434,7 @@ class ServedVersion:
             return None
         instance, lane = lent
         try:
-            job = self._job(request, encode, timeout_s, end, None)
+            job = self._job(request, encode, timeout_s, end, None, note_known)
         except BaseException:
             if begun is None:  # else its run may go on
                 instance.take_back(lane)
@@ -440,23 +442,19 @@ class ServedVersion:
             raise
         if begun is not None:
             job.queued_ns = begun.queued_ns
-
-        note_result = None
-        if note_known is not None:
-            note_result = partial(self._note_known, note_known, instance, request)
-        return ImmediateRun(instance, lane, job, self._dispatch_soon, self._queue.run_s, begun, note_result)
+        return ImmediateRun(instance, lane, job, self._dispatch_soon, self._queue.run_s, begun)
 
     def _note_known(
         self,
         note_known: NoteKnown,
-        instance: ModelInstance,
         request: InferenceRequest,
+        room: int,
         batch: Batch,
         answer: RunAnswer,
         result: object,
     ) -> None:
         """Tells how a request was run, if it can be run so again."""
-        known = known_run(self._interface, instance.room(batch), request, batch, answer, result)
+        known = known_run(self._interface, room, request, batch, answer, result)
         if known is not None:
             note_known(known)
 
@@ -485,9 +483,12 @@ class ServedVersion:
         timeout_s: float | None,
         end: JobEnd,
         note_run: NoteRun | None,
+        note_known: NoteKnown | None,
     ) -> InferenceJob:
         """Returns the job of a request with its deadline; see `begin`."""
         job = self._known_interface().job(request, encode, end, note_run)
+        if note_known is not None:
+            job.note_result = partial(self._note_known, note_known, request)
         job.trace_id = request.trace_id
         job.priority = self._priority_of(request)
         asked_s = self._asked_s(request)

@@ -6,6 +6,7 @@ once, as long as the regions that it names stay registered.
 
 import threading
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Final
 
 from msgspec import Struct
@@ -77,6 +78,31 @@ class KnownRequest(Struct, eq=False):
         )
 
 
+class KnownTable:
+    """The requests that came last whose inputs are all in regions. Any thread may call its methods."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Hashable, KnownRequest] = OrderedDict()
+        self._lock = threading.Lock()
+        #: Looks for a request by its key; returns None if it is not known.
+        self.find: Final = self._known.get
+
+    def forget(self, key: Hashable) -> None:
+        """Forgets a request."""
+        with self._lock:
+            self._known.pop(key, None)
+
+    def keep(self, key: Hashable, request: InferenceRequest) -> KnownRequest | None:
+        """Keeps a request if all its inputs are in regions; returns what is kept."""
+        known = _known(request)
+        if known is not None:
+            with self._lock:
+                self._known[key] = known
+                if len(self._known) > _KEPT:
+                    self._known.popitem(last=False)
+        return known
+
+
 def _known(request: InferenceRequest) -> KnownRequest | None:
     """Returns what is kept of a request; None if it has inputs that are not in regions, or none."""
     inputs: list[tuple[str, str, tuple[int, ...], RegionPlace]] = []
@@ -100,7 +126,7 @@ def _known(request: InferenceRequest) -> KnownRequest | None:
 
 
 class KnownRequests:
-    """Decodes requests, and remembers those whose inputs are all in regions.
+    """Decodes requests of gRPC, and remembers those whose inputs are all in regions.
 
     Any thread may call its methods.
 
@@ -110,8 +136,7 @@ class KnownRequests:
 
     def __init__(self, regions: RegionTable) -> None:
         self._regions = regions
-        self._known: OrderedDict[bytes, KnownRequest] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known = KnownTable()
 
     def find(self, data: bytes) -> tuple[KnownRequest | None, bytes]:
         """Looks for a ModelInferRequest.
@@ -122,29 +147,22 @@ class KnownRequests:
         if len(data) > MAX_KNOWN_BYTES:  # to look for it would take as long as to copy it
             return None, b""
         key, id_field = _without_id(data)
-        return self._known.get(key), id_field
+        return self._known.find(key), id_field
 
     def decode(self, data: bytes) -> InferenceRequest:
         """Decodes a ModelInferRequest; see `decode_request`."""
         if len(data) > MAX_KNOWN_BYTES:
             return decode_request(data, self._regions)
         key, id_field = _without_id(data)
-        known = self._known.get(key)
+        known = self._known.find(key)
         if known is not None:
             again = known.request(id_field[2:].decode())
             if again is not None:
                 return again
-            with self._lock:
-                self._known.pop(key, None)
+            self._known.forget(key)
         request = decode_request(data, self._regions)
-        known = _known(request)
-        if known is not None and ModelInferRequest.FromString(key).id:
-            known = None  # its id is in another place
-        if known is not None:
-            with self._lock:
-                self._known[key] = known
-                if len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
+        if not ModelInferRequest.FromString(key).id:  # else its id is in another place
+            self._known.keep(key, request)
         return request
 
 

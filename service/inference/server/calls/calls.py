@@ -184,7 +184,11 @@ class Calls:
         return self.registry.find(name, version).raw_request(content)
 
     async def infer(
-        self, request: InferenceRequest, encode: Encode, timeout_s: float | None = None
+        self,
+        request: InferenceRequest,
+        encode: Encode,
+        timeout_s: float | None = None,
+        note_known: NoteKnown | None = None,
     ) -> object:
         """Runs a model; see `ServedVersion.infer`."""
         trace = None
@@ -192,7 +196,8 @@ class Calls:
             found = self.registry.find(request.model, request.version)
             if self._traces.settings.is_on:
                 trace = self._traces.begin(request, found.version)
-            return await found.infer(request, encode, timeout_s, None if trace is None else trace.note_run)
+            note_run = None if trace is None else trace.note_run
+            return await found.infer(request, encode, timeout_s, note_run, note_known)
         finally:
             request.release()
             if trace is not None:
@@ -204,7 +209,7 @@ class Calls:
         """Runs a request again that has come before, in a thread of a transport.
 
         Args:
-            request: whose `run` was noted by `begin`, if it was.
+            request: whose `run` was noted by `infer` or `begin`, if it was.
             trace_id: the trace ID of the client's trace; empty if it takes none.
 
         Returns:

@@ -282,9 +282,8 @@ def test_a_run_that_was_begun_before_goes_on(is_killed: bool) -> None:
                 known=known, instance=model.instance, lane=lane, queued_ns=1, begun_ns=2, outcome=caught.value
             )
             results: list[object] = []
-            immediate = ImmediateRun(
-                model.instance, lane, job, lambda: None, 0.0, begun, lambda *given: results.append(given[2])
-            )
+            job.note_result = lambda *given: results.append(given[3])
+            immediate = ImmediateRun(model.instance, lane, job, lambda: None, 0.0, begun)
             running = asyncio.create_task(asyncio.to_thread(immediate.run, model.will_wait))
             await model.reached(lambda: model.waits)
             if is_killed:

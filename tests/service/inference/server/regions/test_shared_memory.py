@@ -27,6 +27,7 @@ X = np.array([[1, 2, 3, 4]], np.float32)
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     repository = tmp_path_factory.mktemp("repository")
     zoo.write_plain(repository, "same", zoo.reshaping())
+    zoo.write_plain(repository, "find", zoo.finding())
     with Serving(repository, allow_client_shm=True) as service:
         yield service.wait_ready()
 
@@ -37,6 +38,7 @@ def client(request: pytest.FixtureRequest, serving: Serving) -> Iterator[Any]:
     module = grpc if request.param == "grpc" else http
     with module.InferenceServerClient(address) as found:
         found.module = module
+        found.address = address
         yield found
         found.unregister_system_shared_memory()
 
@@ -112,6 +114,57 @@ def test_requests_that_come_again(client: Any, key: str, serving: Serving) -> No
                 client.load_model("same")
                 before = counted() - 10
         assert counted() == before + 20
+    finally:
+        memory.destroy_shared_memory_region(handle)
+
+
+def test_requests_that_come_again_and_end_otherwise(client: Any, key: str) -> None:
+    """Their outputs have other sizes than those of the request before."""
+    handle = memory.create_shared_memory_region("region", key, 256)
+    try:
+        client.register_system_shared_memory("region", key, 256)
+        tensor = client.module.InferInput("x", [1, 8], "BOOL")
+        tensor.set_shared_memory("region", 8)
+        output = client.module.InferRequestedOutput("y")
+        output.set_shared_memory("region", 128, 128)
+        for bits in (0b1, 0b1, 0b1, 0b11, 0b11, 0, 0xFF, 0b1, 0b1):
+            given = np.array([[bits >> n & 1 for n in range(8)]], bool)
+            memory.set_shared_memory_region(handle, [given])
+            result = client.infer("find", [tensor], outputs=[output])
+            expected = np.argwhere(given)
+            answer = result.get_response()
+            (found,) = answer["outputs"] if isinstance(answer, dict) else answer.outputs
+            shape = found["shape"] if isinstance(found, dict) else found.shape
+            assert list(shape) == list(expected.shape)
+            values = memory.get_contents_as_numpy(handle, np.int64, expected.shape, offset=128)
+            assert np.array_equal(values, expected)
+    finally:
+        memory.destroy_shared_memory_region(handle)
+
+
+def test_requests_that_come_again_beside_others(client: Any, key: str) -> None:
+    """Several clients send the same request, for whose runs the service does not wait one by one."""
+    handle = memory.create_shared_memory_region("region", key, 128)
+    try:
+        client.register_system_shared_memory("region", key, 128)
+        memory.set_shared_memory_region(handle, [X])
+        infer(client)
+        done: list[int] = []
+
+        def ask() -> None:
+            with client.module.InferenceServerClient(client.address) as other:
+                other.module = client.module
+                for _ in range(30):
+                    infer(other)
+                done.append(30)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(60)
+        assert done == [30] * 4
+        assert np.array_equal(memory.get_contents_as_numpy(handle, np.float32, [4], offset=64), X[0])
     finally:
         memory.destroy_shared_memory_region(handle)
 
