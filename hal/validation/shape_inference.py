@@ -5,7 +5,7 @@ from weakref import ref
 
 from neurald.hal.accounting.pacing import paced
 from neurald.hal.errors import BadData
-from neurald.hal.model.graph import Operand, Subgraph
+from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.operation_type import OperationType
@@ -79,17 +79,41 @@ def forget_bindings(model: Model) -> None:
 _bindings: dict[int, tuple[ref[Subgraph], tuple[Binding, ...]]] = {}
 
 
+class LazyBindings:
+    """The bindings of a graph's operations, each of which is made when it is first read.
+
+    Args:
+        graph: a valid graph. Reading the binding of an operation that is unknown, or does not match
+            its signature, raises BadData.
+    """
+
+    __slots__ = ("_found", "_graph")
+
+    def __init__(self, graph: Subgraph) -> None:
+        self._graph = graph
+        self._found: list[Binding | None] = [None] * len(graph.operations)
+
+    def __getitem__(self, position: int) -> Binding:
+        found = self._found[position]
+        if found is None:
+            found = self._found[position] = _binding(self._graph, position, self._graph.operations[position])
+        return found
+
+
 def _bound(graph: Subgraph) -> tuple[Binding, ...]:
-    bindings = []
-    for position, operation in enumerate(paced(graph.operations)):
-        definition = definition_of(operation.type)
-        if definition is None:
-            raise at_operation(graph, position, BadData("this operation is not implemented"))
-        try:
-            bindings.append(definition.bind(operation, graph.operands))
-        except BadData as error:
-            raise at_operation(graph, position, error) from None
-    return tuple(bindings)
+    return tuple(
+        [_binding(graph, position, operation) for position, operation in enumerate(paced(graph.operations))]
+    )
+
+
+def _binding(graph: Subgraph, position: int, operation: Operation) -> Binding:
+    definition = definition_of(operation.type)
+    if definition is None:
+        raise at_operation(graph, position, BadData("this operation is not implemented"))
+    try:
+        return definition.bind(operation, graph.operands)
+    except BadData as error:
+        raise at_operation(graph, position, error) from None
 
 
 def at_operation(graph: Subgraph, position: int, error: BadData) -> BadData:

@@ -9,7 +9,7 @@ from support.models.addition import addition
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Subgraph
 from neurald.hal.validation import shape_inference
-from neurald.hal.validation.shape_inference import bind_operations, forget_bindings
+from neurald.hal.validation.shape_inference import LazyBindings, bind_operations, forget_bindings
 
 
 def graph() -> Subgraph:
@@ -32,6 +32,18 @@ def test_a_graph_is_bound_once_while_it_exists(monkeypatch: pytest.MonkeyPatch) 
     assert number not in shape_inference._bindings
 
 
+def test_bindings_are_made_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = graph()
+    lazy = LazyBindings(whole)
+    assert lazy[0] == bind_operations(whole)[0]
+    with monkeypatch.context() as patch:
+        patch.setattr(shape_inference, "_binding", pytest.fail)
+        LazyBindings(whole)
+        assert lazy[0] is lazy[0]
+        with pytest.raises(IndexError):
+            lazy[len(whole.operations)]
+
+
 def test_what_cannot_be_bound_is_refused_every_time() -> None:
     whole = graph()
     (operation,) = whole.operations
@@ -44,6 +56,8 @@ def test_what_cannot_be_bound_is_refused_every_time() -> None:
     for _ in range(2):
         with pytest.raises(BadData, match="0 inputs"):
             bind_operations(wrong)
+        with pytest.raises(BadData, match=r"operation 0 ADD: .*0 inputs"):
+            LazyBindings(wrong)[0]
 
 
 def test_what_is_kept_of_a_model_can_be_forgotten() -> None:

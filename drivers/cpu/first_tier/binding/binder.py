@@ -16,7 +16,7 @@ from neurald.hal.model.operation_type import OperationType as T
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.hal.validation.shape_inference import bind_operations
+from neurald.hal.validation.shape_inference import LazyBindings
 
 #: Module → the operations that it binds. A model uses few, so that few are imported.
 FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
@@ -297,7 +297,7 @@ class Binder:
     """
 
     def __init__(self, model: Model, graph: Subgraph, tiles: Tiles, *, is_known: bool = False) -> None:
-        self._bindings = bind_operations(graph)
+        self._bindings = LazyBindings(graph)
         self._is_known = is_known
         found = Folding(model, graph, self._bindings, _FOLDED, is_known=is_known)
         self.graph, self.folded, self.results = found.graph(graph), found.folded, found.known

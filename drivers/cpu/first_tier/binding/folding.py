@@ -17,10 +17,9 @@ from neurald.hal.model.operation_type import OperationType as T
 from neurald.hal.model.types import Lifetime, byte_size
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
-from neurald.hal.operations.machinery.signature import Binding
 from neurald.hal.operations.machinery.working_memory import is_inflated
 from neurald.hal.records import replace
-from neurald.hal.validation.shape_inference import merge
+from neurald.hal.validation.shape_inference import LazyBindings, merge
 
 #: Operations whose results follow from the shape of the input alone.
 _OF_SHAPES: Final = frozenset((T.TFLITE_SHAPE, T.TFLITE_RANK))
@@ -34,7 +33,7 @@ class Folding:
     Args:
         model: the model.
         graph: one of its graphs.
-        bindings: the bindings of the graph's operations.
+        bindings: the bindings of the graph's operations, of which few are read.
         kinds: operations that are computed whatever they compute; of others, integers are.
         is_known: True if the lengths of all dimensions are known, so that those of 0 are empty.
 
@@ -50,7 +49,7 @@ class Folding:
         self,
         model: Model,
         graph: Subgraph,
-        bindings: Sequence[Binding],
+        bindings: LazyBindings,
         kinds: frozenset[T],
         *,
         is_known: bool = False,
@@ -63,12 +62,17 @@ class Folding:
         self._given = graph.operands
         self._model, self._kinds = model, kinds
         self._values: dict[int, Array | None] = {}
-        for position, (operation, binding) in enumerate(zip(graph.operations, bindings, strict=True)):
+        #: Whether more is known of any operand than the model has.
+        self._knows_more = False
+        for position, operation in enumerate(graph.operations):
             may_fold = self._may_fold(operation)
+            has_learned = self._knows_more and self._has_learned(operation)
             # What the model has as constants and as shapes is checked already.
-            if not (may_fold or self._has_learned(operation)) and self._are_specified(operation.outputs):
+            if not may_fold and not has_learned and self._are_specified(operation.outputs):
                 continue
-            call = Call(binding, self.operands, self._shape, self.value, referenced=model.referenced)
+            call = Call(
+                bindings[position], self.operands, self._shape, self.value, referenced=model.referenced
+            )
             if may_fold and self._fold(operation, call):
                 self.folded.append(position)
             elif not self._infer(operation, call):
@@ -116,15 +120,15 @@ class Folding:
 
     def _are_integers(self, operation: Operation) -> bool:
         """Returns True if an operation has integers as inputs and outputs, and gives the same again."""
-        definition = DEFINITIONS.get(operation.type)
-        if definition is None or definition.is_random or not operation.inputs:
+        if not operation.inputs:
             return False
-        types = [
-            self.operands[index].type
-            for index in (*operation.inputs, *operation.outputs)
-            if self.operands[index].lifetime is not Lifetime.NO_VALUE
-        ]
-        return all(each.is_tensor is False or each.dtype.kind in "iub" for each in types)
+        for index in (*operation.inputs, *operation.outputs):
+            operand = self.operands[index]
+            kind = operand.type
+            if kind.is_tensor and operand.lifetime is not Lifetime.NO_VALUE and kind.dtype.kind not in "iub":
+                return False
+        definition = DEFINITIONS.get(operation.type)
+        return definition is not None and not definition.is_random
 
     def _fold(self, operation: Operation, call: Call) -> bool:
         """Computes an operation; returns False if that is not possible."""
@@ -147,6 +151,7 @@ class Folding:
             return False
         for index, array in zip(operation.outputs, arrays, strict=True):
             self.known[index] = self._values[index] = array
+            self._knows_more = True
             self._set_shape(index, array.shape)
         return True
 
@@ -181,3 +186,4 @@ class Folding:
         operand = self.operands[index]
         if not operand.is_fully_specified and 0 not in shape:
             self.operands[index] = replace(operand, dimensions=tuple(map(int, shape)))
+            self._knows_more = True
