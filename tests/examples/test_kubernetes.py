@@ -80,7 +80,8 @@ def test_the_command_line_accepts_the_arguments() -> None:
         command = get_command(app).commands[name]  # type: ignore[attr-defined]
         options = command.make_context(name, list(arguments)).params
         assert options["insecure"] is True
-        assert options["drain"] < pod.get("terminationGracePeriodSeconds", 30)
+        sleep_s = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        assert sleep_s + options["drain"] < pod.get("terminationGracePeriodSeconds", 30)
         mounted = {each["mountPath"] for each in container["volumeMounts"]}
         (repository,) = options["repository"]
         assert str(repository) in {*mounted, "/mnt/models"}
@@ -89,6 +90,13 @@ def test_the_command_line_accepts_the_arguments() -> None:
         assert container["image"].partition(":")[0] == "neurald"
         user = (container["securityContext"] | pod.get("securityContext", {}))["runAsUser"]
         assert f"--uid {user} " in CONTAINERFILE.read_text(encoding="utf-8")
+
+
+def test_a_pod_that_ends_takes_calls_until_clients_have_heard_of_it() -> None:
+    """Knative, with which KServe runs its pods, does so itself, and refuses containers that say it."""
+    (deployed, _), (of_kserve, _) = containers()
+    assert deployed["lifecycle"]["preStop"]["sleep"]["seconds"] > 0
+    assert "lifecycle" not in of_kserve
 
 
 def test_ports_and_probes_exist() -> None:
