@@ -1,5 +1,7 @@
 """Rounding, float-to-integer conversion and float16, with and without dedicated instructions."""
 
+from neurald.drivers.cpu.emit.math.integers import resized
+from neurald.drivers.cpu.emit.math.wide_floats import has_wide_floats, truncated
 from neurald.drivers.cpu.emit.vector import Vector
 
 #: Floats from here on are integers.
@@ -61,6 +63,9 @@ def saturated(
     zero = v.number(element, 0.0)
     convert = "fptosi" if is_signed or bits < 32 else "fptoui"
     if bounds is not None and bounds[0] >= lowest and bounds[1] < beyond:
+        if bits < width and has_wide_floats(v, element):
+            # NaN becomes -2^31, whose low bits are 0.
+            return resized(v, (kind, truncated(v, x)), f"i{bits}")
         # NaN is replaced after the conversion, so that preceding rounding can be skipped.
         result = v.cast(convert, element, x, kind)
         result = v.select(v.compare("ord", element, x, x), kind, result, v.number(kind, 0))

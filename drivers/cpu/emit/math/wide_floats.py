@@ -51,6 +51,20 @@ def inverse_root(v: Vector, x: str) -> str:
     return v.select(v.compare("ord", "float", error, error), "float", better, estimate)
 
 
+def truncated(v: Vector, x: str) -> str:
+    """Converts floats to i32 by truncation; NaN and what does not fit to -2^31."""
+    integers = f"<{_LANES} x i32>"
+    name = "@llvm.x86.avx512.mask.cvttps2dq.512"
+    v.code.declarations.add(f"declare {integers} {name}({_REGISTER}, {integers}, i16, i32)")
+    parts = [
+        v.code.value(
+            f"call {integers} {name}({_REGISTER} {part}, {integers} zeroinitializer, {_ALL}, {_ROUNDING})"
+        )
+        for part in v.parts("float", x, _LANES)
+    ]
+    return v.joined("i32", parts)
+
+
 def _in_registers(v: Vector, intrinsic: str, values: Sequence[str], rest: str) -> str:
     """Calls an intrinsic for each register.
 

@@ -267,7 +267,14 @@ def test_clamped_floats_are_converted_correctly(target: Target) -> None:
     numbers = _numbers("float32")
     bodies: list[_Body] = [
         lambda x, low=low, high=high, kind=kind: clamp(x, low, high).to(kind)
-        for low, high in ((-128.0, 127.0), (0.0, 255.5), (-2147483648.0, 2147483647.0), (-1e30, 1e30))
-        for kind in (Scalar.INT8, Scalar.UINT8, Scalar.INT32)
+        for low, high in (
+            (-128.0, 127.0),
+            (0.0, 255.5),
+            (-32768.0, 32767.0),
+            (0.0, 65535.0),
+            (-2147483648.0, 2147483647.0),
+            (-1e30, 1e30),
+        )
+        for kind in (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.UINT16, Scalar.INT32)
     ]
     _check(bodies, [numbers], target)
