@@ -621,11 +621,11 @@ class Statements:
     def _nested(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
         """Writes loops over the given axes and returns the final accumulator."""
         if not axes:
-            return self._accumulate(expression, expression.body, total, element)
+            return self.accumulate(expression, expression.body, total, element)
         if is_unrolled(expression.body, axes):
             for position in product(*(range(axis.extent) for axis in axes)):
                 where: dict[Expression, Expression] = dict(zip(axes, map(index, position), strict=True))
-                total = self._accumulate(expression, substitute(expression.body, where), total, element)
+                total = self.accumulate(expression, substitute(expression.body, where), total, element)
             return total
         axis, *rest = axes
         if axis.extent == 1:
@@ -650,7 +650,7 @@ class Statements:
         whole = axis.extent // count * count
 
         def added(part: str, place: Expression) -> str:
-            return self._accumulate(expression, substitute(expression.body, {axis: place}), part, element)
+            return self.accumulate(expression, substitute(expression.body, {axis: place}), part, element)
 
         with self._code.loop("0", str(whole), carried, step=count) as loop:
             self._names[axis] = loop.index
@@ -675,7 +675,7 @@ class Statements:
             ]
         return parts[0]
 
-    def _accumulate(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
+    def accumulate(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
         """Combines one element with the accumulator, at constant indices or loop counters."""
         v, mask = self._lanes.v, self._lanes.mask
         is_product = isinstance(body, Apply) and body.op is Op.MULTIPLY and body.type.is_float
@@ -713,7 +713,7 @@ class Statements:
         def accumulate(totals: Sequence[str]) -> list[str]:
             if addend is None:
                 return [
-                    self._accumulate(each, each.body, total, element)
+                    self.accumulate(each, each.body, total, element)
                     for each, total, element in zip(expressions, totals, elements, strict=True)
                 ]
             value = self.value(addend.source)
