@@ -402,6 +402,11 @@ class Execution(Unpicklable):
             return None
         return computation.create_native_call()
 
+    @property
+    def has_fast_path(self) -> bool:
+        """True if the next computation would not go through all layers."""
+        return not (self._short is None and self._fast_path is None and self._burst_fast_path is None)
+
     def forget_fast_paths(self) -> None:
         """Drops what earlier computations have kept, so that the next one goes through all layers.
 

@@ -54,7 +54,8 @@ def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any
         # With a burst, the method itself takes the short way, which is recorded, too.
         if execution._short is None and execution._reusable and callers.get(id(execution)) is not execution:
             callers[id(execution)] = execution
-            execution.forget_fast_paths()
+            if execution.has_fast_path:
+                execution.forget_fast_paths()
         full(execution, burst=burst)
 
     def finish(execution: Any, done: Any) -> bool:

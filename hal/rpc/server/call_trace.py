@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import grpc
 
-from neurald.hal.rpc.transport.call_times import TRACE_KEY, CallPhase, CallTimes, encode_times, times_header
+from neurald.hal.rpc.transport.call_times import TRACE_KEY, PhaseTuple, encode_times, times_header
 
 _R = TypeVar("_R")
 
@@ -24,7 +24,7 @@ class _Thread(threading.local):
             None otherwise.
     """
 
-    phases: list[CallPhase] | None = None
+    phases: list[PhaseTuple] | None = None
     arrived_ns: int | None = None
 
 
@@ -45,7 +45,7 @@ class _Phase:
     # No generator, since a call has several parts, of which each would take longer than it notes.
     __slots__ = ("_name", "_phases", "_start_ns")
 
-    def __init__(self, phases: list[CallPhase], name: str) -> None:
+    def __init__(self, phases: list[PhaseTuple], name: str) -> None:
         self._phases = phases
         self._name = name
 
@@ -53,7 +53,7 @@ class _Phase:
         self._start_ns = time.monotonic_ns()
 
     def __exit__(self, *error: object) -> None:
-        self._phases.append(CallPhase(self._name, self._start_ns, time.monotonic_ns()))
+        self._phases.append((self._name, self._start_ns, time.monotonic_ns()))
 
 
 def phase(name: str) -> AbstractContextManager[None]:
@@ -106,13 +106,13 @@ def _is_asked(context: grpc.ServicerContext) -> bool:
 def _noted(context: grpc.ServicerContext) -> Iterator[None]:
     """Notes the phases of a call; sends them, unless the call fails, since errors have metadata too."""
     arrived_ns = time.monotonic_ns()
-    phases: list[CallPhase] = []
+    phases: list[PhaseTuple] = []
     _thread.phases = phases
     try:
         yield
     finally:
         _thread.phases = None
-    times = CallTimes(os.getpid(), arrived_ns, time.monotonic_ns(), tuple(phases))
+    times = encode_times(os.getpid(), arrived_ns, time.monotonic_ns(), phases)
     context.set_trailing_metadata((times_header(times),))
 
 
@@ -142,7 +142,7 @@ def timed_request(arrived_ns: int | None) -> AbstractContextManager[None]:
 
 def times_of_request() -> bytes:
     """Returns the times so far of the request that this thread serves; empty if none are wanted."""
-    if _thread.arrived_ns is None:
+    arrived_ns = _thread.arrived_ns
+    if arrived_ns is None:
         return b""
-    phases = tuple(_thread.phases or ())
-    return encode_times(CallTimes(os.getpid(), _thread.arrived_ns, time.monotonic_ns(), phases))
+    return encode_times(os.getpid(), arrived_ns, time.monotonic_ns(), _thread.phases or ())

@@ -5,8 +5,8 @@ with these times in the trailing metadata; daemons of earlier versions ignore th
 that stays open each request asks for its times, which are in the reply.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +18,8 @@ from neurald.hal.records import DECODE_ERRORS
 TRACE_KEY: Final = "traceparent"
 #: Of the trailing metadata.
 TIMES_KEY: Final = "neurald-times-bin"
+#: The name, start and end of a `CallPhase`.
+PhaseTuple: TypeAlias = tuple[str, int, int]
 _MAX_BYTES: Final = 4096
 _MAX_PHASES: Final = 32
 _MAX_NAME: Final = 80
@@ -68,14 +70,20 @@ class CallTimes(Struct, frozen=True, array_like=True):
         )
 
 
-def encode_times(times: CallTimes) -> bytes:
-    """Returns the times as they are sent."""
-    return msgspec.msgpack.encode(times)
+def encode_times(process: int, arrived_ns: int, replied_ns: int, phases: Sequence[PhaseTuple]) -> bytes:
+    """Returns times as they are sent.
+
+    Plain tuples take a daemon less time than a `CallTimes`, which has the same form.
+
+    Args:
+        process, arrived_ns, replied_ns, phases: see `CallTimes`; each phase as a tuple.
+    """
+    return msgspec.msgpack.encode((process, arrived_ns, replied_ns, phases))
 
 
-def times_header(times: CallTimes) -> tuple[str, bytes]:
-    """Returns the entry of the trailing metadata."""
-    return TIMES_KEY, encode_times(times)
+def times_header(encoded: bytes) -> tuple[str, bytes]:
+    """Returns the entry of the trailing metadata for encoded times."""
+    return TIMES_KEY, encoded
 
 
 def times_from(metadata: Iterable[tuple[str, str | bytes]] | None) -> CallTimes | None:

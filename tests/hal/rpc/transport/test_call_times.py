@@ -7,6 +7,7 @@ from neurald.hal.rpc.transport.call_times import (
     TIMES_KEY,
     CallPhase,
     CallTimes,
+    encode_times,
     times_from,
     times_header,
     trace_header,
@@ -16,7 +17,9 @@ TIMES = CallTimes(7, 100, 200, (CallPhase("driver", 110, 190),))
 
 
 def test_times_return_as_they_were_sent() -> None:
-    assert times_from((("other", "text"), times_header(TIMES))) == TIMES
+    sent = encode_times(7, 100, 200, [("driver", 110, 190)])
+    assert times_from((("other", "text"), times_header(sent))) == TIMES
+    assert sent == msgspec.msgpack.encode(TIMES)
     assert times_from(None) is None
     assert times_from((("other", "text"),)) is None
 
