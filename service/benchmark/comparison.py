@@ -22,6 +22,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
+#: Processes that run the same differ by so much, as memory lies elsewhere in each, and clocks change.
+_SAME = 0.02
+#: From which share of the time on runs in which programs waited for a processor are disturbed.
+_DISTURBED = 0.1
 #: Most bytes of a file with an earlier run.
 _MAX_BYTES = 1 << 28
 
@@ -84,7 +88,8 @@ def compare_runs(before: Sequence[float], after: Sequence[float]) -> list[dict[s
 
     Returns:
         For each statistic: its values, the ratio after / before with its interval of confidence,
-        and the verdict `faster`, `slower` or `same`.
+        and the verdict `faster`, `slower` or `same`, which means a ratio that may be 1, or differs
+        from it by less than two processes that run the same.
     """
     rng = np.random.default_rng(0)
     resampled = [_resampled(np.asarray(each, np.float64), rng) for each in (before, after)]
@@ -102,10 +107,26 @@ def compare_runs(before: Sequence[float], after: Sequence[float]) -> list[dict[s
                 "ratio": second / first,
                 "low": low,
                 "high": high,
-                "verdict": "faster" if high < 1 else "slower" if low > 1 else "same",
+                "verdict": "faster" if high * (1 + _SAME) < 1 else "slower" if low > 1 + _SAME else "same",
             }
         )
     return rows
+
+
+def disturbance(document: Mapping[str, Any], name: str) -> str:
+    """Returns a note if other programs have disturbed a run; empty otherwise.
+
+    Args:
+        document: of the run; those of earlier versions do not tell.
+        name: of the run.
+    """
+    waiting = document.get("waiting")
+    if not isinstance(waiting, int | float) or not waiting > _DISTURBED:
+        return ""
+    return (
+        f"programs waited for a processor in {100 * min(waiting, 1):.0f} % of the time of {name}, so its latencies "
+        "may be too long; measure again when the machine does nothing else"
+    )
 
 
 def _resampled(latencies: Array, rng: np.random.Generator) -> Array:

@@ -6,13 +6,13 @@ from typing import Any
 
 from neurald.service.benchmark.accuracy import accuracy_rows
 from neurald.service.benchmark.clients import client_rows
-from neurald.service.benchmark.comparison import comparison_rows
+from neurald.service.benchmark.comparison import comparison_rows, disturbance
 from neurald.service.benchmark.durations import milliseconds
 from neurald.service.benchmark.histogram import text_histogram
 from neurald.service.benchmark.peers import peer_rows
 from neurald.service.console.delegation import delegation_sentence
 from neurald.service.console.device_choice import fallback_messages
-from neurald.service.console.output import printable, write_line, write_table
+from neurald.service.console.output import note, printable, write_line, write_table
 from neurald.service.console.profile import show_profile
 from neurald.service.console.verification import verification_sentence
 
@@ -96,6 +96,8 @@ def _show_more(document: Mapping[str, Any]) -> None:
         write_table(titles, rows, right=titles[1:5], shorten=("memory",))
     if "comparison" in document:
         show_comparison(document["comparison"])
+    elif found := disturbance(document, "this run"):
+        note(found)
 
 
 def show_comparison(comparison: Mapping[str, Any]) -> None:
@@ -103,6 +105,8 @@ def show_comparison(comparison: Mapping[str, Any]) -> None:
     write_line(printable(f"{comparison['before']} and {comparison['after']}:"))
     titles = ("statistic", "before ms", "after ms", "ratio", "95 % interval", "")
     write_table(titles, comparison_rows(comparison["statistics"]), right=titles[1:4])
+    for each in comparison["notes"]:
+        note(each)
 
 
 def _cached(step: Mapping[str, Any]) -> str:

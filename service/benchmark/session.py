@@ -27,6 +27,7 @@ from neurald.service.console.delegation import (
 from neurald.service.console.device_choice import describe_steps, executions_on_cpu, find_devices
 from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
 from neurald.service.console.output import note, progress, status
+from neurald.service.console.processor_pressure import ProcessorPressure
 from neurald.service.console.profile import describe_profile, median_profile
 from neurald.service.console.startup import preparing
 from neurald.service.console.verification import describe_verification
@@ -143,9 +144,11 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         elsewhere = executions_on_cpu(compilation)
         pacing = Pacing(settings.delay_s, settings.frequency_hz)
         with progress("measuring", quiet=settings.quiet) as bar:
+            pressure = ProcessorPressure()
             steady_start = time.perf_counter()
             steady = repeat(execution.time_once, settings.control, bar.advance_to, pacing.wait)
             steady_s = time.perf_counter() - steady_start
+            waiting = pressure.share()
         steps = describe_steps(compilation, elsewhere)
         with status("profiling", quiet=settings.quiet):
             profiles = median_profile(compilation, execution.time_once) if settings.profile else ()
@@ -176,6 +179,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         "first_ms": first_s * 1e3,
         "warmup": {"runs": len(warmup), "mean_ms": sum(warmup) / len(warmup) * 1e3 if warmup else None},
         "steady": _steady(steady, pacing.rate(steady, steady_s)),
+        "waiting": waiting,
         "verification": describe_verification(compilation),
         "parts": time_parts(compilation, inputs, outputs),
         "memory": memory,

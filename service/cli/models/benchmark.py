@@ -237,10 +237,11 @@ def _write_files(
 
 
 def _comparison(before: str, first: Any, after: str, second: Any) -> dict[str, Any]:
-    from neurald.service.benchmark.comparison import compare_runs, latencies_of
+    from neurald.service.benchmark.comparison import compare_runs, disturbance, latencies_of
 
     statistics = compare_runs(latencies_of(first, before), latencies_of(second, after))
-    return {"before": before, "after": after, "statistics": statistics}
+    notes = [found for run, name in ((first, before), (second, after)) if (found := disturbance(run, name))]
+    return {"before": before, "after": after, "statistics": statistics, "notes": notes}
 
 
 def _compare_only(paths: list[Path], *, json: bool) -> None:

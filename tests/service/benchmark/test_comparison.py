@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from neurald.hal.errors import BadData
-from neurald.service.benchmark.comparison import compare_runs, comparison_rows, latencies_of, read_run
+from neurald.service.benchmark.comparison import (
+    compare_runs,
+    comparison_rows,
+    disturbance,
+    latencies_of,
+    read_run,
+)
 
 
 def runs(scale: float = 1.0, seed: int = 0, count: int = 400) -> list[float]:
@@ -25,6 +31,23 @@ def test_clear_differences_are_found() -> None:
 def test_noise_is_no_difference() -> None:
     wrong = sum(verdicts(runs(seed=seed), runs(seed=seed + 100))["median"] != "same" for seed in range(20))
     assert wrong <= 4
+
+
+def test_what_two_processes_differ_by_is_no_difference() -> None:
+    constant = [1.0] * 100
+    for ratio, verdict in ((1.015, "same"), (0.985, "same"), (1.03, "slower"), (0.97, "faster")):
+        assert set(verdicts(constant, [ratio] * 100).values()) == {verdict}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "words"),
+    [(None, ""), ("x", ""), (0.1, ""), (0.6149, "in 61 % of the time of a.json"), (7, "100 %")],
+)
+def test_disturbed_runs_are_told(waiting: Any, words: str) -> None:
+    found = disturbance({"waiting": waiting}, "a.json")
+    assert words in found
+    assert bool(found) == bool(words)
+    assert not disturbance({}, "a.json")
 
 
 def test_intervals_contain_the_ratio_and_shrink_with_more_runs() -> None:

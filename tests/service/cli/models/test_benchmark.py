@@ -319,6 +319,11 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     assert "95 % interval" in invoke("benchmark", "--compare", before, "--compare", after).stdout
     with_run = invoke_json("benchmark", MODEL, *QUICK, "--compare", before)
     assert with_run["comparison"]["before"] == before
+    document = json.loads(Path(before).read_text())
+    Path(before).write_text(json.dumps(document | {"waiting": 0.5}))
+    note = "programs waited for a processor in 50 % of the time of"
+    assert note in invoke_json("benchmark", "--compare", before, after)["notes"][0]
+    assert note in " ".join(invoke("benchmark", "--compare", before, after).stderr.split())
 
 
 def test_what_is_required_does_not_hold() -> None:
