@@ -256,8 +256,12 @@ class TableReader:
         # The usual case of `Flatbuffer.vtable`, without its call.
         layout = self._layouts.get(position - INT32.unpack_from(data, position)[0])
         if layout is None or position + layout.table_size > size:
-            return self._read_unusual(position)
-        file.spend_table()
+            vtable = file.vtable(position)
+            layout = self._new_layout(vtable, position)
+            if layout is None:
+                return self._one_by_one(vtable, position)
+        else:
+            file.spend_table()
         found = list(layout.pick(layout.format.unpack_from(data, position) + self._defaults))
         for number, offset in layout.references:
             at = position + offset
@@ -267,17 +271,17 @@ class TableReader:
             found[number] = target
         return found
 
-    def _read_unusual(self, position: int) -> list[Any]:
-        """Reads the first table with a vtable, or one whose fields overlap; see `read`."""
-        vtable = self._file.vtable(position)
+    def _new_layout(self, vtable: _Vtable, position: int) -> _Layout | None:
+        """Returns the layout of the first table with a vtable; None if fields overlap."""
         key = vtable.position
-        if key not in self._layouts and key not in self._overlapping:
-            layout = self._layout(vtable, position)
-            if layout is None:
-                self._overlapping.add(key)
-            elif len(self._layouts) < _MAX_VTABLES:
-                self._layouts[key] = layout
-        return self._one_by_one(vtable, position)
+        if key in self._overlapping:
+            return None
+        layout = self._layout(vtable, position)
+        if layout is None:
+            self._overlapping.add(key)
+        elif len(self._layouts) < _MAX_VTABLES:
+            self._layouts[key] = layout
+        return layout
 
     def _one_by_one(self, vtable: _Vtable, position: int) -> list[Any]:
         """Reads the table at a position whose fields overlap, as no writer lays them out."""
