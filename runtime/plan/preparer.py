@@ -78,6 +78,18 @@ class Caching(Struct, frozen=True, kw_only=True):
             return None
 
 
+class _Unread(Struct, frozen=True, kw_only=True):
+    """A model with constants of files that have not been read, for which the cache has nothing.
+
+    Attributes:
+        cache: the cache.
+        question: see `constants_question`.
+    """
+
+    cache: Cache
+    question: bytes
+
+
 class Preparer:
     """Prepares the steps of one compilation. Thread-safe.
 
@@ -109,8 +121,8 @@ class Preparer:
         self._is_background = is_background
         self._monitor = monitor
         self._provided = provided
-        #: The preparation that `load` has not found in the cache, with its device and model.
-        self._missed: tuple[Device, Model, CachedPreparation] | None = None
+        #: What `load` has not found in the cache, with its device and model.
+        self._missed: tuple[Device, Model, CachedPreparation | _Unread] | None = None
 
     @property
     def priority(self) -> Priority:
@@ -172,17 +184,18 @@ class Preparer:
         For a model of open shapes, executions ask the cache.
         """
         started = time.perf_counter()
-        preparation = self._preparation(device, model, reads_files=False)
+        preparation = self._look(device, model)
         if isinstance(preparation, str):
             return None
-        if self._is_deferred(device, model):
-            try:
-                return preparation.defer(started)
-            except BadData:
-                return None  # `prepare` says why.
-        loaded = preparation.load(started)
-        if isinstance(loaded, PreparedStep):
-            return loaded
+        if isinstance(preparation, CachedPreparation):
+            if self._is_deferred(device, model):
+                try:
+                    return preparation.defer(started)
+                except BadData:
+                    return None  # `prepare` says why.
+            loaded = preparation.load(started)
+            if isinstance(loaded, PreparedStep):
+                return loaded
         self._missed = device, model, preparation
         return None
 
@@ -264,7 +277,7 @@ class Preparer:
 
             if not has_known_inputs(model) or refused_operations(model, cpu):
                 return None
-        preparation = self._preparation(device, model, reads_files=False)
+        preparation = self._look(device, model)
         reason = preparation if isinstance(preparation, str) else "first use"
         if isinstance(preparation, CachedPreparation):
             if self._is_deferred(device, model):
@@ -276,7 +289,7 @@ class Preparer:
         # The objects that are created last, so that collections would find nothing.
         with paused_gc(), convert_driver_faults(device.name):
             provider = device if device is cpu else cpu
-            cache = preparation.cache if isinstance(preparation, CachedPreparation) else None
+            cache = None if isinstance(preparation, str) else preparation.cache
             options = replace(self._options, attributes=(), shared=self._shared(provider, cache))
             prepared_model = first_tier(provider, model, options)
         if prepared_model is None:
@@ -286,7 +299,7 @@ class Preparer:
             report=PreparationReport(
                 device=device.name,
                 milliseconds=milliseconds_since(started),
-                cache=CacheOutcome.OFF if isinstance(preparation, str) else CacheOutcome.MISS,
+                cache=CacheOutcome.MISS if isinstance(preparation, CachedPreparation) else CacheOutcome.OFF,
                 reason=f"{reason}; this is the first tier",
             ),
             is_first_tier=True,
@@ -389,15 +402,31 @@ class Preparer:
             thread.join()
         return outcomes
 
-    def _preparation(
-        self, device: Device, model: Model, *, reads_files: bool = True
-    ) -> "CachedPreparation | str":
+    def _preparation(self, device: Device, model: Model) -> CachedPreparation | str:
         """Returns the preparation with a cache, or the reason why no cache is used.
 
         Args:
             device, model: see `prepare`.
-            reads_files: False to use no cache for constants of files that are not known from
-                earlier.
+        """
+        found = self._look(device, model)
+        if not isinstance(found, _Unread):
+            return found
+        # The cache has nothing for constants that have not been read yet.
+        self._start_compiler(device, model)
+        try:
+            sealed = seal_constants(model)
+        except Error as error:
+            return _no_cache(error)
+        parts = self._key_parts(device, sealed)
+        if found.question == constants_question(model):
+            found.cache.constants.remember(found.question, parts.constants)
+        return self._cached(found.cache, device, sealed, parts)
+
+    def _look(self, device: Device, model: Model) -> CachedPreparation | _Unread | str:
+        """Returns the preparation with a cache, but reads no files; see `_preparation`.
+
+        Args:
+            device, model: see `prepare`.
         """
         missed, self._missed = self._missed, None
         if missed is not None and missed[0] is device and missed[1] is model:
@@ -408,28 +437,26 @@ class Preparer:
             return "the device needs no cache files"
         if self._caching is None:
             return "caching is off"
-        token = self._caching.token
         try:
             cache = Cache(self._caching.directory)
             question = constants_question(model)
             known = None if question is None else cache.constants.recall(question)
             if known is None and question is not None:
-                if not reads_files:
-                    return "first use"
-                # The cache has nothing for constants that have not been read yet.
-                self._start_compiler(device, model)
+                return _Unread(cache=cache, question=question)
             sealed = model if known is not None else seal_constants(model)
         except Error as error:
-            warn_once(f"compiled models are not cached: {error}")
-            return str(error)
-        with convert_driver_faults(device.name):
-            checked(device.version, str, device.name, "version")
-            parts = key_parts(sealed, device, self._options, token, known)
+            return _no_cache(error)
+        parts = self._key_parts(device, sealed, known)
         if known is not None:
             return self._cached(cache, device, model, parts, question)
-        if question is not None and question == constants_question(model):
-            cache.constants.remember(question, parts.constants)
         return self._cached(cache, device, sealed, parts)
+
+    def _key_parts(self, device: Device, model: Model, known: str | None = None) -> KeyParts:
+        """Returns the parts of the key of a model, whose constants are sealed or known."""
+        token = b"" if self._caching is None else self._caching.token
+        with convert_driver_faults(device.name):
+            checked(device.version, str, device.name, "version")
+            return key_parts(model, device, self._options, token, known)
 
     def _start_compiler(self, device: Device, model: Model) -> None:
         """Starts the process that will compile the model, while its constants are read."""
@@ -451,3 +478,9 @@ class Preparer:
             question,
             is_background=self._is_background,
         )
+
+
+def _no_cache(error: Error) -> str:
+    """Reports an error of the cache, once; returns the reason why no cache is used."""
+    warn_once(f"compiled models are not cached: {error}")
+    return str(error)

@@ -39,6 +39,7 @@ from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Preference, Priority
 from neurald.hal.rpc.client.device import connect
+from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.plan import preparer as preparation
 from neurald.runtime.plan.prepared_step import CacheOutcome, PreparedStep
 from neurald.runtime.plan.preparer import Caching, Preparer
@@ -226,6 +227,28 @@ def test_a_file_that_changes_while_it_is_prepared(directory: Path, tmp_path: Pat
     time.sleep(0.05)
     for outcome in (CacheOutcome.MISS, CacheOutcome.HIT):
         assert prepare(directory, model=in_file(path, 2), value=2).cache is outcome
+
+
+@pytest.mark.usefixtures("_soon_at_rest")
+def test_a_start_without_an_entry_looks_into_the_cache_once(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, looked = in_file(tmp_path / "weights", 3), []
+    for name in ("Cache", "constants_question"):
+        whole = getattr(preparation, name)
+
+        def counted(*given: object, name: str = name, whole: Callable[..., object] = whole) -> object:
+            looked.append(name)
+            return whole(*given)
+
+        monkeypatch.setattr(preparation, name, counted)
+    options = PrepareOptions(preference=Preference.FAST_SINGLE_ANSWER, priority=Priority.MEDIUM)
+    preparer = Preparer(options, Caching(directory=directory), startup=nd.Startup.INSTANT)
+    assert preparer.load(cpu_device(), model) is None
+    step = preparer.prepare(cpu_device(), model)
+    assert step.is_first_tier
+    assert step.report.reason == "first use; this is the first tier"
+    assert looked == ["Cache", "constants_question"]
 
 
 @pytest.mark.usefixtures("_soon_at_rest")
