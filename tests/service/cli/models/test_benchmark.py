@@ -240,7 +240,8 @@ def test_executions_of_a_dead_device_are_not_reported_as_its_own(
     fail_after(failing, 6, monkeypatch)
     (step,) = invoke_json("benchmark", MODEL, *QUICK, *options)["steps"]
     assert (step["device"], step["executions_on_cpu_instead"]) == ("failing", 5)
-    assert "its driver died" in step["failure"]
+    # A later attempt to prepare the step again, in the background, may have failed by now, too.
+    assert step["failure"].endswith(("its driver died", "failing is gone"))
 
 
 def test_a_dead_device_in_the_table(failing: FailingDevice, monkeypatch: pytest.MonkeyPatch) -> None:
