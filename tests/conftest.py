@@ -13,10 +13,14 @@ from pathlib import Path
 
 # Imported by name: a test may patch the module, and its patch is undone after `_own_limits`.
 from resource import getrlimit, setrlimit
+from typing import TYPE_CHECKING
 
 import pytest
 from support.sweeps import run_only
 from support.tiers import Tier, current_tier, is_taken, sampled, set_tier
+
+if TYPE_CHECKING:
+    from support.daemon.traffic import Traffic
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -109,6 +113,14 @@ _LIMITS = sorted(
     {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
     - {resource.RLIMIT_NOFILE}
 )
+
+
+@pytest.fixture
+def traffic(monkeypatch: pytest.MonkeyPatch) -> "Traffic":
+    """Counts the messages of clients in this process from now on."""
+    from support.daemon.traffic import Traffic
+
+    return Traffic(monkeypatch)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -32,7 +32,7 @@ from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.platform.reduction_order import SUMS_VARIABLE
 from neurald.drivers.opencl.platform.storage import STORAGE_VARIABLE
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
-from neurald.drivers.opencl.runtime.buffer import CopyCount, OpenClBuffer
+from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
@@ -132,7 +132,6 @@ class OpenClDevice(OpenDevice):
         self._opening = forkable_lock()
         self._context: DeviceContext | None = None
         self._capabilities: Capabilities | None = None
-        self.copies = CopyCount()
         self.choices = Choices.of_device(facts.name)
 
     @cached_property
@@ -398,7 +397,7 @@ class OpenClDevice(OpenDevice):
                 f"{self.name} allocates at most {self.context.facts.max_allocation_bytes} bytes at once; "
                 f"{size_bytes} were requested"
             )
-        return OpenClBuffer(self.context, size_bytes, self.copies)
+        return OpenClBuffer(self.context, size_bytes)
 
     def _own(self, prepared: PreparedModel) -> PreparedWithOperands:
         """Returns the prepared model if it was prepared by this device.

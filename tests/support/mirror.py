@@ -321,7 +321,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/client/background_calls.py": "tests/hal/rpc/test_ring.py",
     "hal/rpc/client/opening.py": "tests/hal/rpc/client/test_reach.py",
     "hal/rpc/client/prepared_model.py": "tests/hal/rpc/client/test_device.py",
-    "hal/rpc/client/traffic.py": "tests/hal/rpc/client/test_device.py",
     "hal/rpc/client/artifacts.py": "tests/hal/cache/test_artifact_seal.py",
     "hal/rpc/client/burst.py": "tests/hal/rpc/test_burst.py",
     "hal/rpc/client/channel.py": "tests/hal/rpc/server/test_channel.py",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,28 +14,6 @@ from neurald.hal.model.types import Dimensions
 from neurald.hal.process.fork import forkable_lock, keep_in_children
 
 
-@dataclass(slots=True)
-class CopyCount:
-    """Counts copies of device buffers to and from the host. Thread-safe.
-
-    Attributes:
-        to_device: copies into device buffers.
-        from_device: copies out of device buffers.
-    """
-
-    to_device: int = 0
-    from_device: int = 0
-    _lock: threading.Lock = field(default_factory=forkable_lock, repr=False, compare=False)
-
-    def copied(self, *, to_device: bool) -> None:
-        """Counts one copy."""
-        with self._lock:
-            if to_device:
-                self.to_device += 1
-            else:
-                self.from_device += 1
-
-
 class OpenClBuffer(DeviceBuffer):
     """Implements `DeviceBuffer` on an OpenCL device.
 
@@ -47,19 +23,17 @@ class OpenClBuffer(DeviceBuffer):
     Args:
         device: the device that holds it.
         size_bytes: the size of the largest value that it can hold.
-        copies: counts `read` and `write`.
 
     Raises:
         OutOfMemory: the device lacks memory for it.
         Error: the device failed.
     """
 
-    def __init__(self, device: DeviceContext, size_bytes: int, copies: CopyCount) -> None:
+    def __init__(self, device: DeviceContext, size_bytes: int) -> None:
         import pyopencl as cl
 
         super().__init__(size_bytes)
         self.device = device
-        self._copies = copies
         self._lock = forkable_lock()
         with device.state.guard(f"allocating {size_bytes} bytes"):
             self.handle = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, max(1, size_bytes))
@@ -81,7 +55,6 @@ class OpenClBuffer(DeviceBuffer):
         self._run(
             lambda: cl.enqueue_copy(self._queue, self.handle, np.asarray(source.view()), is_blocking=True)
         )
-        self._copies.copied(to_device=True)
 
     def read(self, target: Memory) -> None:
         """See `DeviceBuffer.read`."""
@@ -95,7 +68,6 @@ class OpenClBuffer(DeviceBuffer):
         self._run(
             lambda: cl.enqueue_copy(self._queue, np.asarray(target.view()), self.handle, is_blocking=True)
         )
-        self._copies.copied(to_device=False)
 
     def _require_room(self, size_bytes: int) -> None:
         if size_bytes > self.size:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from neurald._proto import device_pb2
 from neurald.hal.errors import BadData, OpFailed, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory
-from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.data_chunks import Unpacker
 from neurald.hal.rpc.transport.data_message import decode
 
@@ -15,13 +14,11 @@ class CarriedAnswer:
 
     Args:
         results: the results to write to, in order; they stay as they are if outputs do not fit.
-        traffic: counts messages.
         place: the place of the daemon, for errors.
     """
 
-    def __init__(self, results: Sequence[Memory], traffic: Traffic, place: str) -> None:
+    def __init__(self, results: Sequence[Memory], place: str) -> None:
         self._unpacker = Unpacker(results)
-        self._traffic = traffic
         self._place = place
         self._reply: device_pb2.ExecuteReply | None = None
         #: The times that the daemon sent, see `call_times`; empty if it was not asked for them.
@@ -33,7 +30,6 @@ class CarriedAnswer:
         Raises:
             OpFailed: it is not valid.
         """
-        self._traffic.received_bytes(len(data))
         try:
             message = decode(device_pb2.ExecuteWithDataReply, data)
             for chunk in message.chunks:

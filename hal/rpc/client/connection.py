@@ -44,7 +44,6 @@ from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.kept_stream import CANCELLED_UNDER_WAY, KeptStream
 from neurald.hal.rpc.client.rings.ring_pool import RingPool
-from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.data_chunks import Packer, part_bytes
 from neurald.hal.rpc.transport.data_message import encode_in_parts
@@ -85,7 +84,6 @@ class Connection:
 
     Args:
         address: the address of the daemon.
-        traffic: counts messages.
         token_file: see `client_token`; not used with `tls`.
         tls: the client's certificate and key, and the authorities that it trusts; None without TLS.
         deadline_s: the time by which the session must be open, on the clock of
@@ -106,7 +104,6 @@ class Connection:
     def __init__(
         self,
         address: Address,
-        traffic: Traffic,
         deadline_s: float | None = None,
         token_file: Path | None = None,
         tls: TlsContent | None = None,
@@ -119,7 +116,6 @@ class Connection:
         self._access = token_metadata(token)
         self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
-        self._traffic = traffic
         self._is_closed = False
         self.bytes_per_s = 0.0
         self._side_channel: ChannelClient | None = None
@@ -281,7 +277,6 @@ class Connection:
         try:
             with self._failures(method):
                 self._require_sendable(message)
-                self._traffic.sent(message)
                 stub = getattr(self._stub, method)
                 reply = self._invoke(
                     method, stub, message, _timeout(deadline_s), self._metadata, cancellation
@@ -293,7 +288,6 @@ class Connection:
         except Error:
             self._release(tokens)
             raise
-        self._traffic.received(reply)
         return reply
 
     def _require_answer(self, method: str, reply: Any) -> None:
@@ -341,10 +335,7 @@ class Connection:
         timeout_s = _timeout(deadline_s)
 
         def messages() -> Iterator[bytes]:
-            chunks = Packer(self.bytes_per_s).chunks(contents, part)
-            for data in encode_in_parts(first, chunks, part):
-                self._traffic.sent_bytes(len(data))
-                yield data
+            return encode_in_parts(first, Packer(self.bytes_per_s).chunks(contents, part), part)
 
         try:
             with self._failures("Execute"):
@@ -356,12 +347,12 @@ class Connection:
                     and self._through_kept_call(
                         first,
                         messages(),
-                        answer := CarriedAnswer(results, self._traffic, self.host),
+                        answer := CarriedAnswer(results, self.host),
                         cancellation,
                     )
                 ):
                     return answer.reply
-                answer = CarriedAnswer(results, self._traffic, self.host)
+                answer = CarriedAnswer(results, self.host)
                 for data in self._through_own_call(
                     messages(), timeout_s, cancellation, has_one_reply=is_short
                 ):
@@ -521,25 +512,20 @@ class Connection:
         packer = Packer(self.bytes_per_s)
 
         def parts() -> Iterator[device_pb2.WriteMemoryRequest]:
-            part = device_pb2.WriteMemoryRequest(size_bytes=memory.size)
-            self._traffic.sent(part)
-            yield part
+            yield device_pb2.WriteMemoryRequest(size_bytes=memory.size)
             for offset in range(0, memory.size, _PART_BYTES):
                 chunk = memory.view(offset, min(_PART_BYTES, memory.size - offset))
-                part = (
+                yield (
                     device_pb2.WriteMemoryRequest(packed=packer.pack(chunk).message)
                     if self.carries_data
                     else device_pb2.WriteMemoryRequest(chunk=chunk.tobytes())
                 )
-                self._traffic.sent(part)
-                yield part
 
         with self._failures():
             reply = self._invoke(
                 "WriteMemory", self._stub.WriteMemory, parts(), _timeout(deadline_s), self._metadata
             )
         self._require_answer("WriteMemory", reply)
-        self._traffic.received(reply)
         return bytes(reply.memory)
 
     def open_ring(
@@ -564,10 +550,8 @@ class Connection:
         offset = 0
         try:
             with self._failures():
-                self._traffic.sent(message)
                 stream = self._stub.ReadMemory(message, timeout=_timeout(deadline_s), metadata=self._metadata)
                 for part in stream:
-                    self._traffic.received(part)
                     target.view(offset, len(part.chunk))[:] = part.chunk
                     offset += len(part.chunk)
         except Error:

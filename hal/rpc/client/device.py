@@ -53,7 +53,6 @@ from neurald.hal.rpc.client.link_speed import measure_link
 from neurald.hal.rpc.client.opening import open_connection
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.client.reach import is_replaced, require_running
-from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.hal.rpc.wire.device import (
     DaemonStatus,
@@ -121,7 +120,6 @@ class RemoteDevice(OpenDevice):
     """Implements `neurald.hal.device.Device`. Its name joins the device's and the daemon's by `@`.
 
     Attributes:
-        traffic: counts the messages so far.
         token_file: a copy of the daemon's token file, for the next connection; None if the daemon
             is this user's own.
         tls: the client's files for mutual TLS, for the next connection; None without TLS.
@@ -140,7 +138,6 @@ class RemoteDevice(OpenDevice):
         self._short_name = address.short_name
         self.token_file = token_file
         self.tls = tls
-        self.traffic = Traffic()
         self._lock = forkable_lock()
         self._silence: _RecentSilence | None = None
         self._link_lock = forkable_lock()
@@ -148,7 +145,7 @@ class RemoteDevice(OpenDevice):
         self._link_of: Connection | None = None
         self._link_until = 0.0
         self._connection, self._description, self._capabilities = open_connection(
-            address, self.traffic, deadline_s, token_file, tls
+            address, deadline_s, token_file, tls
         )
         #: The process that was connected to last; 0 if it is not known.
         self._process = self._connection.peer
@@ -424,7 +421,7 @@ class RemoteDevice(OpenDevice):
                 self._silence = None
             try:
                 connection, description, capabilities = open_connection(
-                    self._address, self.traffic, deadline_s, self.token_file, self.tls
+                    self._address, deadline_s, self.token_file, self.tls
                 )
             except UnavailableDevice as error:
                 self._note_silence(started, f"{self.name}: {error}")

@@ -20,7 +20,6 @@ from neurald.hal.process.fork import require_grpc
 from neurald.hal.rpc.client.connection import CONNECT_TIMEOUT_S, Connection
 from neurald.hal.rpc.client.reach import require_listener
 from neurald.hal.rpc.client.tls_refusal import refusal, serves_tls
-from neurald.hal.rpc.client.traffic import Traffic
 from neurald.hal.rpc.transport.tls_files import TlsContent, TlsFiles
 from neurald.hal.rpc.wire.device import DeviceDescription, capabilities_from_wire, description_from_wire
 
@@ -33,7 +32,6 @@ _MAX_REFUSALS = 12
 
 def open_connection(
     address: Address,
-    traffic: Traffic,
     deadline_s: float | None = None,
     token_file: Path | None = None,
     tls: TlsFiles | None = None,
@@ -54,7 +52,7 @@ def open_connection(
     while True:
         before = _listener(address)
         try:
-            return _open_once(address, traffic, limit, token_file, tls)
+            return _open_once(address, limit, token_file, tls)
         except Withdrawn as error:
             # On TCP its successor may listen at the same port, and get every second connection.
             refusals += 1
@@ -83,7 +81,7 @@ def _listener(address: Address) -> object:
 
 
 def _open_once(
-    address: Address, traffic: Traffic, limit: float, token_file: Path | None, tls: TlsFiles | None
+    address: Address, limit: float, token_file: Path | None, tls: TlsFiles | None
 ) -> tuple[Connection, DeviceDescription, Capabilities]:
     """Opens a connection to the process that listens now; see `_open`."""
     content = None if tls is None else tls.read()
@@ -91,7 +89,7 @@ def _open_once(
         content.require_timely("this client")
     require_listener(address, limit)
     try:
-        connection = Connection(address, traffic, limit, token_file, content)
+        connection = Connection(address, limit, token_file, content)
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(connection.close)
             capabilities = connection.call("GetCapabilities", device_pb2.GetCapabilitiesRequest(), limit)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.peer import session_of
+from support.daemon.traffic import Traffic
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
@@ -110,16 +111,16 @@ def test_shared_memory_stays_where_it_is(
 
 
 def test_a_hundred_runs_give_each_memory_once_and_make_no_call(
-    remote: RemoteDevice, burst: RemoteBurst, server: DeviceServer
+    remote: RemoteDevice, burst: RemoteBurst, server: DeviceServer, traffic: Traffic
 ) -> None:
     shared, other = Shared(), Shared()
-    messages = remote.traffic.messages_sent
+    messages = traffic.messages_sent
     session = session_of(server)
     for _ in range(100):
         burst.execute(shared.request, RUN)
         burst.execute(other.request, RUN)
     assert burst.slots_assigned == 2
-    assert remote.traffic.messages_sent == messages
+    assert traffic.messages_sent == messages
     held = session.memories
     for _ in range(100):
         # Equal arguments in the same memory are the same request.
@@ -524,7 +525,9 @@ def test_more_memory_than_a_session_may_have(tmp_path: Path, device: AddingDevic
     server.stop()
 
 
-def test_memory_that_bursts_do_not_know_goes_by_a_call(remote: RemoteDevice, burst: RemoteBurst) -> None:
+def test_memory_that_bursts_do_not_know_goes_by_a_call(
+    remote: RemoteDevice, burst: RemoteBurst, traffic: Traffic
+) -> None:
     class Special(HostMemory):
         pass
 
@@ -534,10 +537,10 @@ def test_memory_that_bursts_do_not_know_goes_by_a_call(remote: RemoteDevice, bur
         outputs=(Argument(pool=1, length=12),),
         pools=(Special(ONES), HostMemory(result)),
     )
-    messages = remote.traffic.messages_sent
+    messages = traffic.messages_sent
     assert burst.execute(wanted, RUN).is_sufficient
     assert result.tolist() == [2, 2, 2]
-    assert remote.traffic.messages_sent > messages
+    assert traffic.messages_sent > messages
 
 
 def test_elsewhere_every_execution_is_a_call(device: AddingDevice) -> None:

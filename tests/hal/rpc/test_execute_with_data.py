@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from support.daemon.traffic import Traffic
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
@@ -61,15 +62,15 @@ def run(model: RemotePreparedModel, count: int, options: ExecuteOptions = RUN) -
 @pytest.mark.parametrize("count", [1, 1000, MIB - 16, MIB, MIB + 1, 5 * MIB + 3])
 @pytest.mark.parametrize("rate", [0.0, 1e5, 5e8, 1e12])
 @pytest.mark.parametrize("takes_parts", [True, False], ids=["", "an older daemon"])
-def test_sizes(remote: RemoteDevice, count: int, rate: float, takes_parts: bool) -> None:
+def test_sizes(remote: RemoteDevice, count: int, rate: float, takes_parts: bool, traffic: Traffic) -> None:
     model = prepared(remote, count)
     model.connection.bytes_per_s = rate
     model.connection.description.takes_parts = takes_parts
-    calls = remote.traffic.messages_sent
+    calls = traffic.messages_sent
     for limits in (RUN, RUN, ExecuteOptions(deadline_s=time.monotonic() + 60)):
         run(model, count, limits)
     part = part_bytes(rate) if takes_parts else 1 << 20
-    assert remote.traffic.messages_sent - calls == 3 * -(-count * 4 // part)
+    assert traffic.messages_sent - calls == 3 * -(-count * 4 // part)
     assert remote.status().memories <= 1
 
 
@@ -91,15 +92,15 @@ def test_inputs_that_are_a_whole_memory_are_sent_from_there() -> None:
     assert sent == {id(whole)}
 
 
-def test_slow_links_get_compressed_data(remote: RemoteDevice) -> None:
+def test_slow_links_get_compressed_data(remote: RemoteDevice, traffic: Traffic) -> None:
     model = prepared(remote, 2 * MIB)
     values = np.zeros(2 * MIB, np.float32)
     moved = []
     for rate in (0.0, 1e5):
         model.connection.bytes_per_s = rate
-        before = remote.traffic.bytes_sent, remote.traffic.bytes_received
+        before = traffic.bytes_sent, traffic.bytes_received
         assert model.execute(request(values, values.copy()), RUN).is_sufficient
-        moved.append((remote.traffic.bytes_sent - before[0], remote.traffic.bytes_received - before[1]))
+        moved.append((traffic.bytes_sent - before[0], traffic.bytes_received - before[1]))
     for plain, packed in zip(*moved, strict=True):
         assert packed < plain / 20
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from support.daemon.open_files import open_files
 from support.daemon.peer import ring_threads, session_of
+from support.daemon.traffic import Traffic
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
@@ -94,13 +95,15 @@ def blocking(device: AddingDevice) -> tuple[threading.Semaphore, threading.Event
     return started, proceed
 
 
-def test_executions_make_no_calls(remote: RemoteDevice, prepared: RemotePreparedModel) -> None:
+def test_executions_make_no_calls(
+    remote: RemoteDevice, prepared: RemotePreparedModel, traffic: Traffic
+) -> None:
     caller = Caller()
-    messages = remote.traffic.messages_sent
+    messages = traffic.messages_sent
     for value in range(50):
         caller.run(prepared, value)
         Caller().run(prepared, value)  # new arrays use the arena of the ring
-    assert remote.traffic.messages_sent == messages
+    assert traffic.messages_sent == messages
     assert len(prepared.connection.rings) == 1
 
 
@@ -158,6 +161,7 @@ def test_a_call_waits_for_a_ring_that_is_given_back(
     prepared: RemotePreparedModel,
     device: AddingDevice,
     monkeypatch: pytest.MonkeyPatch,
+    traffic: Traffic,
 ) -> None:
     monkeypatch.setattr(ring_pool, "MAX_RINGS", 1)
     monkeypatch.setattr(ring_pool, "_WAIT_S", 30.0)
@@ -165,13 +169,13 @@ def test_a_call_waits_for_a_ring_that_is_given_back(
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(Caller().run, prepared, 0)
         assert started.acquire(timeout=30)
-        messages = remote.traffic.messages_sent
+        messages = traffic.messages_sent
         others = [pool.submit(Caller().run, prepared, n) for n in range(1, 4)]
         wait_until(lambda: len(prepared.connection.rings._waiting) == 3)
         proceed.set()
         for run in (first, *others):
             run.result(30)
-    assert remote.traffic.messages_sent == messages
+    assert traffic.messages_sent == messages
     assert len(prepared.connection.rings) == 1
 
 
@@ -180,31 +184,32 @@ def test_a_call_goes_by_grpc_while_all_rings_are_in_use(
     prepared: RemotePreparedModel,
     device: AddingDevice,
     monkeypatch: pytest.MonkeyPatch,
+    traffic: Traffic,
 ) -> None:
     monkeypatch.setattr(ring_pool, "MAX_RINGS", 1)
     started, proceed = blocking(device)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(Caller().run, prepared, 0)
         assert started.acquire(timeout=30)
-        messages = remote.traffic.messages_sent
+        messages = traffic.messages_sent
         second = pool.submit(Caller().run, prepared, 1)
         assert started.acquire(timeout=30)
-        assert remote.traffic.messages_sent > messages
+        assert traffic.messages_sent > messages
         proceed.set()
         first.result(30)
         second.result(30)
 
 
-def test_a_daemon_that_refuses_rings(tmp_path: Path, device: AddingDevice) -> None:
+def test_a_daemon_that_refuses_rings(tmp_path: Path, device: AddingDevice, traffic: Traffic) -> None:
     server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/e.sock"), limits=Limits(bursts=1))
     server.start()
     remote = connect(str(server.address))
     prepared = remote.prepare_model(addition(ONES), NOW)
     burst = prepared.create_burst()
-    messages = remote.traffic.messages_sent
+    messages = traffic.messages_sent
     for value in range(3):
         Caller().run(prepared, value)
-    assert remote.traffic.messages_sent == messages + 3
+    assert traffic.messages_sent == messages + 3
     burst.close()
     # A ring is tried again a moment later.
     wait_until(lambda: not session_of(server)._rings.values())
@@ -216,7 +221,7 @@ def test_a_daemon_that_refuses_rings(tmp_path: Path, device: AddingDevice) -> No
 
 
 def test_requests_that_rings_cannot_take_go_by_grpc(
-    remote: RemoteDevice, prepared: RemotePreparedModel
+    remote: RemoteDevice, prepared: RemotePreparedModel, traffic: Traffic
 ) -> None:
     class Special(HostMemory):
         pass
@@ -227,10 +232,10 @@ def test_requests_that_rings_cannot_take_go_by_grpc(
         outputs=(Argument(pool=1, length=12),),
         pools=(Special(ONES), HostMemory(result)),
     )
-    messages = remote.traffic.messages_sent
+    messages = traffic.messages_sent
     assert prepared.execute(wanted, RUN).is_sufficient
     assert result.tolist() == [2, 2, 2]
-    assert remote.traffic.messages_sent > messages
+    assert traffic.messages_sent > messages
     assert not len(prepared.connection.rings)
 
 
@@ -529,20 +534,20 @@ def test_a_connection_is_released_without_the_garbage_collector(server: DeviceSe
         gc.enable()
 
 
-def test_on_other_hosts_every_execution_is_a_call(device: AddingDevice) -> None:
+def test_on_other_hosts_every_execution_is_a_call(device: AddingDevice, traffic: Traffic) -> None:
     server = DeviceServer(device, Address.parse("127.0.0.1:0"))
     server.start()
     remote = connect(str(server.address))
     prepared = remote.prepare_model(addition(ONES), NOW)
-    messages = remote.traffic.messages_sent
+    messages = traffic.messages_sent
     Caller().run(prepared, 1)
-    assert remote.traffic.messages_sent > messages
+    assert traffic.messages_sent > messages
     assert not len(prepared.connection.rings)
     remote.close()
     server.stop()
 
 
-def test_memory_of_earlier_requests_gives_way(tmp_path: Path, device: AddingDevice) -> None:
+def test_memory_of_earlier_requests_gives_way(tmp_path: Path, device: AddingDevice, traffic: Traffic) -> None:
     """What rings keep must not be missing for later requests."""
     limits = Limits(memory_bytes=1 << 20)
     server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/e.sock"), limits=limits)
@@ -558,25 +563,25 @@ def test_memory_of_earlier_requests_gives_way(tmp_path: Path, device: AddingDevi
         )
         for memory in memories
     ]
-    messages = remote.traffic.messages_sent
+    messages = traffic.messages_sent
     for value in range(3):
         for memory, wanted in zip(memories, requests, strict=True):
             view = np.frombuffer(memory.view(), np.float32)
             view[:3] = value
             assert prepared.execute(wanted, RUN).is_sufficient
             assert view[16:19].tolist() == [value + 1] * 3
-    assert remote.traffic.messages_sent == messages
+    assert traffic.messages_sent == messages
     remote.close()
     server.stop()
 
 
 def test_large_memory_goes_by_grpc(
-    remote: RemoteDevice, prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
+    remote: RemoteDevice, prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch, traffic: Traffic
 ) -> None:
     monkeypatch.setattr("neurald.hal.rpc.client.rings.ring._MAX_BYTES", 20)
-    messages = remote.traffic.messages_sent
+    messages = traffic.messages_sent
     Caller().run(prepared, 1)
-    assert remote.traffic.messages_sent > messages
+    assert traffic.messages_sent > messages
 
 
 def test_calls_through_rings_count_as_calls_of_the_session(tmp_path: Path, device: AddingDevice) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.processes import daemon_process
+from support.daemon.traffic import Traffic
 from support.devices.fakes import FakePreparedModel
 from support.errors import error_code
 from support.interruption import interruptions
@@ -93,15 +94,15 @@ def test_every_run_is_right(compilation: nd.Compilation) -> None:
         assert error_code(lambda: once.compute(burst=burst)) == nd.ResultCode.BAD_STATE
 
 
-def test_a_reusable_execution_makes_no_call(remote: Any) -> None:
+def test_a_reusable_execution_makes_no_call(remote: Any, traffic: Traffic) -> None:
     compilation = compiled(remote)
     run = Run(compilation)
     with compilation.create_burst() as burst:
         run.execution.compute(burst=burst)
-        messages = remote.traffic.messages_sent
+        messages = traffic.messages_sent
         for _ in range(100):
             run.execution.compute(burst=burst)
-        assert remote.traffic.messages_sent == messages
+        assert traffic.messages_sent == messages
 
 
 def test_an_execution_of_another_compilation(compilation: nd.Compilation) -> None:

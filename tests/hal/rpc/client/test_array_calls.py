@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.daemon.traffic import Traffic
 from support.models.addition import AddingDevice, addition
 from support.waiting import wait_until
 
@@ -48,15 +49,15 @@ def run(function: ArrayFunction, value: float, elements: int) -> Any:
 
 
 @pytest.mark.parametrize("elements", [1, 3, MANY])
-def test_outputs_are_new_arrays(remote: RemoteDevice, elements: int) -> None:
+def test_outputs_are_new_arrays(remote: RemoteDevice, elements: int, traffic: Traffic) -> None:
     prepared = prepared_with(remote, elements)
     function = function_of(prepared, elements)
-    messages = remote.traffic.messages_sent
+    messages = traffic.messages_sent
     kept = [run(function, value, elements) for value in range(12)]
     for value, output in enumerate(kept):
         assert np.all(output == value + 1)
         output[:] = -1  # it belongs to the caller
-    assert remote.traffic.messages_sent == messages
+    assert traffic.messages_sent == messages
 
 
 def test_memory_is_used_again_once_nothing_refers_to_it(remote: RemoteDevice) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.daemon.traffic import Traffic
 from support.devices.buffers import KeepingDevice
 from support.models.small import add_model
 from support.waiting import wait_until
@@ -370,7 +371,7 @@ def test_an_output_becomes_an_input(remote: RemoteDevice, prepared: Any) -> None
     assert np.array_equal(result, VALUE * 3)
 
 
-def test_bytes_of_buffers_stay_with_the_daemon(remote: RemoteDevice) -> None:
+def test_bytes_of_buffers_stay_with_the_daemon(remote: RemoteDevice, traffic: Traffic) -> None:
     shape = (64, 1024)
     prepared = remote.prepare_model(add_model(shape), NOW)
     with pytest.raises(Error):
@@ -385,10 +386,10 @@ def test_bytes_of_buffers_stay_with_the_daemon(remote: RemoteDevice) -> None:
     chain = [allocate(remote, inputs=[role(small), role(small, 1)], outputs=[role(small)]) for _ in range(2)]
     chain[0].write(HostMemory(value))
     small.execute(bound(chain[0], chain[0], chain[1]), RUN)
-    before = remote.traffic.bytes_sent + remote.traffic.bytes_received
+    before = traffic.bytes_sent + traffic.bytes_received
     for _ in range(3):
         small.execute(bound(chain[0], chain[0], chain[1]), RUN)
-    assert remote.traffic.bytes_sent + remote.traffic.bytes_received - before < 1000 < value.nbytes
+    assert traffic.bytes_sent + traffic.bytes_received - before < 1000 < value.nbytes
     result = np.zeros_like(value)
     chain[1].read(HostMemory(result))
     assert np.array_equal(result, value * 2)

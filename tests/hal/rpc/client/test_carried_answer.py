@@ -6,7 +6,6 @@ from neurald._proto import device_pb2, types_pb2
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.rpc.client.carried_answer import CarriedAnswer
-from neurald.hal.rpc.client.traffic import Traffic
 
 
 def message(*sizes: int, is_sufficient: bool | None = None) -> bytes:
@@ -25,7 +24,7 @@ def memory() -> HostMemory:
 
 @pytest.fixture
 def answer(memory: HostMemory) -> CarriedAnswer:
-    return CarriedAnswer([memory], Traffic(), "10.0.0.1:1")
+    return CarriedAnswer([memory], "10.0.0.1:1")
 
 
 def test_it_is_complete_once_the_memories_are_full(answer: CarriedAnswer, memory: HostMemory) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.daemon.traffic import Traffic
 from support.models.addition import FLOAT, AddingDevice, addition, request, run_addition
 from support.sweeps import sweep
 from support.waiting import wait_until
@@ -221,19 +222,19 @@ def _in_pool(graph: Subgraph, pool: int) -> Subgraph:
 # Memory
 
 
-def test_large_tensors_do_not_go_through_messages(remote: RemoteDevice) -> None:
+def test_large_tensors_do_not_go_through_messages(remote: RemoteDevice, traffic: Traffic) -> None:
     count = 10 << 20
     values = np.full(count, 2, np.float32)
     prepared = remote.prepare_model(addition(np.ones(count)), NOW)
-    sent, received = remote.traffic.bytes_sent, remote.traffic.bytes_received
+    sent, received = traffic.bytes_sent, traffic.bytes_received
     assert run_addition(prepared, values)[:: count - 1].tolist() == [3, 3]
-    sent, received = remote.traffic.bytes_sent - sent, remote.traffic.bytes_received - received
+    sent, received = traffic.bytes_sent - sent, traffic.bytes_received - received
     if remote.address.startswith("unix:"):
         assert sent + received < 4096
-        assert remote.traffic.bytes_sent < 8192  # the constant too
+        assert traffic.bytes_sent < 8192  # the constant too
     else:
         assert min(sent, received) > values.nbytes
-        assert remote.traffic.messages_sent > 2 * 40
+        assert traffic.messages_sent > 2 * 40
 
 
 def test_shared_memory_is_used_where_it_is(server: DeviceServer, remote: RemoteDevice) -> None:
@@ -359,15 +360,15 @@ def test_a_message_that_is_too_large_is_not_sent(remote: RemoteDevice) -> None:
 # Deadlines
 
 
-def test_a_deadline_that_has_passed_costs_no_call(remote: RemoteDevice) -> None:
+def test_a_deadline_that_has_passed_costs_no_call(remote: RemoteDevice, traffic: Traffic) -> None:
     prepared = remote.prepare_model(addition(np.ones(2)), PrepareOptions(deadline_s=time.monotonic() + 60))
-    before = remote.traffic.messages_sent
+    before = traffic.messages_sent
     past = time.monotonic() - 1
     with pytest.raises(MissedDeadlinePersistent):
         remote.prepare_model(addition(np.ones(2)), PrepareOptions(deadline_s=past))
     with pytest.raises(MissedDeadlinePersistent):
         run_addition(prepared, np.ones(2, np.float32), ExecuteOptions(deadline_s=past))
-    assert remote.traffic.messages_sent == before
+    assert traffic.messages_sent == before
     assert run_addition(
         prepared, np.ones(2, np.float32), ExecuteOptions(deadline_s=time.monotonic() + 60)
     ).tolist() == [2, 2]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.daemon.link import Link as ThrottledLink
+from support.daemon.traffic import Traffic
 from support.models.addition import AddingDevice
 
 from neurald.hal.device import Link
@@ -90,10 +91,10 @@ def test_a_slow_link(server: DeviceServer, bytes_per_s: float, delay_s: float) -
         device.close()
 
 
-def test_no_link_is_slow_for_want_of_data(server: DeviceServer) -> None:
+def test_no_link_is_slow_for_want_of_data(server: DeviceServer, traffic: Traffic) -> None:
     device = connect(str(server.address))
-    before = device.traffic.bytes_sent
+    before = traffic.bytes_sent
     found = measured(device)
     assert found.bytes_per_s > 1e7
-    assert device.traffic.bytes_sent - before < 34e6
+    assert traffic.bytes_sent - before < 34e6
     device.close()

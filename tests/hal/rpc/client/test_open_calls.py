@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.daemon.traffic import Traffic
 from support.models.addition import FLOAT, AddingDevice, addition
 
 from neurald.hal.device import ExecutionResult, OutputShape, PrepareOptions
@@ -46,15 +47,15 @@ def run(function: Any, rows: int, value: float = 1) -> Any:
 
 
 def test_any_sizes(
-    prepared: RemotePreparedModel, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
+    prepared: RemotePreparedModel, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch, traffic: Traffic
 ) -> None:
     monkeypatch.setattr(open_calls, "_MAX_REQUESTS", 4)
-    function, messages = function_of(prepared), remote.traffic.messages_sent
+    function, messages = function_of(prepared), traffic.messages_sent
     sizes = (3, 1, 5000, 3, 7, 100_000, 4, 5, 6, 2, 1, 7, 100_000)
     kept = [run(function, rows, value) for value, rows in enumerate(sizes)]
     for value, output in enumerate(kept):
         assert np.all(output == value + 1)
-    assert remote.traffic.messages_sent == messages
+    assert traffic.messages_sent == messages
 
 
 def test_a_new_size_takes_one_round_trip(
@@ -68,9 +69,9 @@ def test_a_new_size_takes_one_round_trip(
 
 
 def test_an_older_daemon_gets_requests_that_it_knows(
-    prepared: RemotePreparedModel, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
+    prepared: RemotePreparedModel, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch, traffic: Traffic
 ) -> None:
-    function, messages = function_of(prepared), remote.traffic.messages_sent
+    function, messages = function_of(prepared), traffic.messages_sent
     prepared.rings.takes_ongoing_requests = False
     kinds, tell = [], RingPeer.tell
 
@@ -83,7 +84,7 @@ def test_an_older_daemon_gets_requests_that_it_knows(
         run(function, rows)
     assert REQUEST in kinds
     assert ONGOING_REQUEST not in kinds
-    assert remote.traffic.messages_sent == messages
+    assert traffic.messages_sent == messages
 
 
 def test_memory_is_kept(prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.daemon.traffic import Traffic
 from support.devices.buffers import KeepingDevice
 from support.devices.misbehaving import SampleDevice
 from support.errors import error_code
@@ -456,7 +457,7 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RemoteDev
     server.stop()
 
 
-def test_nothing_passes_through_the_client(remote: RemoteDevice) -> None:
+def test_nothing_passes_through_the_client(remote: RemoteDevice, traffic: Traffic) -> None:
     shape = (30, 30)
     first, second = compiled(remote, shape), compiled(remote, shape)
     a, b = (
@@ -474,10 +475,10 @@ def test_nothing_passes_through_the_client(remote: RemoteDevice) -> None:
     nd.Memory.copy(HostMemory(value), a)
     small = np.ones(shape, np.float32)
     run(first, a, small, b)
-    before = remote.traffic.bytes_sent + remote.traffic.bytes_received
+    before = traffic.bytes_sent + traffic.bytes_received
     for _ in range(4):
         run(second, a, b, c)
-    assert remote.traffic.bytes_sent + remote.traffic.bytes_received - before < 1600 < value.nbytes
+    assert traffic.bytes_sent + traffic.bytes_received - before < 1600 < value.nbytes
     assert np.array_equal(content(c, shape), value * 3)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.processes import daemon_process
+from support.daemon.traffic import Traffic
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
@@ -127,16 +128,16 @@ def test_several_at_a_time(prepared: RemotePreparedModel, device: AddingDevice) 
     assert len(prepared.connection.rings) == 5
 
 
-def test_executions_that_nobody_waits_for_give_way(prepared: RemotePreparedModel) -> None:
+def test_executions_that_nobody_waits_for_give_way(prepared: RemotePreparedModel, traffic: Traffic) -> None:
     """Those that are over must not keep others from using rings."""
-    messages = prepared.connection._traffic.messages_sent
+    messages = traffic.messages_sent
     runs = [Run(prepared, value) for value in range(MAX_RINGS)]
     time.sleep(0.2)  # until they are over
     more = [Run(prepared, value) for value in range(MAX_RINGS)]
     assert all(run.is_right for run in runs)
     for run in more:
         run.check()
-    assert prepared.connection._traffic.messages_sent == messages
+    assert traffic.messages_sent == messages
 
 
 def test_if_all_rings_are_in_use_nothing_is_submitted(prepared: RemotePreparedModel, gate: Gate) -> None:
