@@ -58,7 +58,7 @@ class Error(Exception):
 
 
 class OutOfMemory(Error):
-    """There is not enough memory."""
+    """Reports that there is not enough memory."""
 
     code = ResultCode.OUT_OF_MEMORY
 
@@ -86,7 +86,7 @@ class WrongType(BadData, TypeError):
 
 
 class MissingFile(BadData, FileNotFoundError):
-    """There is no such file. It is a `FileNotFoundError`, too."""
+    """Reports that there is no such file. It is a `FileNotFoundError`, too."""
 
 
 class OpFailed(Error):

@@ -291,7 +291,7 @@ class CompilationBuilder(Unpicklable):
         Only neurald itself calls this.
 
         Args:
-            plan: with artifacts.
+            plan: the plan with artifacts.
             note: the note for explanations, if it fits.
 
         Raises:
@@ -422,7 +422,7 @@ class CompilationBuilder(Unpicklable):
         Args:
             planned: the plan.
             split: returns how the model was split.
-            preparer, startup: that the plan was made with.
+            preparer, startup: the preparer and startup that the plan was made with.
         """
         self._finished = True
         steps = planned.plan.steps
@@ -493,7 +493,8 @@ class CompilationBuilder(Unpicklable):
     def _guard(self, partitioned: "PartitionedModel", chosen: Sequence[Device]) -> "PlanGuard | None":
         """Returns what is known about the plan and its rivals; None if the plan stays anyway.
 
-        It stays if the application has said what it wants, or if no other device can run everything.
+        It stays if the application has said what it wants, or if no other device can run
+        everything.
         """
         wanted = self._partitioning
         if wanted.policy != MIN_COST or len(chosen) < 2 or self._preference is Preference.LOW_POWER:

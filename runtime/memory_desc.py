@@ -221,7 +221,7 @@ class _DeviceUse:
     """A device that uses a memory.
 
     Attributes:
-        device: that uses it.
+        device: the device that uses it.
         roles: in which it uses it: with the step and the argument, and whether it writes it.
     """
 

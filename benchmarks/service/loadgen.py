@@ -204,8 +204,8 @@ class Way:
                 self._load += 1
                 found = self._measured(scenario, self._offline * _LOADS[self._load])
         else:
-            # LoadGen prepares as many queries as it expects to need, and a run without enough is not
-            # valid. One thread may be faster alone than two together on a busy machine.
+            # LoadGen prepares as many queries as it expects to need, and a run without enough is
+            # not valid. One thread may be faster alone than two together on a busy machine.
             found = self._measured(scenario, self._offline if scenario == "Offline" else 2 * self._offline)
         if scenario == "Offline":
             # The first run is as long as its guess of the rate says.

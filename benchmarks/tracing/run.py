@@ -5,7 +5,8 @@
 
 The calls are those of a small model, the digits of `neurald demo`, in this process, by a daemon on
 this host through shared memory, and by one at 127.0.0.1 over gRPC. The less a model computes, the
-larger is the share of what is recorded. `--only` selects calls whose names contain one of the texts.
+larger is the share of what is recorded. `--only` selects calls whose names contain one of the
+texts.
 
 A round makes the calls of each kind for some milliseconds, without and with a trace, in an order
 that changes from round to round. The median of a kind's times per call counts for each, and for

@@ -63,7 +63,7 @@ class BandedCall(Protocol):
 
     @property
     def routine(self) -> Routine:
-        """Its routine."""
+        """The routine of the kernel."""
 
 
 class _Link(Struct, frozen=True, kw_only=True):

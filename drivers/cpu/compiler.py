@@ -88,7 +88,7 @@ class Compiled(Struct, frozen=True, kw_only=True):
 
 
 class KernelFailed(Exception):
-    """No code could be generated for a kernel.
+    """Reports that no code could be generated for a kernel.
 
     Attributes:
         operations: positions of the operations that the kernel implements.

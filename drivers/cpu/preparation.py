@@ -366,8 +366,8 @@ class Preparation:
         try:
             return compiled(None)
         except BadData:
-            # Lengths may follow from data, such as the number of elements of a RANGE, or indices, such
-            # as those of a slice of known length.
+            # Lengths may follow from data, such as the number of elements of a RANGE, or indices,
+            # such as those of a slice of known length.
             if scope is not None:
                 raise
             helper = None

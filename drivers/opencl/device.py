@@ -185,7 +185,8 @@ class OpenClDevice(OpenDevice):
         was called.
         """
         if self._capabilities is None:
-            # Looking for them takes tens of milliseconds, and executions that refine costs ask for them.
+            # Looking for them takes tens of milliseconds, and executions that refine costs ask for
+            # them.
             self._capabilities = known(self) or estimated(self.type)
         return self._capabilities
 

@@ -38,7 +38,8 @@ _LOG = logging.getLogger(__name__)
 _ARRAY = re.compile(r"\w+ \w+\[[^\]]*\bextent\d")
 #: How many candidates of a kernel are tried for open lengths.
 _MAX_CANDIDATES = 8
-#: Names the attempt to compute parts of concatenations in place; those of kernels are their numbers.
+#: Names the attempt to compute parts of concatenations in place; those of kernels are their
+#: numbers.
 _JOINING = -1
 
 

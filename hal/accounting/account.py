@@ -75,7 +75,7 @@ class Account:
     """A limited amount of a resource, and how much of it is used. Thread-safe.
 
     Args:
-        owner: whose account it is, for messages: "a session".
+        owner: whose account it is, as messages say it: "a session".
         limit: how much may be used.
         name: the name of the limit, by which operators set it, for messages.
         unit: what is counted.
@@ -114,7 +114,7 @@ class Account:
 
         Args:
             amount: how much; not negative.
-            what: it is for, for the message: "the arena of a model".
+            what: what it is for, as the message says it: "the arena of a model".
 
         Raises:
             ResourceExhaustedPersistent: it is more than an account may ever use.

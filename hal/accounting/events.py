@@ -32,7 +32,8 @@ class CountedEvent(StrEnum):
     Attributes:
         FALLBACK: the CPU device ran a step, or the whole model, instead of a device that failed; by
             device.
-        SLOW_DEVICE: the CPU device runs a step for now, since its device has become slow; by device.
+        SLOW_DEVICE: the CPU device runs a step for now, since its device has become slow; by
+            device.
         WRONG_RESULT: the CPU device runs a step from now on, since its device has computed it
             wrong; by device.
         RECOVERY: a device that had failed or was slow runs its step again; by device.

@@ -22,7 +22,7 @@ class Metric(Struct, frozen=True, kw_only=True):
     """A metric.
 
     Attributes:
-        name: with its unit, such as `neurald_driver_busy_seconds_total`.
+        name: the name with its unit, such as `neurald_driver_busy_seconds_total`.
         kind: `counter` or `gauge`.
         description: the description for people.
         samples: its values.

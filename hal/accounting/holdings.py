@@ -51,7 +51,7 @@ class Holdings:
 
     Args:
         limits: `memories` says how many there may be.
-        accounts: are charged for them.
+        accounts: the accounts that are charged for them.
     """
 
     def __init__(self, limits: Limits, accounts: SessionAccounts) -> None:
@@ -140,7 +140,7 @@ class Holdings:
         """Has the device make a memory.
 
         Args:
-            size_bytes: that it will take, 0 if that is not known.
+            size_bytes: the size that it will take, 0 if that is not known.
             make: has the device make it.
 
         Raises:

@@ -70,7 +70,7 @@ class AccessInterceptor(grpc.ServerInterceptor):
 
     @property
     def access(self) -> Access:
-        """Who may call now."""
+        """The clients that may call now."""
         if self._token is None:
             return Access.ANYBODY
         return Access.OWN_USER if self._is_protected_by_mode() else Access.TOKEN

@@ -52,7 +52,7 @@ class Admission:
     """Admits calls and executions of many sessions to one device. Thread-safe.
 
     Args:
-        device: that executes.
+        device: the device that executes.
         limits: `execution_s` says how long an execution may take.
         sessions: the sessions of the daemon; the session of a hanging execution is closed.
 
@@ -61,10 +61,11 @@ class Admission:
         turns: the turns of the threads that serve clients.
         gate: the gate of the executions that native code runs.
         weights: the weights of users, whose share is that many times the share of others.
-        report: is called when the device has begun to hang.
+        report: the function that is called when the device has begun to hang.
         on_hang: are called with a session that ends because its execution hangs, and with the error
             for its client.
-        mark_hanging: is called with the identifier of a thread whose execution hangs.
+        mark_hanging: the function that is called with the identifier of a thread whose execution
+            hangs.
     """
 
     def __init__(self, device: Device, limits: Limits, sessions: Sessions) -> None:
@@ -335,7 +336,7 @@ class Admission:
 
         Args:
             timeout_s: how long to wait at most.
-            is_forced: is called repeatedly; when it returns True the wait ends.
+            is_forced: the function that is called repeatedly; when it returns True the wait ends.
 
         Returns:
             Whether all work is done.

@@ -18,9 +18,9 @@ If there are guest slots, a client that has nothing running need not wait for ot
 all slots are taken, its first execution gets a guest slot, and the operating system divides the
 processors.
 
-An execution with a deadline that it probably cannot keep, after those before it, is refused at once.
-A device may take several executions and run one after another, each of which then takes as long as
-all of them. So while executions with deadlines wait, it gets one at a time; see `Overlap`.
+An execution with a deadline that it probably cannot keep, after those before it, is refused at
+once. A device may take several executions and run one after another, each of which then takes as
+long as all of them. So while executions with deadlines wait, it gets one at a time; see `Overlap`.
 
 `Rooms` counts the executions that run; other callers that run executions may share it. An
 execution that takes long gives its room back.
@@ -180,9 +180,9 @@ class AdmissionQueue:
     ) -> Ticket:
         """Waits until the execution may run, and returns its ticket; `release` follows.
 
-        An execution that probably cannot end before its deadline is not begun, and does not even wait
-        if those before it take too long. Otherwise, with more work than the device can do, all of it
-        would begin too late.
+        An execution that probably cannot end before its deadline is not begun, and does not even
+        wait if those before it take too long. Otherwise, with more work than the device can do, all
+        of it would begin too late.
 
         Args:
             priority: among the executions of the same user.
@@ -190,7 +190,7 @@ class AdmissionQueue:
             client: the client to which the execution belongs.
             user: the user to which the client belongs.
             cancellation: ends the wait.
-            before_wait: is called if the execution cannot run at once.
+            before_wait: the function that is called if the execution cannot run at once.
             pace: the pace of the executions of its model; None if it is not known.
 
         Raises:

@@ -12,9 +12,9 @@ _DEVIATIONS: Final = 2.0
 #: The weight of an execution that ran alone and took longer than others that did. A shorter one
 #: counts at once.
 _LONGER_ALONE: Final = 0.02
-#: An execution counts as late if it ended with less than this share of its time to spare: its client
-#: has to get the result. The margin grows by a share of the time then, up to another one, and shrinks
-#: with each that is not late.
+#: An execution counts as late if it ended with less than this share of its time to spare: its
+#: client has to get the result. The margin grows by a share of the time then, up to another one,
+#: and shrinks with each that is not late.
 _SPARE: Final = 0.03
 _MARGIN_GROWTH: Final = 0.1
 _MAX_MARGIN: Final = 0.5

@@ -45,7 +45,8 @@ class HandleTable(Generic[_Handle, _T]):
         """Calls `make` and keeps the object that it returns.
 
         Args:
-            make: is only called if the object can be kept, with the table's lock held.
+            make: the function that is only called if the object can be kept, with the table's lock
+                held.
 
         Returns:
             The handle of the object.
@@ -88,7 +89,8 @@ class HandleTable(Generic[_Handle, _T]):
 
         Args:
             handle: the handle of the object.
-            check: is called with the object before it is removed; if it raises, the object stays.
+            check: the function that is called with the object before it is removed; if it raises,
+                the object stays.
 
         Raises:
             BadData: the table has no such handle.

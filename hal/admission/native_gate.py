@@ -58,8 +58,8 @@ class NativeShare:
 class NativeGate:
     """Lets native code run some executions at the same time. Native code changes its numbers.
 
-    It also has room for executions of Python (`take`), so that it alone counts what runs. Implements
-    `Rooms`.
+    It also has room for executions of Python (`take`), so that it alone counts what runs.
+    Implements `Rooms`.
 
     Args:
         limit: how many.

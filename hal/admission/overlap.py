@@ -7,8 +7,8 @@ _WEIGHT: Final = 0.25
 #: By how much each execution that ran alone weakens what was learned, so that some run beside each
 #: other again after 450.
 _FORGETTING: Final = 0.9995
-#: After an execution that began beside others and was late, so many run alone, but not more often than
-#: after so many.
+#: After an execution that began beside others and was late, so many run alone, but not more often
+#: than after so many.
 _TRIALS: Final = 2
 _BETWEEN_TRIALS: Final = 16
 #: Executions run one after another if each delays the next ones by this share of its time.
@@ -18,9 +18,9 @@ _SERIAL: Final = 0.8
 class Overlap:
     """Measures how much executions of a device delay each other. Its user has a lock.
 
-    A driver says how many executions it takes at once, and not how many of them its device runs. How
-    long one takes that is alone must be known; without a pause between them, none would be. So if
-    executions are late, a few run alone.
+    A driver says how many executions it takes at once, and not how many of them its device runs.
+    How long one takes that is alone must be known; without a pause between them, none would be. So
+    if executions are late, a few run alone.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,8 @@ class Overlap:
         """Adds an execution.
 
         Args:
-            slowdown: its time, in relation to that of one which is alone; None if that is not known.
+            slowdown: its time, in relation to that of one which is alone; None if that is not
+                known.
             beside: how many executions ran when it began.
             is_late: whether its deadline had passed when it ended.
         """

@@ -158,7 +158,7 @@ class ServingPlace:
 
     Attributes:
         user: whose session it serves.
-        session: that it serves.
+        session: the session that it serves.
         ready: can be acquired once it has a turn that it waited for.
     """
 

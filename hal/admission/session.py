@@ -58,8 +58,8 @@ class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True)
     """A prepared model of a session, with what its executions need.
 
     Attributes:
-        model: that requests are checked against. For a prepared model from a cache it has only the
-            inputs and outputs.
+        model: the model that requests are checked against. For a prepared model from a cache it has
+            only the inputs and outputs.
         prepared_model: the device's prepared model.
         arenas: memory for copies of arguments.
         priority: the priority of its executions.
@@ -208,7 +208,7 @@ class Session:
         """Has the device make a memory, which counts towards the limits for as long as it lives.
 
         Args:
-            size_bytes: that it will take, 0 if that is not known.
+            size_bytes: the size that it will take, 0 if that is not known.
             make: has the device make it.
 
         Raises:

@@ -60,8 +60,8 @@ class SessionBuffers:
         """Has the device allocate a buffer for all of these roles; returns its token, at least 1.
 
         Args:
-            device: that prepared the models.
-            dimensions: that the client gives.
+            device: the device that prepared the models.
+            dimensions: the dimensions that the client gives.
             roles: all of one type and quantisation.
             hold: makes a memory that counts towards the client's limits, given its size and how to
                 make it.

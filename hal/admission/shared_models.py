@@ -50,7 +50,7 @@ class SharedModels:
         While another session prepares the same, it waits.
 
         Args:
-            session: that has given the model.
+            session: the session that has given the model.
             content: the model as a message, or the seal of an artifact, which was checked.
             pools: the constants of the model.
             options: the options of the preparation.

@@ -1,4 +1,4 @@
-"""Which users a daemon serves besides its own and root."""
+"""The users that a daemon serves besides its own and root."""
 
 import os
 from dataclasses import dataclass

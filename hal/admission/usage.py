@@ -174,7 +174,10 @@ class WaitingLanes:
         heapq.heapify(self._heap)
 
     def in_order(self, now: float) -> Iterator[PriorityLane]:
-        """Iterates over the lanes. Those that are not admitted stay; do not change any meanwhile."""
+        """Iterates over the lanes.
+
+        Those that are not admitted stay; do not change any meanwhile.
+        """
         if len(self._ranks) <= 1 and (not self._arrivals or now < self._arrivals[0].queued_at + AGEING_S):
             yield from self._by_used_time(now)
         else:
@@ -215,7 +218,7 @@ class Ticket:
         has_room: whether it is counted among those that run.
         work: the paced work of the thread that runs it, once it has begun.
         pace: the pace of the executions of its model; None if it is not known.
-        deadline_s: on the clock of `time.monotonic()`; None for no limit.
+        deadline_s: the deadline on the clock of `time.monotonic()`; None for no limit.
         beside: how many executions ran when it began.
     """
 

@@ -56,8 +56,8 @@ class Watchdog(Generic[_T]):
             once what they have begun.
         on_hang: is called, in a thread of its own, for an execution that does not end, with its
             owner, how many seconds it has taken, and the identifier of its thread.
-        on_look: is called in the watchdog's thread several times a second while executions are
-            under way.
+        on_look: the function that is called in the watchdog's thread several times a second while
+            executions are under way.
     """
 
     def __init__(

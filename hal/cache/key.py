@@ -196,7 +196,8 @@ class ConstantsInventory(Struct, frozen=True, array_like=True):
     """Identifies a model's constants, apart from the content of files.
 
     Attributes:
-        digest: the digest of the places of the constants that are in files, and of the values of all others.
+        digest: the digest of the places of the constants that are in files, and of the values of
+            all others.
         files: the pools that are these files.
     """
 

@@ -93,7 +93,7 @@ class EntryStatus(Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: the key in hexadecimal.
-        last_use_s: on the clock of `time.time()`.
+        last_use_s: the last use on the clock of `time.time()`.
         manifest: None if it is not authentic.
         damage: the defect of the entry; "" if there is none.
     """
@@ -166,7 +166,7 @@ class Cache:
 
     @property
     def location(self) -> CacheLocation:
-        """With what another process opens this cache."""
+        """What another process needs to open this cache."""
         return CacheLocation(str(self.path.absolute()), self.limit_bytes, self._secret, self._owner)
 
     @property

@@ -119,7 +119,7 @@ class SharedCache(VariantCache):
 
     @property
     def location(self) -> CacheLocation:
-        """With what another process opens the cache."""
+        """What another process needs to open the cache."""
         return self._cache.location
 
 

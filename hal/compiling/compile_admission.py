@@ -53,7 +53,7 @@ class CompileAdmission:
         Args:
             session: the session of the client whose model it is.
             priority: the priority of the model.
-            deadline_s: on the clock of `time.monotonic()`; None for no limit.
+            deadline_s: the deadline on the clock of `time.monotonic()`; None for no limit.
             cancellation: the cancellation of the client; None if it cannot cancel.
 
         Yields:

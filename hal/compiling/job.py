@@ -144,7 +144,7 @@ class ProcessExit(msgspec.Struct, frozen=True, array_like=True):
     """How a child ended that sent no reply.
 
     Attributes:
-        signal: that ended it; 0 if none did.
+        signal: the signal that ended it; 0 if none did.
         stderr: the last of what it wrote to its standard error.
     """
 

@@ -234,10 +234,10 @@ class CompilePool:
         Args:
             job: the job.
             memories: the memories of the model's constants.
-            deadline_s: on the clock of `time.monotonic()`; None for no limit.
+            deadline_s: the deadline on the clock of `time.monotonic()`; None for no limit.
             stop: ends the job.
-            on_crash: is called if the process dies of the model, with the signal that ended it and
-                a description.
+            on_crash: the function that is called if the process dies of the model, with the signal
+                that ended it and a description.
 
         Raises:
             Error: see `Compiler.compile`.
@@ -438,7 +438,8 @@ class _ForkServerProcess:
         with theirs:
             try:
                 # Ctrl-C does not reach its group. It stays in the session, since Linux may schedule
-                # sessions as groups of equal rights, and niceness then counts only within a session.
+                # sessions as groups of equal rights, and niceness then counts only within a
+                # session.
                 self._process = SpawnedProcess(
                     # The path is that of this process, so nothing needs `site`.
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, *about, *sys.path],

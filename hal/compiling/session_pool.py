@@ -43,8 +43,8 @@ class SessionPool:
             model: a valid model, encoded as in messages of the wire protocol.
             pools: the memories of its constants.
             options: as for `Device.prepare_model`.
-            on_crash: is called if a process dies of the model, with the signal that ended it and a
-                description.
+            on_crash: the function that is called if a process dies of the model, with the signal
+                that ended it and a description.
         """
         return SessionCompiler(self, session, model, tuple(pools), options, on_crash)
 
@@ -57,7 +57,7 @@ class SessionCompiler:
     """Implements `neurald.hal.device.Compiler` for one model of one session.
 
     Args:
-        owner: that runs the job.
+        owner: the owner that runs the job.
         session, model, pools, options, on_crash: see `SessionPool.compiler`.
     """
 

@@ -57,7 +57,10 @@ def spare_imports() -> None:
 
 
 def _folder_of(package: str) -> Any:
-    """Returns the folder of a package. Whatever imports `importlib.resources` later gets the real one."""
+    """Returns the folder of a package.
+
+    Whatever imports `importlib.resources` later gets the real one.
+    """
     from pathlib import Path
 
     sys.modules.pop(_RESOURCES, None)

@@ -36,8 +36,8 @@ class CrashWatch:
     Args:
         breadcrumbs: the breadcrumbs of this process.
         guard: refuses patterns.
-        notify: is called after a helper has died, if a supervisor counts such deaths; otherwise
-            they are counted here.
+        notify: the function that is called after a helper has died, if a supervisor counts such
+            deaths; otherwise they are counted here.
     """
 
     def __init__(

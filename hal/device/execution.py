@@ -32,7 +32,7 @@ class ExecuteOptions(Struct, frozen=True, kw_only=True):
 
     Attributes:
         measure: report `ExecutionResult.timing`.
-        deadline_s: on the clock of `time.monotonic()`; None for no limit.
+        deadline_s: the deadline on the clock of `time.monotonic()`; None for no limit.
         loop_timeout_s: how long one WHILE operation may run.
         cancellation: checked between operations and inside long ones; None if it cannot be
             cancelled.
@@ -162,7 +162,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: the name of the kernel, or of whatever else computes the operations.
-        duration_ns: on the device.
+        duration_ns: the duration on the device.
         operations: positions in the main graph of the operations that it computes. A kernel may
             compute several operations, and several kernels one operation.
         label: how it computes, for people: "tile 64x64, tensor cores" for example; `REFERENCE`,

@@ -128,7 +128,7 @@ class Compiler(Protocol):
         Args:
             shapes: the shapes of inputs that the model leaves open, by operand.
             is_open: see `CompilesApart.compile`.
-            deadline_s: on the clock of `time.monotonic()`; None for no limit.
+            deadline_s: the deadline on the clock of `time.monotonic()`; None for no limit.
             cancellation: ends the wait and the other process.
 
         Raises:
@@ -148,7 +148,7 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
     Attributes:
         preference: what to optimise for.
         priority: the priority of the executions.
-        deadline_s: on the clock of `time.monotonic()`; None for no limit.
+        deadline_s: the deadline on the clock of `time.monotonic()`; None for no limit.
         threads: how many threads one execution may use, at most `MAX_THREADS`; None leaves it to
             the driver.
         cache_key: 32 bytes that identify model, device and options, if `PreparedModel.artifact`

@@ -1,7 +1,7 @@
 """Records of calls, for traces.
 
-A driver in this process that has native code for that offers it here; whoever takes a trace asks for
-it. Without such a driver, Python records the calls.
+A driver in this process that has native code for that offers it here; whoever takes a trace asks
+for it. Without such a driver, Python records the calls.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ class CallRecord(Struct, frozen=True, gc=False):
     """A call that was made.
 
     Attributes:
-        start_ns, end_ns: on the clock of `time.monotonic_ns()`.
+        start_ns, end_ns: the start and end on the clock of `time.monotonic_ns()`.
         thread: the address of the state of its thread.
         call: number of the call of the application that it belongs to; 0 for none.
         subject: number of what was called.
@@ -41,11 +41,12 @@ class RecorderOfCalls(Struct, frozen=True, kw_only=True, eq=False):
     """Functions by which native code asks and tells about calls.
 
     Attributes:
-        thread: returns the state of the thread that asks, an object with slots of which the first one
-            is the number of the call under way. It must keep that object.
+        thread: returns the state of the thread that asks, an object with slots of which the first
+            one is the number of the call under way. It must keep that object.
         failed: takes the exception of a call, its start, its number, and the number of what was
             called. Such a call is not among the records.
-        first_call: the number of the first call of the application; each further one is greater by 2.
+        first_call: the number of the first call of the application; each further one is greater by
+            2.
     """
 
     thread: Callable[[], object]
@@ -59,10 +60,10 @@ class Subjects(Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         owner: name of the object's attribute with the owner of the key; None if it is the object.
         key: name of the owner's attribute by which calls are told apart.
-        find: takes the owner and the key, and returns the number of what is called. It must keep the
-            key, and is asked again for a key that was not met for long.
-        note: name of the key's attribute with an address. The `NOTE_BYTES` that are there after each
-            call are recorded with it. None for no notes.
+        find: takes the owner and the key, and returns the number of what is called. It must keep
+            the key, and is asked again for a key that was not met for long.
+        note: name of the key's attribute with an address. The `NOTE_BYTES` that are there after
+            each call are recorded with it. None for no notes.
     """
 
     owner: str | None = None
@@ -75,14 +76,14 @@ class ShortCut(Struct, frozen=True, kw_only=True, eq=False):
     """A way to do without a method what it does, if the object has a function for that.
 
     Attributes:
-        path: one or two names of attributes, which lead from the object to the function. That one is
-            called with the arguments of the method, unless it is None.
+        path: one or two names of attributes, which lead from the object to the function. That one
+            is called with the arguments of the method, unless it is None.
         most_arguments: with more arguments, or with named ones, the method is called.
         subjects: what is called.
-        expected: what the function returns if it has succeeded; the method then returns None. Without
-            it, the method returns what the function returns, and is called if that is None.
-        finish: takes the object and what else the function returned. It returns `expected` if that is
-            a success, too, and otherwise does what the method does.
+        expected: what the function returns if it has succeeded; the method then returns None.
+            Without it, the method returns what the function returns, and is called if that is None.
+        finish: takes the object and what else the function returned. It returns `expected` if that
+            is a success, too, and otherwise does what the method does.
     """
 
     path: tuple[str, ...]

@@ -58,7 +58,7 @@ class Opened(msgspec.Struct, frozen=True, array_like=True, tag="opened"):
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
-    """No lane was opened.
+    """Reports that no lane was opened.
 
     Attributes:
         code: a `ResultCode`.

@@ -107,7 +107,7 @@ class Receipt(msgspec.Struct, frozen=True, array_like=True):
     """The place and the duration of a run of the model.
 
     Attributes:
-        devices: that ran it, in the order of the steps.
+        devices: the devices that ran it, in the order of the steps.
         drivers: the versions of their drivers.
         is_substituted: whether the CPU took over from one of them.
         read_ns, run_ns, written_ns: how long reading inputs, running, and writing outputs took.

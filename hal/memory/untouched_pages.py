@@ -15,7 +15,7 @@ class UntouchedPages:
     An execution that writes a large result for the first time would wait for each page.
 
     Args:
-        memories: which are zeroed.
+        memories: the memories, which are zeroed.
     """
 
     def __init__(self, memories: Iterable[Memory]) -> None:

@@ -25,7 +25,7 @@ class DeviceBuffer(Memory, ABC):
 
     @property
     def size(self) -> int:
-        """Its size in bytes, 0 if unknown."""
+        """The size in bytes, 0 if unknown."""
         return self._size_bytes
 
     @property

@@ -15,7 +15,7 @@ class LazyTable(Mapping[_Key, _Value]):
     Iterating over the values imports all modules.
 
     Args:
-        package: that the modules are in.
+        package: the package that the modules are in.
         modules: keys by name of the module in the package. A key is in one module only.
         part: returns the part of the table in a module.
     """

@@ -76,7 +76,9 @@ class Outline(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
 
 
 class Model:
-    """A finished model, which never changes. Compared by identity; pools are referenced, never copied.
+    """A finished model, which never changes.
+
+    Compared by identity; pools are referenced, never copied.
 
     The graphs and pools of a model that was converted earlier are read when they are asked for.
 

@@ -176,7 +176,7 @@ def _line(manager: "socket.socket", deadline_s: float, expected: bytes | None = 
 
     Args:
         manager: the connection.
-        deadline_s: on the clock of `time.monotonic()`.
+        deadline_s: the deadline on the clock of `time.monotonic()`.
         expected: the line; reading ends as soon as another one arrives.
     """
     line = b""

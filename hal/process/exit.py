@@ -3,8 +3,8 @@
 Daemon threads may still execute models then. The interpreter frees the memory and code of models
 under native code that does not need the interpreter to continue, and a thread that returns from
 native code into the finished interpreter ends in the middle of it, which aborts the process if that
-code is C++. Calls of these threads raise `Cancelled`, of which the threads then end without a word, as
-other daemon threads do.
+code is C++. Calls of these threads raise `Cancelled`, of which the threads then end without a word,
+as other daemon threads do.
 """
 
 import atexit

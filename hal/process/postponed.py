@@ -92,7 +92,7 @@ class PostponedWork:
             self.finish(key)
 
     def _run(self) -> None:
-        """Does the work whose time has come, until there is none."""
+        """Does the work that is due, until there is none."""
         while True:
             with self._lock:
                 if not self._pieces:

@@ -12,7 +12,10 @@ from neurald.hal.process.fork import forkable_lock
 
 
 class Preparing:
-    """Counts the models that are being prepared: a context manager for each of them. Thread-safe."""
+    """Counts the models that are being prepared: a context manager for each of them.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = forkable_lock()

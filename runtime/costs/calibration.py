@@ -13,9 +13,9 @@ more.
 
 Another virtual machine on the same core of a processor makes some operations take twice as long for
 ten seconds, unseen by this one. So one of the models is a gauge: it runs between all turns, and
-models have more turns until it was undisturbed beside their lowest ones. And turns are spread over a
-longer time, unless an earlier calibration found the same; over a still longer one if many operations
-take longer than then.
+models have more turns until it was undisturbed beside their lowest ones. And turns are spread over
+a longer time, unless an earlier calibration found the same; over a still longer one if many
+operations take longer than then.
 
 The memory that they read and write is written before: reading pages that never were, which
 are all the same page of zeros, takes half as long. Which lines of a cache the pages of a memory
@@ -84,8 +84,8 @@ _PAGE_BYTES: Final = 4096
 _CONTENT: Final = b"\x3f"
 #: The elements of the models that move data, for the slope between them.
 _MOVED: Final = (1 << 14, 1 << 20)
-#: An operation is only measured if it takes this share of its run: times differ by some percent, and
-#: those of a difference by so much more.
+#: An operation is only measured if it takes this share of its run: times differ by some percent,
+#: and those of a difference by so much more.
 _MIN_SHARE: Final = 0.3
 #: A link that is faster than this copies nothing.
 _MEMORY_BYTES_PER_S: Final = 2e11
@@ -247,7 +247,7 @@ def calibrate(
 
     Args:
         device: any device; its driver may be of a third party.
-        progress: is called from time to time.
+        progress: the function that is called from time to time.
         earlier: what an earlier calibration found.
 
     Raises:
@@ -300,7 +300,7 @@ def _take_turns(
 
     Args:
         runs: each has had its first turn.
-        progress: is called with the share of the turns that all have.
+        progress: the function that is called with the share of the turns that all have.
         spread_s: returns over how much time turns are to be spread.
     """
     gauge = _Gauge(runs)

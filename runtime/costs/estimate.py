@@ -55,7 +55,7 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
     """The costs of a device: all that a policy asks for.
 
     Attributes:
-        capabilities: that the driver declares, relative to the CPU device.
+        capabilities: the capabilities that the driver declares, relative to the CPU device.
         is_cpu: whether it is the CPU device.
         launch_s: the time of launching a step.
         step_s: what the runtime itself needs for a step of a plan that has several.
@@ -192,7 +192,7 @@ def device_costs(
 
     Args:
         table: what was measured.
-        capabilities: that its driver declares.
+        capabilities: the capabilities that its driver declares.
         is_cpu: whether it is the CPU device.
         is_remote: whether it is in another process.
         host_link: the link to the other host, if it is on one.

@@ -17,7 +17,7 @@ class StepTimes:
     """Collects the times of the runs of one step on one device.
 
     Args:
-        device: that runs the step.
+        device: the device that runs the step.
         model: the model of the step.
     """
 

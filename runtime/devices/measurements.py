@@ -53,7 +53,7 @@ class Measurement(Struct, frozen=True, kw_only=True):
         """Returns the properties of a device.
 
         Args:
-            device: that is connected to.
+            device: the device that is connected to.
             name: the name of the device in its own process.
         """
         return cls(

@@ -26,8 +26,9 @@ _CACHE_SIZE: Final = 8
 _TIMED_RUNS: Final = 20
 _FIRST_RUNS: Final = 4
 _TELLING_S: Final = 150e-6
-#: After this many runs in a row on the same shapes by a function for all shapes, these get a function
-#: of their own. It is a little faster, and takes as long to make as dozens of runs of a small model.
+#: After this many runs in a row on the same shapes by a function for all shapes, these get a
+#: function of their own. It is a little faster, and takes as long to make as dozens of runs of a
+#: small model.
 _REPEATED_RUNS: Final = 40
 
 

@@ -550,8 +550,8 @@ class Execution(Unpicklable):
         """Begins a computation.
 
         Args:
-            user: an object that stands for the computation, by which its caller knows that it has begun, also if
-                a signal interrupts this method.
+            user: an object that stands for the computation, by which its caller knows that it has
+                begun, also if a signal interrupts this method.
             has_bounded_outputs: whether the outputs must have a known size.
         """
         self._finish_if_over()
@@ -663,7 +663,9 @@ class Execution(Unpicklable):
         return len(self.output_dimensions(index))
 
     def enable_receipt(self, enable: bool = True) -> None:
-        """Sets whether computations keep a receipt, see `receipt`. They take some microseconds more.
+        """Sets whether computations keep a receipt, see `receipt`.
+
+        They take some microseconds more.
 
         Args:
             enable: whether computations keep a receipt.

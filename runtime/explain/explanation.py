@@ -90,8 +90,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
         predicted_s: what the policy predicts for the plan and for others, in seconds, by name;
             empty if it knows no costs.
         changes: the changes of a what-if: the operations that would run elsewhere.
-        predicted_before_s: what is predicted for the plan as it is, if this explains a what-if; None
-            if unknown.
+        predicted_before_s: what is predicted for the plan as it is, if this explains a what-if;
+            None if unknown.
         graphs: the model: its operations with their arguments, and its values.
         kernels: what computes the operations, with times; empty unless it was measured.
     """

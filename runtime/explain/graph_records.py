@@ -79,7 +79,7 @@ class KernelDescription(Struct, frozen=True, kw_only=True):
     Attributes:
         step: number of the step.
         graph: number of the graph that contains the operations.
-        device: that runs the step.
+        device: the device that runs the step.
         name: the name of the kernel.
         label: how it computes, for people.
         operations: numbers of the operations. Several if the device fuses them.

@@ -26,7 +26,7 @@ class PartitionedModel(Struct, frozen=True, kw_only=True):
     Attributes:
         candidates: the devices.
         result: the result of the partitioning.
-        preference, partitioning: that led to it.
+        preference, partitioning: the preference and partitioning that led to it.
     """
 
     candidates: tuple[Candidate, ...]

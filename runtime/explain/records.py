@@ -65,7 +65,7 @@ class OperationExplanation(Struct, frozen=True, kw_only=True):
         rejected: all other devices, and why each was rejected.
         after: operations of the same graph whose results it reads.
         branches: the graphs that it refers to, if it is interpreted.
-        costs: on the devices that can run it, if the policy knows costs.
+        costs: the costs on the devices that can run it, if the policy knows costs.
     """
 
     graph: int

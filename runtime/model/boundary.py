@@ -47,7 +47,7 @@ def boundaries(graph: Subgraph, steps: Iterable[Sequence[int]], dead: Collection
     """Returns the boundary of each step in linear time.
 
     Args:
-        graph: that the operations belong to.
+        graph: the graph that the operations belong to.
         steps: the operations of each step.
         dead: operations that no step runs.
     """

@@ -32,7 +32,7 @@ class LivePart:
             them.
 
     Attributes:
-        model: with the needed operations only.
+        model: the model with the needed operations only.
     """
 
     def __init__(self, model: Model, dead: Mapping[int, frozenset[int]]) -> None:
@@ -146,7 +146,7 @@ def placement_of_dead(count: int, device: int = NOT_RUN) -> Placement:
 
     Args:
         count: the count of candidates.
-        device: that runs it as a part of the whole model.
+        device: the device that runs it as a part of the whole model.
     """
     if device == NOT_RUN:
         return Placement(device=device, reason=_REASON)

@@ -176,7 +176,7 @@ class AppliedOverrides(Struct, frozen=True, kw_only=True):
     """The effect of rules on candidates.
 
     Attributes:
-        candidates: with the operations excluded that the rules forbid.
+        candidates: the candidates with the operations excluded that the rules forbid.
         preferred: by operation, the candidate that runs it if it can, and the rule that says so;
             includes pins.
     """

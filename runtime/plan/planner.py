@@ -132,7 +132,8 @@ class _Planner:
     def whole_plan(self, device: Device, fallback: str = "") -> PlanningResult:
         """Has a device prepare the whole model; see `whole_plan`."""
         self.failing = device.name
-        # The CPU device supports what others may refuse, and is looked for in the cache by the model.
+        # The CPU device supports what others may refuse, and is looked for in the cache by the
+        # model.
         given = self._model if device is cpu_device() else without_dead_branches(self._model)
         prepared = self._preparer.prepare(device, given)
         self.failing = ""

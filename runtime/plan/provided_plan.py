@@ -28,7 +28,7 @@ class ProvidedStep(Struct, frozen=True, kw_only=True):
     Attributes:
         parts: the parts of the key of its artifact.
         compile_ms: how long compiling it took.
-        artifact: that was compiled.
+        artifact: the artifact that was compiled.
     """
 
     parts: KeyParts

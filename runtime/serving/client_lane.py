@@ -320,7 +320,7 @@ class _Broken(Exception):
 
 
 class _Region:
-    """Where the outputs of a run are in the arena.
+    """The place of the outputs of a run in the arena.
 
     Args:
         results_at, results_end: where they may begin, and must have ended; see `RunOrder`.
@@ -341,7 +341,7 @@ class _Region:
 
 
 class _Place:
-    """Where the tensors of runs are in the arena.
+    """The place of the tensors of runs in the arena.
 
     Args:
         targets: the inputs as arrays; strings are already there.

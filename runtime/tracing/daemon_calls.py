@@ -1,8 +1,8 @@
 """Records calls of daemons and services, and the work that these do for them.
 
-A daemon on this host leaves the times of what it did for a submission of a ring in shared memory, if
-its client wants them, and so does the process of a served model. One on another host sends them after its reply, see
-`neurald.hal.rpc.transport.call_times`.
+A daemon on this host leaves the times of what it did for a submission of a ring in shared memory,
+if its client wants them, and so does the process of a served model. One on another host sends them
+after its reply, see `neurald.hal.rpc.transport.call_times`.
 """
 
 import time
@@ -18,7 +18,9 @@ from neurald.runtime.tracing.span import SERVED_MODEL, ExpandCall, Recorder, Spa
 
 
 class RingCalls:
-    """Makes the spans of what a ring is asked and does. From its creation on the daemon leaves stamps.
+    """Makes the spans of what a ring is asked and does.
+
+    From its creation on the daemon leaves stamps.
 
     Args:
         recorder: knows the process.
@@ -76,7 +78,8 @@ def _ring_calls(
     Args:
         expand: makes the spans of its calls.
         has_stamps: whether the other side has left stamps when it returns.
-        owner: name of the object's attribute with the owner of the ring's end; None if it is the object.
+        owner: name of the object's attribute with the owner of the ring's end; None if it is the
+            object.
         key: name of the owner's attribute with the ring's end.
     """
 
@@ -113,9 +116,9 @@ def _stamped_spans(
 
     Args:
         stamps: what it has left.
-        number: that its stamps must have.
+        number: the number that its stamps must have.
         submitted, end: when it was asked, and its answer was there.
-        thread, call: that asked it.
+        thread, call: the thread and call that asked it.
         details: the details of the span of all it did.
     """
     noted = read_stamps(stamps)
@@ -198,7 +201,7 @@ def _kept_spans(
     Args:
         recorder: knows the process.
         start, end: the start and end of the request.
-        thread, call: that made it.
+        thread, call: the thread and call that made it.
         host: where the daemon is; empty for this host.
         sent: what the daemon sent as its times.
     """
@@ -259,9 +262,9 @@ def _served_spans(
         recorder: the recorder of the trace.
         method: name of the call.
         exchange: its number.
-        times: on the clock of this process.
+        times: the times on the clock of this process.
         host: where the daemon is; empty for this host.
-        thread, call: that made the call.
+        thread, call: the thread and call that made the call.
     """
     process = recorder.process_on(host, times.process) if host else times.process
     daemon = partial(Span, category="daemon", process=process, thread=thread, call=call)

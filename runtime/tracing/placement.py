@@ -42,7 +42,8 @@ def placed(spans: Sequence[Span], parent: int = 0) -> list[PlacedSpan]:
 
     Args:
         spans: the spans, in any order.
-        parent: the span that is the parent of the calls of the application, and of what belongs to none; 0 for none.
+        parent: the span that is the parent of the calls of the application, and of what belongs to
+            none; 0 for none.
     """
     # Spans are on a clock of their own, which begins at any time.
     offset = time.time_ns() - time.monotonic_ns()

@@ -163,7 +163,7 @@ def _thread_spans(
     Args:
         process: its number.
         submitted, begun, end: when it was handed over, began and had ended.
-        thread, call: that ran it.
+        thread, call: the thread and call that ran it.
         name: the name of the whole.
     """
     return (

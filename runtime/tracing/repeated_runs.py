@@ -1,8 +1,8 @@
 """Records the calls that applications make again and again.
 
-A run of a small model takes a few microseconds, of which its record has to take little: while a trace
-is taken, the usual way of a run is taken without the method, between readings of the clock. They
-become spans after the trace. Everything unusual goes through the methods themselves.
+A run of a small model takes a few microseconds, of which its record has to take little: while a
+trace is taken, the usual way of a run is taken without the method, between readings of the clock.
+They become spans after the trace. Everything unusual goes through the methods themselves.
 """
 
 import time

@@ -49,7 +49,7 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         name: the name for people.
         category: `call`, `compile`, `device`, `daemon`, `kernel` or `step`.
-        start_ns, end_ns: on the clock of `time.monotonic_ns()`.
+        start_ns, end_ns: the start and end on the clock of `time.monotonic_ns()`.
         process, thread: their numbers.
         call: number of the call of the application that it belongs to; 0 for none.
         details: the details for people.
@@ -112,7 +112,7 @@ class Beginnings:
 
         Args:
             start, end: the start and end of the wait.
-            thread, call: that waited, and that began the execution.
+            thread, call: the thread that waited, and the call that began the execution.
             is_over: whether the wait was the first one to see its end.
         """
         own = partial(Span, process=self._process, thread=thread, call=call)

@@ -35,7 +35,9 @@ _under_way: list["Trace"] = []
 
 
 class Trace(Unpicklable):
-    """Records the calls of this process, and what daemons on this host do for them. A context manager.
+    """Records the calls of this process, and what daemons on this host do for them.
+
+    A context manager.
 
     Args:
         path: the file that is written at the end, for Perfetto or chrome://tracing, or with the

@@ -20,7 +20,7 @@ _SHAPE = re.compile(r",?([^\[\],:]+)(?:\[([0-9,]+)\]|:([0-9x]+))")
 
 
 class Takes(Enum):
-    """What follows a flag."""
+    """The kinds of values that follow a flag."""
 
     VALUE = "a value, after = or as the next argument"
     TRUTH = "nothing, or true or false"
@@ -202,8 +202,9 @@ OTHER_NAMES: Mapping[str, str] = {
     "-exec_graph_path": "--exec_graph_path",
 }
 
-#: Of flags that set one of two least amounts of work in their tool: what else holds here without the
-#: flag that sets the other. `benchmark_app -niter 10` makes 10 runs, and `-t 5` runs for 5 seconds.
+#: Of flags that set one of two least amounts of work in their tool: what else holds here without
+#: the flag that sets the other. `benchmark_app -niter 10` makes 10 runs, and `-t 5` runs for 5
+#: seconds.
 _ALONE: Mapping[str, tuple[str, Sequence[str]]] = {
     "-niter": ("-t", ("--min-secs", "0")),
     "-t": ("-niter", ("--runs", "1")),

@@ -14,7 +14,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunControl:
-    """When to stop repeating runs.
+    """The conditions on which runs are no longer repeated.
 
     Attributes:
         runs: minimum number of runs.

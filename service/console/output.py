@@ -80,7 +80,10 @@ def write_error(text: str) -> None:
 
 
 def wrapped(text: str, file: IO[str]) -> str:
-    """Wraps a line for a terminal; other files get it as it is. Words, such as paths, stay whole."""
+    """Wraps a line for a terminal; other files get it as it is.
+
+    Words, such as paths, stay whole.
+    """
     if not file.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -109,9 +112,9 @@ def write_table(
         columns: the titles of the columns.
         rows: the rows, each with one text per column.
         right: columns that are aligned to the right.
-        shorten: columns whose texts are shortened if the terminal is too narrow: names in the middle,
-            and other texts at their ends. Texts of other columns are wrapped then. Output to a pipe
-            is always complete.
+        shorten: columns whose texts are shortened if the terminal is too narrow: names in the
+            middle, and other texts at their ends. Texts of other columns are wrapped then. Output
+            to a pipe is always complete.
     """
     console = _console(sys.stdout)
     table = _table(columns, rows, right, shorten, console.width)

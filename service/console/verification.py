@@ -38,7 +38,10 @@ def verification_sentence(found: Mapping[str, Any]) -> str:
 
 
 def require_right(found: Sequence[Mapping[str, Any]]) -> None:
-    """Raises OpFailed if a device was found to be wrong. The outputs are those of the CPU device."""
+    """Raises OpFailed if a device was found to be wrong.
+
+    The outputs are those of the CPU device.
+    """
     wrong = [verification_sentence(each) for each in found if each["is_wrong"]]
     if wrong:
         raise OpFailed("; ".join(wrong))

@@ -47,7 +47,7 @@ class CrashedDriver:
     Attributes:
         name: the name of the driver, for the log.
         driver: an installed driver, or `module:factory`.
-        address: that it served.
+        address: the address that it served.
         sandbox, writable, readable, environment: the sandbox, writable, readable, and environment
             of its process.
     """
@@ -66,7 +66,7 @@ class _Case:
     """A search to do.
 
     Attributes:
-        driver: that died.
+        driver: the driver that died.
         entry: the entry of the pattern.
         outline: the outline of the model.
         hangs: the driver hung and did not die by itself.
@@ -167,7 +167,10 @@ class CrashInvestigator:
                 self._report(drivers[entry.driver], entry, hangs=False)
 
     def _write_helpers(self, cases: Sequence[_HelperCase]) -> tuple[CrashEntry, ...]:
-        """Records deaths of helpers. Called in another thread, which uses nothing but the records."""
+        """Records deaths of helpers.
+
+        Called in another thread, which uses nothing but the records.
+        """
         deaths = [(each.driver.driver, each.version, each.suspect, each.cause) for each in cases]
         try:
             return () if self._records is None else self._records.helpers_died(deaths)

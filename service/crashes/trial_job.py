@@ -1,6 +1,7 @@
 """Defines the task of a sacrificial process, and its report.
 
-The service manager needs no more of `neurald.service.crashes.trial`, which imports what models need.
+The service manager needs no more of `neurald.service.crashes.trial`, which imports what models
+need.
 """
 
 import msgspec
@@ -13,7 +14,7 @@ class TrialJob(msgspec.Struct, frozen=True, kw_only=True):
     """The task of a sacrificial process.
 
     Attributes:
-        driver: that died.
+        driver: the driver that died.
         version: the version of it; another one is not tried.
         outline: the outline of the model, see `neurald.hal.crashes.outline`.
         address: the address of the driver, whose sandbox the process enters.

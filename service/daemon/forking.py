@@ -37,7 +37,7 @@ def is_forked(driver: str) -> bool:
     Returns False in the server, once nobody can send requests any more, or if it cannot fork.
 
     Args:
-        driver: that the processes will serve.
+        driver: the driver that the processes will serve.
 
     Raises:
         BadData: standard input is no such socket.

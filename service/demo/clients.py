@@ -25,9 +25,9 @@ class HttpAnswer:
     """What the service answered over HTTP for one digit.
 
     Attributes:
-        command: that was run, without the document of the request; empty if curl is not installed
-            and Python made the request.
-        url: that was asked.
+        command: the command that was run, without the document of the request; empty if curl is not
+            installed and Python made the request.
+        url: the url that was asked.
         guess: the most probable label.
         devices: where the model ran, by the answer's receipt.
     """

@@ -50,7 +50,7 @@ class Demo:
     """What the demo has found.
 
     Attributes:
-        digits: that were classified.
+        digits: the digits that were classified.
         results: one for each way to run the model.
         http: the answer of the service over HTTP; None if there was no service.
         notes: what was left out, and why.

@@ -62,7 +62,7 @@ class Units:
     """The content of the unit files.
 
     Attributes:
-        command: that starts the manager.
+        command: the command that starts the manager.
         directory: the directory of the sockets, in systemd's notation.
         drivers: names of the drivers.
         drain_s: the longest drain time of a driver.

@@ -79,7 +79,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class JournalFormatter(logging.Formatter):
-    """Writes the level in front of each line, as `sd-daemon` defines it. The journal adds the time."""
+    """Writes the level in front of each line, as `sd-daemon` defines it.
+
+    The journal adds the time.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the lines of a record."""

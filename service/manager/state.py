@@ -141,7 +141,7 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
         is_ready: whether it can be run now.
         reason: why not; also why it could not be loaded again, if it could not.
         processes: the ids of its workers.
-        devices: that run it.
+        devices: the devices that run it.
     """
 
     name: str
@@ -159,7 +159,7 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
         process: id of its front end; None if it does not run now.
         addresses: where it listens, by protocol.
         is_ready: whether all models that must be there can be run now.
-        models: that it serves.
+        models: the models that it serves.
     """
 
     process: int | None
@@ -174,7 +174,7 @@ class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         process: id of its process.
         directory: the directory of its sockets.
-        drivers: that it supervises.
+        drivers: the drivers that it supervises.
         service: the execution service; None if there is none.
     """
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class SandboxMode(StrEnum):
-    """Which parts of the sandbox are used.
+    """The parts of the sandbox that are used.
 
     AUTO uses the parts that the kernel supports, FULL requires all parts, and OFF uses none.
     """

@@ -106,7 +106,7 @@ def enter(
 
     Args:
         mode: the requested mode.
-        addresses: that the process will serve; at the first one are its files.
+        addresses: the addresses that the process will serve; at the first one are its files.
         writable: paths that the driver writes to, in addition to those that all drivers write to.
         readable: paths that the driver reads, in addition to those that all drivers read.
         listable: directories whose entries it lists without reading them, in addition to those that

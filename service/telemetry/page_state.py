@@ -24,7 +24,7 @@ class ModelState(msgspec.Struct, frozen=True, kw_only=True):
         name, version: the name and version of the model.
         is_ready: whether it takes requests.
         reason: why it does not, or what is wrong with a later version.
-        devices: that run it.
+        devices: the devices that run it.
         waiting, running: requests.
         requests, failures, refused: how many there were.
         latency_ms: percentiles of the latest requests by name, such as `p50`.

@@ -8,8 +8,8 @@ import numpy as np
 
 from neurald.service.tensors.arrays import Array
 
-#: MediaPipe's detectors of faces, palms and persons: the strides of their layers, and the anchors of
-#: each layer in a cell.
+#: MediaPipe's detectors of faces, palms and persons: the strides of their layers, and the anchors
+#: of each layer in a cell.
 _LAYERS: Final = (
     ((4,), 1),
     ((8, 16, 16, 16), 2),

@@ -81,8 +81,8 @@ def probabilities(values: Array) -> Array:
 def agreement(found: Boxes) -> float:
     """Returns how well the best boxes agree, from 0 to 1.
 
-    A detector finds a thing from several cells or anchors, whose boxes are about the same if they are
-    decoded right.
+    A detector finds a thing from several cells or anchors, whose boxes are about the same if they
+    are decoded right.
     """
     scores = np.nan_to_num(found.scores)
     best, kinds = scores.max(1), scores.argmax(1)

@@ -1,7 +1,7 @@
 """What detectors may mean by the numbers of their heads.
 
-Shapes tell the number of anchors, but not how boxes are coded, of which there are several usual ways.
-All are tried, and those in which the best boxes agree most is taken.
+Shapes tell the number of anchors, but not how boxes are coded, of which there are several usual
+ways. All are tried, and those in which the best boxes agree most is taken.
 """
 
 import math

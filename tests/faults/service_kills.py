@@ -31,7 +31,8 @@ from tritonclient.utils import InferenceServerException
 from neurald.hal.process.activation import SERVICE_SOCKET
 from neurald.service.manager.state import ServiceStatus
 
-#: What happens to which process. A front end takes seconds to start, so that it is spared more often.
+#: What happens to which process. A front end takes seconds to start, so that it is spared more
+#: often.
 _WORKER_FAULTS: Final = (signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGBUS, signal.SIGTERM)
 _FRONT_END_FAULTS: Final = (signal.SIGKILL, signal.SIGSEGV)
 _FAULTS: Final = (

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.quick
 
 #: Longer texts fill a console.
 MAX_SHOWN = 1000
-#: Classes of which no object is made here, since they need a driver or a service in another process.
+#: Classes of which no object is made here, since they need a driver or a service in another
+#: process.
 ELSEWHERE = {"Device", "ServedModel", "Service"}
 PROGRESS = nd.StepProgress(step=0, steps=1, device="cpu", share=0.5, elapsed_s=1.0)
 X = np.ones((2, 3), np.float32)

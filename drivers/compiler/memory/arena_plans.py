@@ -15,9 +15,9 @@ from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.arena_planner import MemoryPlan
 from neurald.hal.process.fork import forkable_lock
 
-#: The numbers of bits of a length that a shared plan keeps: one, for which there is memory for up to
-#: twice as much, if the arena is small, since planning takes longer than a small model; else memory
-#: for up to an eighth more.
+#: The numbers of bits of a length that a shared plan keeps: one, for which there is memory for up
+#: to twice as much, if the arena is small, since planning takes longer than a small model; else
+#: memory for up to an eighth more.
 _COARSE_BITS: Final = 1
 _FINE_BITS: Final = 4
 _SMALL_BYTES: Final = 1 << 20
@@ -51,7 +51,8 @@ class ArenaPlans:
     Args:
         opened: the step, whose lengths do not change while it runs. It has been checked.
         alignment: the alignment of each value in the arena, in bytes.
-        evaluate: returns the numbers of the program for lengths; None if the code is not valid for them.
+        evaluate: returns the numbers of the program for lengths; None if the code is not valid for
+            them.
     """
 
     def __init__(

@@ -18,7 +18,8 @@ class Base(IntEnum):
     """Buffer of a location.
 
     `EXTENTS` are the lengths that kernels read at run time, and `PROGRAM` is the memory of the step
-    that has them. `STRINGS` are the sources of strings, see `neurald.drivers.cpu.native.instances.strings`.
+    that has them. `STRINGS` are the sources of strings, see
+    `neurald.drivers.cpu.native.instances.strings`.
     """
 
     ARENA = 0

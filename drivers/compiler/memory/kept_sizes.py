@@ -9,7 +9,8 @@ _Shape: TypeAlias = tuple[int, ...]
 _Shapes: TypeAlias = tuple[_Shape | None, ...]
 _T = TypeVar("_T")
 
-#: Maximum number of sizes that are kept, and of bytes of their numbers. Eight are kept of any model.
+#: Maximum number of sizes that are kept, and of bytes of their numbers. Eight are kept of any
+#: model.
 _MAX_KEPT: Final = 256
 _MAX_KEPT_BYTES: Final = 4 << 20
 _ALWAYS_KEPT: Final = 8

@@ -7,8 +7,9 @@ stores does. Beyond the second-level cache it takes four fifths of a loop's time
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.target.target import Target
 
-#: Blocks from which on the instructions are faster than a loop, and the longest part of a block that
-#: one instruction writes. Longer ones pass by the second-level cache even if it would hold them.
+#: Blocks from which on the instructions are faster than a loop, and the longest part of a block
+#: that one instruction writes. Longer ones pass by the second-level cache even if it would hold
+#: them.
 MIN_BLOCK_BYTES, _PART_BYTES = 4096, 1 << 16
 #: Registers of this size imply fast string instructions.
 _REGISTER_BYTES = 32

@@ -1,4 +1,7 @@
-"""Specialised kernels for contractions, top-k, procedures and data movement. Other kernels use `render`."""
+"""Specialised kernels for contractions, top-k, procedures and data movement.
+
+Other kernels use `render`.
+"""
 
 import math
 

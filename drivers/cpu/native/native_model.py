@@ -72,8 +72,8 @@ class NativeModel:
             do not pay for.
         constants: contents of its constants, used in place if they are aligned.
         team: the threads that run it.
-        origin: the same step for other lengths, with which it shares code, constants and, unless its
-            inputs or outputs have strings, the memory of executions; None if there is none.
+        origin: the same step for other lengths, with which it shares code, constants and, unless
+            its inputs or outputs have strings, the memory of executions; None if there is none.
         sizes: the sizes of the executable, if there is an origin.
         opened: describes the step if lengths change while it runs; else None.
 
@@ -123,7 +123,8 @@ class NativeModel:
         self._instances: LendingPool[Instance | GrowingInstance]
         #: The cancellations of the last executions, by instance.
         self._cancellations: dict[Instance | GrowingInstance, Cancellation | None]
-        #: The step with which it shares the memory of executions, and which ends them, if there is one.
+        #: The step with which it shares the memory of executions, and which ends them, if there is
+        #: one.
         self._origin = None if self._has_strings() else origin
         self._sizes = None if self._origin is None else sizes
         if self._origin is None:
@@ -147,8 +148,8 @@ class NativeModel:
     def resized(self, sizes: StepSizes) -> "NativeModel":
         """Returns the step for other sizes of its values.
 
-        Executions of both take turns with the same memory, so that nothing is allocated for sizes that
-        occur once.
+        Executions of both take turns with the same memory, so that nothing is allocated for sizes
+        that occur once.
 
         Args:
             sizes: the sizes of the same calls, without instructions and bands.
@@ -168,7 +169,8 @@ class NativeModel:
 
         Raises:
             OutOfMemory: there is no memory for a larger arena.
-            ResourceExhaustedPersistent, ResourceExhaustedTransient: likewise for the current account.
+            ResourceExhaustedPersistent, ResourceExhaustedTransient: likewise for the current
+                account.
         """
         sizes = sizes or self._sizes
         if not isinstance(instance, Instance) or (sizes is None and instance.is_original):
@@ -494,7 +496,8 @@ class NativeModel:
 class _SharedCalls:
     """A function that runs a step on arrays, see `NativeModel.array_function`.
 
-    The first calls use memory that the step shares with others, and further ones that of short steps.
+    The first calls use memory that the step shares with others, and further ones that of short
+    steps.
     """
 
     def __init__(self, native: NativeModel, binding: ArgumentBinding, keep: object) -> None:

@@ -417,7 +417,8 @@ def _vectorizes_reduction(kernel: Kernel, target: Target) -> bool:
 def _is_reduced_together(kernel: Kernel, target: Target) -> bool:
     """Returns True if the few elements along the last axis reduce different functions of the same.
 
-    Such are the limits of rows that are quantised: the maximum of the elements and of their negations.
+    Such are the limits of rows that are quantised: the maximum of the elements and of their
+    negations.
     """
     along = kernel.axes[-1]
     if isinstance(along.extent, Extent) or not 1 < along.extent <= _MAX_TOGETHER or kernel.requirements:

@@ -25,9 +25,9 @@ WORD_BYTES: Final = 8
 #: `neurald.drivers.cpu.native.programs.step_program`.
 STEP_WORDS: Final = 11
 RECORD_WORDS: Final = 8
-#: Number of words at the end of the record of a call that depend on its size; how a call of one part
-#: and chunk is shared, as a record has it; and the cost of a record without the call, and of one that
-#: counts as longer than any limit.
+#: Number of words at the end of the record of a call that depend on its size; how a call of one
+#: part and chunk is shared, as a record has it; and the cost of a record without the call, and of
+#: one that counts as longer than any limit.
 RECORD_SIZES: Final = 4
 UNSHARED: Final = 1 | 1 << 32
 RECORD_NS: Final = 10
@@ -91,7 +91,7 @@ def argument_offset(records: int, number: int) -> int:
 
 
 class Opcode(IntEnum):
-    """What an instruction does; see `Instruction`."""
+    """The kinds of instructions; see `Instruction`."""
 
     CALL = 0
     COPY = 1
@@ -108,7 +108,8 @@ class Instruction(msgspec.Struct, frozen=True, array_like=True):
         opcode: CALL calls a kernel; COPY copies bytes; BRANCH jumps if a BOOL is false; JUMP always
             jumps; ENTER_LOOP begins to measure the time of a loop; TEST_LOOP leaves it, by a jump,
             if a BOOL is false.
-        number: the number of the kernel for CALL, of bytes for COPY, of the loop for ENTER_LOOP and TEST_LOOP.
+        number: the number of the kernel for CALL, of bytes for COPY, of the loop for ENTER_LOOP and
+            TEST_LOOP.
         target: position of the instruction to jump to; the number of instructions ends the step. 0
             for others.
         locations: target and source of COPY; the BOOL of BRANCH and TEST_LOOP.

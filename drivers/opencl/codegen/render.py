@@ -47,7 +47,7 @@ def finish_lines(statements: Statements, kernel: Kernel, place: str) -> list[str
     """Returns the statements that check and store the element, after those that compute it.
 
     Args:
-        statements: with the names of the axes.
+        statements: the statements with the names of the axes.
         kernel: the kernel whose element is computed.
         place: the index of the element in the output.
     """

@@ -1,7 +1,8 @@
 """Elementwise kernels whose output has many short rows of narrow elements.
 
-Images with few channels that are padded are an example. A work-item computes a few whole rows, whose
-loads are unconditional and overlap, and stores each of them at once where vectors are long enough.
+Images with few channels that are padded are an example. A work-item computes a few whole rows,
+whose loads are unconditional and overlap, and stores each of them at once where vectors are long
+enough.
 """
 
 import math
@@ -26,7 +27,8 @@ _TYPES = (Scalar.INT8, Scalar.UINT8, Scalar.FLOAT16)
 _MAX_LENGTH, _MIN_ELEMENTS = 16, 1 << 18
 #: Rows that a work-item computes. Adjacent work-items compute adjacent rows.
 _ROWS = 4
-#: Limit on the expressions of an element: the text contains each as often as a work-item has elements.
+#: Limit on the expressions of an element: the text contains each as often as a work-item has
+#: elements.
 _MAX_EXPRESSIONS = 64
 #: Limit on the bytes of a vector that is stored.
 _MAX_VECTOR_BYTES = 16

@@ -1,8 +1,8 @@
 """Kernels with bound arguments, without pyopencl's objects.
 
-pyopencl generates Python code for the arguments of a kernel, and converts them one by one: creating a
-kernel and setting ten arguments takes 0.2 ms, most of what a model with open dimensions does when it
-runs in a new size.
+pyopencl generates Python code for the arguments of a kernel, and converts them one by one: creating
+a kernel and setting ten arguments takes 0.2 ms, most of what a model with open dimensions does when
+it runs in a new size.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _CELL_BYTES: Final = 8
 
 
 class NativeKernel:
-    """Kernel with bound arguments. Its creator must keep the buffers and images that are its arguments.
+    """Kernel with bound arguments.
+
+    Its creator must keep the buffers and images that are its arguments.
 
     Attributes:
         int_ptr: its handle.
@@ -117,8 +119,8 @@ class NativeArguments:
         """Sets all of them.
 
         Args:
-            values: an object of `ctypes`, or an address, with 8 bytes for each argument. Numbers are
-                in the first of these bytes, so the machine is little-endian.
+            values: an object of `ctypes`, or an address, with 8 bytes for each argument. Numbers
+                are in the first of these bytes, so the machine is little-endian.
 
         Raises:
             Error: an argument is not that of its parameter.

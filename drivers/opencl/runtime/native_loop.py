@@ -1,8 +1,8 @@
 """Enqueues commands, sets arguments of kernels, and copies memory in machine code.
 
 An enqueue costs 4 to 5 µs in the driver, and Python adds half as much again. Therefore a loop,
-compiled once per process with LLVM, calls OpenCL for all commands of a step, and another one for all
-arguments that depend on the lengths of open dimensions.
+compiled once per process with LLVM, calls OpenCL for all commands of a step, and another one for
+all arguments that depend on the lengths of open dimensions.
 """
 
 from __future__ import annotations
@@ -327,7 +327,8 @@ def _add_arguments(module: ir.Module, set_argument: int) -> None:
     """Adds the function `set_arguments`.
 
     for i in range(count):
-        code = clSetKernelArg(arguments[i].kernel, arguments[i].position, arguments[i].size, &values[i])
+        code = clSetKernelArg(arguments[i].kernel, arguments[i].position, arguments[i].size,
+            &values[i])
         if code: return i
     return count
     """

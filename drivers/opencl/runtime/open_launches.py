@@ -20,8 +20,8 @@ _Shape: TypeAlias = tuple[int, ...]
 
 #: Finds the extents that a message names.
 _NAME: Final = re.compile(NAME_PATTERN)
-#: Limit on the elements of a value and on the numbers that kernels read, so that indices, offsets of
-#: eight bytes for each element, and what they are computed from fit into 32 bits.
+#: Limit on the elements of a value and on the numbers that kernels read, so that indices, offsets
+#: of eight bytes for each element, and what they are computed from fit into 32 bits.
 _MAX_ELEMENTS: Final = ((1 << 31) - 1) // 8
 #: Lengths of examples, the shortest first: guards may exclude some.
 _SHORT_LENGTHS: Final = (2, 3, 5, 8, 11, 16, 23, 32, 47)
@@ -124,8 +124,8 @@ class _ChangingArgument(NamedTuple):
         call: the number of the call.
         position: the argument's position; extents follow the locations.
         size_bytes: its size.
-        value, number: it is the sum of the place of a value and of a number of the program. The value
-            after the last is at 0.
+        value, number: it is the sum of the place of a value and of a number of the program. The
+            value after the last is at 0.
     """
 
     call: int
@@ -143,8 +143,8 @@ class SizedLaunches:
         max_bytes: the size of the largest buffer.
 
     Attributes:
-        changing: the call of each of the arguments of `LaunchSizes`, its position among the locations
-            and extents there, and its size in bytes.
+        changing: the call of each of the arguments of `LaunchSizes`, its position among the
+            locations and extents there, and its size in bytes.
     """
 
     def __init__(self, opened: OpenLaunches, max_bytes: int) -> None:
@@ -262,8 +262,8 @@ class SizedLaunches:
     def _placed(self, plan: SizedPlan) -> tuple[Array, int]:
         """Returns the offset of each value, followed by 0, and the size of the arena.
 
-        What has to be 0 at first is at the beginning, so that it is so for all lengths. Small outputs
-        follow it.
+        What has to be 0 at first is at the beginning, so that it is so for all lengths. Small
+        outputs follow it.
         """
         alignment = self._opened.alignment
         end = self._opened.template.zeros_bytes

@@ -169,7 +169,10 @@ class Staging:
             port.transfer.address = address
 
     def set_output(self, index: int, address: int) -> None:
-        """Sets the destination of an output. Its contents are undefined until `complete` returns."""
+        """Sets the destination of an output.
+
+        Its contents are undefined until `complete` returns.
+        """
         port = self._outputs[index]
         if port.slot:
             port.host = address

@@ -32,8 +32,8 @@ _LOG = logging.getLogger(__name__)
 #: Bytes of functions in a program that justify a process: building them takes longer than starting
 #: the process and opening the device.
 _MIN_WORK_BYTES = 60_000
-#: The least bytes of functions in each part of a step, if it has several. Parts are built at the same
-#: time, by processes that start while a model is lowered.
+#: The least bytes of functions in each part of a step, if it has several. Parts are built at the
+#: same time, by processes that start while a model is lowered.
 _MIN_PART_BYTES = 10_000
 #: Time limits for building a program and for measuring kernels; a process that exceeds them is
 #: stuck.

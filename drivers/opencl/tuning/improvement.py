@@ -1,8 +1,8 @@
 """Steps that run as separate kernels until the program of their persistent kernel is built.
 
-Separate kernels are built in several processes at the same time. A persistent kernel is one program,
-which takes a compiler several times as long. If it is known to be faster, a process builds it while
-the model is in use already.
+Separate kernels are built in several processes at the same time. A persistent kernel is one
+program, which takes a compiler several times as long. If it is known to be faster, a process builds
+it while the model is in use already.
 """
 
 import logging

@@ -37,7 +37,7 @@ def times_ns(
 
     Args:
         device: the device to measure on.
-        sources: with pairwise different texts.
+        sources: the sources, whose texts differ from each other.
         is_resident: whether each is measured as a phase of a persistent kernel.
         require_wanted: called before each program is built; raises to abort the measurement.
         processes: where helpers get their processes from; None for new ones.

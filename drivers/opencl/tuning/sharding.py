@@ -50,7 +50,7 @@ def shards_of(sources: Sequence[Source], min_bytes: int) -> list[tuple[Source, .
     """Groups the sources such that groups take about equally long to build, the longest first.
 
     Args:
-        sources: with pairwise different texts.
+        sources: the sources, whose texts differ from each other.
         min_bytes: the minimum work of a group, if there is that much in total.
     """
     families: dict[tuple[str, ...], list[int]] = {}

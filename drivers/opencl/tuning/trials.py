@@ -61,7 +61,7 @@ def trials_of(sources: Sequence[Source], facts: DeviceFacts, *, is_resident: boo
     """Returns a program with a kernel for each source, and the description of the measurement.
 
     Args:
-        sources: with pairwise different texts.
+        sources: the sources, whose texts differ from each other.
         facts: the device.
         is_resident: whether each is measured as a phase of a persistent kernel, including the grid
             barrier before it.

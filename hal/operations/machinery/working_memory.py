@@ -10,8 +10,8 @@ from neurald.hal.operations.machinery.call import Array, Shape
 #: size.
 _BYTES_OF_AN_ELEMENT = 8
 _ARRAYS = 3
-#: Larger results of operations on constants are kept if they have at most so many times as many bytes
-#: as these, such as weights of 4 bits that are dequantised.
+#: Larger results of operations on constants are kept if they have at most so many times as many
+#: bytes as these, such as weights of 4 bits that are dequantised.
 _MAX_KEPT_BYTES = 64 << 20
 _MAX_GROWTH = 16
 

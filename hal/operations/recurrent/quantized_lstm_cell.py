@@ -76,8 +76,8 @@ class QuantizedLstmCell(Struct, frozen=True, kw_only=True):
 
     Attributes:
         input: None if coupled to the forget gate.
-        input_zero_point, output_zero_point, hidden_zero_point: the zero points of the inputs, of the
-            outputs, and of the input of the projection (without one, of the outputs again).
+        input_zero_point, output_zero_point, hidden_zero_point: the zero points of the inputs, of
+            the outputs, and of the input of the projection (without one, of the outputs again).
         hidden_multiplier: from 2^-30 to the scale of the projection's input.
         cell_bits: integer bits of the cell state, 0 to 6.
         cell_clip: maximum magnitude of a raw cell state, if any.

@@ -1,7 +1,7 @@
 """Finds and reads the configuration file of the service manager.
 
-The manager checks it strictly (`neurald.service.manager.settings.configuration`). Applications read from it
-whether they may start a manager, and which drivers that would supervise.
+The manager checks it strictly (`neurald.service.manager.settings.configuration`). Applications read
+from it whether they may start a manager, and which drivers that would supervise.
 """
 
 import os

@@ -21,7 +21,9 @@ _known: dict[str, tuple[object, bytes]] = {}
 
 
 def secret_bytes(path: Path, what: str, remedy: str) -> bytes:
-    """Returns the bytes of a file, and creates it if there is none. Concurrent processes agree on one.
+    """Returns the bytes of a file, and creates it if there is none.
+
+    Concurrent processes agree on one.
 
     Args:
         path: the path of the file.

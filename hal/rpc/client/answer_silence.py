@@ -11,7 +11,8 @@ import grpc
 
 from neurald.hal.errors import OpFailed
 
-#: How long a daemon may send nothing in the middle of an answer; twice as long if that is checked late.
+#: How long a daemon may send nothing in the middle of an answer; twice as long if that is checked
+#: late.
 MAX_SILENCE_S: Final = 60.0
 
 

@@ -69,7 +69,7 @@ def send_artifact(
     Args:
         connection: the connection to the daemon.
         artifact: its memories come from `sealed_memory`.
-        deadline_s: on the clock of `time.monotonic()`.
+        deadline_s: the deadline on the clock of `time.monotonic()`.
 
     Returns:
         The message of the artifact, and the tokens in it, which must be used or released.

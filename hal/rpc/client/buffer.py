@@ -77,7 +77,7 @@ def send_pools(
         pools: the pools of the request.
         results: indexes of the pools that the daemon must allocate, and whose bytes are read
             afterwards.
-        deadline_s: on the clock of `time.monotonic()`.
+        deadline_s: the deadline on the clock of `time.monotonic()`.
 
     Returns:
         The pools of the request's message, and the tokens of the memories that were sent.

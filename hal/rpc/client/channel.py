@@ -117,7 +117,7 @@ class ChannelClient:
         Args:
             connection: the daemon's end.
             memory: see `neurald.hal.rpc.transport.ring_end`.
-            deadline_s: on the clock of `time.monotonic()`.
+            deadline_s: the deadline on the clock of `time.monotonic()`.
 
         Raises:
             DeadObject: the daemon is gone.

@@ -264,7 +264,7 @@ class Connection:
         Args:
             method: name of the call in the contract.
             message: the request.
-            deadline_s: on the clock of `time.monotonic()`.
+            deadline_s: the deadline on the clock of `time.monotonic()`.
             tokens: the tokens of memories that the message refers to, which are released if the
                 call fails.
             cancellation: ends the call, here at once, and in the daemon as soon as possible.
@@ -315,7 +315,7 @@ class Connection:
             contents: the contents of its pools with `content_bytes`, in order.
             results: the results of its pools with `results_bytes`, in order; they are written if
                 outputs fit.
-            deadline_s: on the clock of `time.monotonic()`.
+            deadline_s: the deadline on the clock of `time.monotonic()`.
             cancellation: ends the call, here at once, and in the daemon as soon as possible.
 
         Raises:
@@ -391,7 +391,8 @@ class Connection:
     ) -> bool:
         """Executes a request through the call that stays open; see `KeptStream.exchange`.
 
-        Traces replace this method, to ask for the times of the request before its messages are made.
+        Traces replace this method, to ask for the times of the request before its messages are
+        made.
         """
         del first
         return self._kept.exchange(messages, answer.take, cancellation)

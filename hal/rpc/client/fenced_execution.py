@@ -19,7 +19,7 @@ class RemoteFencedExecution:
     Args:
         connection: the connection to the daemon.
         handle: the handle of the execution in the daemon.
-        fence: that the daemon signals.
+        fence: the fence that the daemon signals.
         outputs: how many outputs the model has.
         deadline_s: the deadline of the execution.
         memories: used by the daemon; they must live as long as the execution.

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from neurald.hal.rpc.client.connection import Connection
     from neurald.hal.rpc.client.connection_life import ConnectionLife
 
-#: How long to wait before the daemon is asked first, and by what each wait is longer, up to a limit.
+#: How long to wait before the daemon is asked first, and by what each wait is longer, up to a
+#: limit.
 _FIRST_WAIT_S: Final = 1.0
 _GROWTH: Final = 1.5
 _MAX_WAIT_S: Final = 15.0

@@ -54,7 +54,7 @@ class ExecutionHandler:
 
         Args:
             session: the session of the client.
-            message: with the request.
+            message: the message with the request.
             cancellation: is cancelled once the client no longer waits.
         """
         results: list[Memory] = []

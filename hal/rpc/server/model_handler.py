@@ -43,7 +43,7 @@ class ModelHandler:
     """Has one device prepare the models of many sessions. Thread-safe.
 
     Args:
-        device: that prepares them.
+        device: the device that prepares them.
         limits: the limits of sessions.
         admission: the admission of the daemon.
         watch: knows which models kill the driver.
@@ -96,7 +96,7 @@ class ModelHandler:
 
         Args:
             session: the session of the client.
-            message: with the model.
+            message: the message with the model.
             cancellation: is cancelled once the client no longer waits.
         """
         self._admission.require_responsive()

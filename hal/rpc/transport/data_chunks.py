@@ -33,8 +33,8 @@ _GOOD_SAMPLE_BYTES: Final = CHUNK_BYTES
 _BAD_SAMPLE_BYTES: Final = 8 * CHUNK_BYTES
 #: Compressed data is at most this much larger than its content; see `deflateBound`.
 _MAX_GROWTH: Final = 1 << 12
-#: A part of a message takes the link so long. Until the first part has been sent, and after the last
-#: one has arrived, the link is idle; each part costs both sides about a tenth of that.
+#: A part of a message takes the link so long. Until the first part has been sent, and after the
+#: last one has arrived, the link is idle; each part costs both sides about a tenth of that.
 _PART_S: Final = 5e-4
 _MIN_PART_BYTES: Final = 1 << 16
 

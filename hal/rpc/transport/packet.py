@@ -20,7 +20,7 @@ class Packet(Struct, frozen=True, kw_only=True):
 
     Attributes:
         data: empty if the peer has closed its end.
-        descriptors: that came with it.
+        descriptors: the descriptors that came with it.
         is_whole: whether nothing of it was truncated.
         lacks_descriptors: whether descriptors were dropped because this process has reached its
             limit. The sender is not to blame.

@@ -224,8 +224,8 @@ class RingEnd:
         """Polls for the peer's next entry for a short time; returns whether it has arrived.
 
         Polls for as long as waits usually take, and `SPIN_S` more, until a packet is announced.
-        Does not poll if that is long, nor while more threads want to run than there are cores. Polls
-        very briefly if threads of peers, with this one, are more than the cores.
+        Does not poll if that is long, nor while more threads want to run than there are cores.
+        Polls very briefly if threads of peers, with this one, are more than the cores.
 
         Args:
             running: how many threads of peers may run for this process now.
@@ -368,7 +368,10 @@ class RingEnd:
         _STAMPS.pack_into(self._stamps, 0, *astuple(stamps))
 
     def stamps(self) -> bytes:
-        """Returns the stamps that the daemon left last, for `read_stamps`. They may be wrong in any way."""
+        """Returns the stamps that the daemon left last, for `read_stamps`.
+
+        They may be wrong in any way.
+        """
         return bytes(self._stamps)
 
     def cancel(self, number: int) -> None:

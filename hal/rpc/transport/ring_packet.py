@@ -147,7 +147,7 @@ class NumberedRequest(Struct, frozen=True, kw_only=True):
     """The content of a REQUEST, which must still be validated against its prepared model.
 
     Attributes:
-        number: that executions name.
+        number: the number that executions name.
         handle: the handle of the prepared model.
         slots: the slots of its memories.
         request: the request.

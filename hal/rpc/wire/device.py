@@ -310,7 +310,7 @@ def capabilities_to_wire(
 
     Args:
         capabilities: the capabilities of a device.
-        extensions: that the device declares.
+        extensions: the extensions that the device declares.
 
     Raises:
         BadData: an operand type belongs to an undeclared extension.

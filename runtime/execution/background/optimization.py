@@ -38,8 +38,8 @@ from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.startup import Startup
 from neurald.runtime.plan.status import CompilationStatus, StepStatus, StepTier
 
-#: The work begins when the application has prepared no model for this time, in seconds, which it has
-#: for the first calls; or after the longest time; or when the application waits for the result.
+#: The work begins when the application has prepared no model for this time, in seconds, which it
+#: has for the first calls; or after the longest time; or when the application waits for the result.
 _FIRST_CALLS_S: Final = 0.05
 _MAX_DELAY_S: Final = 1.0
 #: Time after which the CPU device compiles a step that its own device still prepares.

@@ -25,7 +25,7 @@ class DeviceCall(Struct, frozen=True, kw_only=True):
     """One call of a device for a step.
 
     Attributes:
-        device: that was called.
+        device: the device that was called.
         is_first_tier: whether it ran a first tier, because the step was not compiled yet.
         duration_ns: the duration of the call.
         error: why it failed; empty if it succeeded.
@@ -43,7 +43,7 @@ class StepReceipt(Struct, frozen=True, kw_only=True):
     Attributes:
         step: its position in the plan; -1 for the whole model, which the CPU device ran after a
             step failed everywhere.
-        device: that it was planned for.
+        device: the device that it was planned for.
         driver_version: the driver version of that device.
         ran_on: the device whose results count; empty if none succeeded.
         tier: "optimized", or "first" for a first tier.
@@ -103,7 +103,7 @@ class ReceiptRecorder:
         """Notes a call; appending is atomic.
 
         Args:
-            step: that ran; None for the whole model.
+            step: the step that ran; None for the whole model.
             call: the call of a device.
             reason: why another device than planned was called.
         """

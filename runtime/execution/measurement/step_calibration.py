@@ -29,8 +29,8 @@ def with_step(table: CostTable, device: Device, earlier: CostTable) -> CostTable
     """Returns the costs of a device, with what the runtime needs for a step.
 
     Args:
-        table: that was measured.
-        device: that it is of.
+        table: the table that was measured.
+        device: the device that it is of.
         earlier: keeps its figure if the device can run none of the plans.
     """
     for build in chained_models(_STEPS):

@@ -1,8 +1,8 @@
 """Has executions with a time limit wait for their turn on a device of this process.
 
-Driver processes have a queue, which does not begin what cannot end in time. In this process, threads
-call devices as they like. Without a queue, all executions of more work than a device can do would
-begin, and end too late. Those without a time limit do not wait, as nothing is won by that.
+Driver processes have a queue, which does not begin what cannot end in time. In this process,
+threads call devices as they like. Without a queue, all executions of more work than a device can do
+would begin, and end too late. Those without a time limit do not wait, as nothing is won by that.
 """
 
 import time
@@ -16,8 +16,8 @@ from neurald.hal.device import Device, ExecuteOptions
 from neurald.hal.model.types import Priority
 from neurald.hal.process.fork import at_fork, forkable_lock
 
-#: To wait for a turn takes longer than executions that are shorter than this, most of which do not if
-#: they have so many times longer until their deadlines. One of so many does, to be timed.
+#: To wait for a turn takes longer than executions that are shorter than this, most of which do not
+#: if they have so many times longer until their deadlines. One of so many does, to be timed.
 _SHORT_S: Final = 2e-4
 _AMPLE: Final = 100.0
 _TIMED: Final = 16

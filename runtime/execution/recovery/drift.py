@@ -8,8 +8,8 @@ as long as usual, the device has become slow. If times vary little, four runs ar
 as take 0.6 seconds, but at least two: one run may be long for any reason. If times vary much, more
 are needed, so that a device whose times always vary does not count as slow.
 
-The CPU device then stands in, as soon as it has compiled the step, and the device gets a run after a
-pause that doubles with every run that is still slow. If the CPU device is even slower, the device
+The CPU device then stands in, as soon as it has compiled the step, and the device gets a run after
+a pause that doubles with every run that is still slow. If the CPU device is even slower, the device
 goes on, and its time is the usual one from then on.
 """
 
@@ -135,7 +135,10 @@ class DriftWatch:
         return True
 
     def stood_in(self, seconds: float) -> bool:
-        """Adds a run of the CPU device. True if it is slower than the slow device, which then goes on."""
+        """Adds a run of the CPU device.
+
+        True if it is slower than the slow device, which then goes on.
+        """
         self._stand_in.append(seconds)
         slow_s = low_median(self._latest) if self._latest else 0.0
         if len(self._stand_in) < 3 or low_median(self._stand_in) <= slow_s:

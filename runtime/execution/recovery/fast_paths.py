@@ -49,7 +49,10 @@ class FastPaths:
         self.are_watched = slow_device is not None or verification is not None
 
     def _watching(self) -> tuple[Callable[[], bool], Callable[[float], None]]:
-        """Returns `_are_closed` and `_ran`, or what does the same in less time. Every run calls both."""
+        """Returns `_are_closed` and `_ran`, or what does the same in less time.
+
+        Every run calls both.
+        """
         if self._verification is not None and self._slow_device is None:
             return self._verification.closes_fast_paths, self._verification.ran
         return self._are_closed, self._ran

@@ -94,7 +94,7 @@ class RecoveringStep:
     """A step and the health of its device. Thread-safe.
 
     Args:
-        step: with a prepared model.
+        step: the step with a prepared model.
         preparer: prepares it again.
         may_fall_back: whether the CPU may take over from the device.
         watches_drift: whether the CPU takes over from a device that has become slow.
@@ -286,7 +286,10 @@ class RecoveringStep:
             self._first_paths.on_run = callback
 
     def replace_first_tier(self, prepared: PreparedStep) -> None:
-        """Replaces the first tier by what the device has compiled. Executions that run are not affected."""
+        """Replaces the first tier by what the device has compiled.
+
+        Executions that run are not affected.
+        """
         with self._lock:
             if self._first is not None:
                 self._prepared, self._report = prepared.prepared_model, prepared.report

@@ -2,7 +2,8 @@
 
 The CPU compiles the step before that, in the background and with low priority: as soon as the usual
 time of the device is known; or, if the step has so many constants that copies of them would take
-much memory, when runs begin to take longer. So it can take over when the device is found to be slow.
+much memory, when runs begin to take longer. So it can take over when the device is found to be
+slow.
 """
 
 from functools import partial

@@ -21,7 +21,9 @@ _MOVES: Final = 16
 
 
 class StepHealth:
-    """The failures of the device of a step, and the executions that the CPU ran for it. Thread-safe.
+    """The failures of the device of a step, and the executions that the CPU ran for it.
+
+    Thread-safe.
 
     Args:
         device: name of the step's device.

@@ -55,7 +55,7 @@ class Expectation(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: the name of the device, for reasons.
-        seconds: that it is expected to take; None if that is not known.
+        seconds: the seconds that it is expected to take; None if that is not known.
     """
 
     name: str

@@ -25,7 +25,7 @@ class Rival(Struct, frozen=True, kw_only=True, eq=False):
     """A device that can run the whole model in place of a plan.
 
     Attributes:
-        device: that it is.
+        device: the device that it is.
         index: the index of the device among the candidates.
         predicted_s: what it is predicted to take, if that is known.
     """
@@ -77,7 +77,7 @@ def find_guard(
     Args:
         model: the whole model.
         result: the plan.
-        candidates, devices: that it refers to by index.
+        candidates, devices: the candidates and devices that it refers to by index.
         threads: the threads of an execution.
         keeps: whether decisions are kept on disk.
     """

@@ -45,10 +45,11 @@ from neurald.runtime.plan.planner import make_plan
 from neurald.runtime.plan.planning_result import PlanningResult
 from neurald.runtime.plan.preparer import Preparer
 
-#: After so many runs that cannot be compared the plan stays: a trial keeps the fastest ways of calling from
-#: being used.
+#: After so many runs that cannot be compared the plan stays: a trial keeps the fastest ways of
+#: calling from being used.
 _MAX_UNFAIR_RUNS: Final = 1000
-#: A rival must be likely to end an execution with a time limit in this part of the time that is left.
+#: A rival must be likely to end an execution with a time limit in this part of the time that is
+#: left.
 _MARGIN: Final = 2.0
 #: For how long rivals are waited for, after the first run. Those that are late are left out.
 _MAX_PREPARE_S: Final = 20.0
@@ -60,7 +61,7 @@ class TrialOutcome(Struct, frozen=True, kw_only=True, eq=False):
     """The decision of a trial.
 
     Attributes:
-        reason: with the times.
+        reason: the reason with the times.
         winner: runs the whole model from now on; None if the plan stays.
         planned: the plan of the winner.
     """

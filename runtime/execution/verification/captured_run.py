@@ -28,7 +28,7 @@ class CapturedRun(Struct, frozen=True, kw_only=True):
     """The inputs of an execution, in memory of their own.
 
     Attributes:
-        model: that was executed.
+        model: the model that was executed.
         inputs, pools: as of a request.
     """
 
@@ -41,7 +41,7 @@ class CapturedRun(Struct, frozen=True, kw_only=True):
         """Makes a run of the inputs of a request.
 
         Args:
-            model: that was executed.
+            model: the model that was executed.
             arguments: the inputs of the request.
             copies: see `copied_inputs`.
         """

@@ -59,8 +59,8 @@ class Investigation:
 
     Args:
         run: the run in which the results differed.
-        difference: that was found then.
-        device: that computed it.
+        difference: the difference that was found then.
+        device: the device that computed it.
         cpu: the device that is right.
         prepare: prepares parts of the step.
         cancellation: ends the search.

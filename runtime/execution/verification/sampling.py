@@ -2,9 +2,9 @@
 
 Verification is given a *share* of the time of the executions. For each verified execution, inputs
 and outputs are copied, and the CPU device computes in the background while the device goes on. What
-the application waits for is the copying, what other executions take longer meanwhile, and noting the
-time of each execution; this is limited to the share. The CPU device's time is limited to ten times
-the share, and the number of verified executions to four times the share of all.
+the application waits for is the copying, what other executions take longer meanwhile, and noting
+the time of each execution; this is limited to the share. The CPU device's time is limited to ten
+times the share, and the number of verified executions to four times the share of all.
 
 The first ten executions are verified without a gap, since a fault of every n-th execution, as of
 one buffer among several that take turns, is certain to be found by n executions in a row. Later

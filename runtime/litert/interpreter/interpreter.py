@@ -42,7 +42,7 @@ _REFERENCES = (
 
 @enum.unique
 class OpResolverType(enum.Enum):
-    """Which implementations of the operators run.
+    """The implementations of the operators that run.
 
     All but BUILTIN_REF run compiled kernels, BUILTIN_REF runs the reference driver.
     """

@@ -207,7 +207,8 @@ class SubgraphRunner:
     def allocate(self) -> None:
         """Prepares everything for the present shapes of the inputs.
 
-        Values of inputs become 0, or what the file has for them. Variables get their initial values.
+        Values of inputs become 0, or what the file has for them. Variables get their initial
+        values.
 
         Raises:
             RuntimeError: the subgraph cannot be computed with these shapes.

@@ -106,11 +106,11 @@ class _Step(Struct, frozen=True):
     """A step that is being formed.
 
     Attributes:
-        device: that runs it.
+        device: the device that runs it.
         start: when it begins.
         overhead: its launch and its transfers.
         own: what its operations take.
-        operations: that are in it so far.
+        operations: the operations that are in it so far.
         moved: the values that are moved to its device.
     """
 
@@ -228,7 +228,10 @@ class _Search:
         self._grow(_Step(device, start, self._launches[device], 0.0, 0, 0))
 
     def _grow(self, step: _Step) -> None:
-        """Adds the next ready operation to a step. The recursion is as deep as a small graph is large."""
+        """Adds the next ready operation to a step.
+
+        The recursion is as deep as a small graph is large.
+        """
         device = step.device
         queue = self._queues[device]
         if not queue or (device == self._interpreter and step.operations):

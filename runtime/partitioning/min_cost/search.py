@@ -36,8 +36,8 @@ class FoundPlan(Struct, frozen=True, kw_only=True):
 
     Attributes:
         choice: the device of each operation.
-        steps: with the choice's devices.
-        seconds: that are predicted.
+        steps: the steps with the choice's devices.
+        seconds: the seconds that are predicted.
         is_optimal: whether no choice can be better.
         predicted: what is predicted for the plan and for others, by name.
     """
@@ -102,7 +102,7 @@ class Predictions(Mapping[str, float]):
     """Keeps what is predicted for plans, by name; some are predicted when they are asked for.
 
     Args:
-        problem: that the plans are for.
+        problem: the problem that the plans are for.
     """
 
     def __init__(self, problem: PlacementProblem) -> None:

@@ -111,7 +111,7 @@ class _Result(Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         operand: without the name of its tensor.
-        tensor_type: that its tensor has afterwards; 0 for an intermediate result.
+        tensor_type: the type that its tensor has afterwards; 0 for an intermediate result.
         has_expected, expected: whether, and which, dimensions are expected if they cannot be
             inferred.
     """

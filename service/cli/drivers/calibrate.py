@@ -30,9 +30,9 @@ def calibrate(
 ) -> None:
     """Measures what operations, launches and transfers cost on each device, in 20 to 30 seconds for each.
 
-    It takes less if an earlier calibration found the same, and more if that found shorter times. The
-    costs are kept for this machine, the device and its driver's version. Compilations choose devices
-    by them, and real runs refine them. Other programs should be quiet meanwhile.
+    It takes less if an earlier calibration found the same, and more if that found shorter times.
+    The costs are kept for this machine, the device and its driver's version. Compilations choose
+    devices by them, and real runs refine them. Other programs should be quiet meanwhile.
     """
     import neurald as nd
     from neurald.hal.errors import Error

@@ -203,7 +203,7 @@ def _refusal(status: int, content: bytes) -> Reply:
     except (ValueError, KeyError, TypeError):
         message = ""
     if status == 500 and message:
-        # The protocol asks for an error's text, and leaves the status open. Triton answers JSON that
-        # cannot be parsed with this one; a server that fails has no text.
+        # The protocol asks for an error's text, and leaves the status open. Triton answers JSON
+        # that cannot be parsed with this one; a server that fails has no text.
         status = 400
     return Reply(status=_STATUSES.get(status, f"HTTP {status}"), message=message)

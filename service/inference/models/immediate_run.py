@@ -30,7 +30,7 @@ class ImmediateRun:
         instance: the instance of the model.
         lane: the lane of the instance, which is given back.
         job: the request.
-        lane_is_back: is called when it was given back.
+        lane_is_back: the function that is called when it was given back.
         run_s: how long it probably takes.
         begun: the run, if it was begun already.
     """

@@ -43,7 +43,8 @@ class ModelInstance:
         load_s: how long loading may take.
         statistics: counts runs.
         output_bytes: how much room the outputs of a run probably take, by its number of rows.
-        changed: is called when it has become ready or unready, and when a run has ended.
+        changed: the function that is called when it has become ready or unready, and when a run has
+            ended.
         returned: receives the requests of a worker that died or was ended.
     """
 
@@ -84,7 +85,8 @@ class ModelInstance:
         self._is_closed = False
         self._ready_s = 0.0
         self.reason = "it is loading"
-        #: True if the model has killed its worker too often to be tried again, unless it is revived.
+        #: True if the model has killed its worker too often to be tried again, unless it is
+        #: revived.
         self.has_given_up = False
 
     @property

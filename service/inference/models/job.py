@@ -82,7 +82,8 @@ class InferenceJob(Struct, kw_only=True, eq=False):
         finish: makes the answer of the outputs.
         end: receives what `finish` returns or raises.
         priority: that of 1 is run before that of 2.
-        is_delayed: whether it is run after others of its priority, since it has waited for too long.
+        is_delayed: whether it is run after others of its priority, since it has waited for too
+            long.
         deadline_s: when it must have ended, on the loop's clock; None for no limit.
         begin_by_s: when its run must have begun; None for no limit.
         has_transport_deadline: whether the client has stopped waiting at the deadline.

@@ -126,7 +126,9 @@ class JobQueue:
         running: int = 0,
         arriving: int = 0,
     ) -> bool:
-        """Returns whether a request that comes now would take longer than it may. Any thread may call it.
+        """Returns whether a request that comes now would take longer than it may.
+
+        Any thread may call it.
 
         Args:
             limit_s: how long it may take; None for no limit.

@@ -34,7 +34,7 @@ class BegunRun(Struct, kw_only=True, eq=False):
 
     Attributes:
         known: that has begun it, whose regions are in use.
-        instance, lane: that run it.
+        instance, lane: the instance and lane that run it.
         queued_ns: when its request came, on the clock of `time.perf_counter_ns`.
         begun_ns: when its inputs were written.
         outcome: the answer; the error of waiting for it, a TimeoutError if it has not ended.
@@ -70,7 +70,7 @@ class KnownRun(Struct, kw_only=True, eq=False):
         sources: the place of each input in a region, and its range in the arena.
         targets: the place of each output in a region, and its name.
         regions: a place in each region.
-        outputs: that the worker has answered with.
+        outputs: the outputs that the worker has answered with.
         answer: what the client was answered with, without the id of the request.
     """
 
@@ -101,10 +101,12 @@ class KnownRun(Struct, kw_only=True, eq=False):
             place.release()
 
     def run(self, instance: ModelInstance, lane: ServedLane, trace_id: str) -> bytes | BegunRun | None:
-        """Runs it in a lane that was lent, while its regions are in use. Counts it if it ends as before.
+        """Runs it in a lane that was lent, while its regions are in use.
+
+        Counts it if it ends as before.
 
         Args:
-            instance, lane: that run it.
+            instance, lane: the instance and lane that run it.
             trace_id: the trace ID of the client's trace; empty if it takes none.
 
         Returns:

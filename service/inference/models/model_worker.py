@@ -49,8 +49,8 @@ class ModelWorker:
     Attributes:
         health: what it last reported of its model.
         read_state: what `read_state` returned before its start.
-        on_health: is called after it has reported something else than before.
-        on_end: is called once it has ended.
+        on_health: the function that is called after it has reported something else than before.
+        on_end: the function that is called once it has ended.
 
     Raises:
         OSError: it cannot be started.

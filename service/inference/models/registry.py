@@ -69,8 +69,8 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         state: the state of its files in the repository.
-        config_json: that a client has given.
-        files: that a client has given, with their digests.
+        config_json: the config json that a client has given.
+        files: the files that a client has given, with their digests.
         given_bytes: their size.
     """
 
@@ -168,7 +168,10 @@ class Registry:
         return [found for versions in models for _, found in sorted(versions.items())]
 
     def only(self) -> ServedVersion | None:
-        """Returns what is served if it is one version of one model; else None. Any thread may call it."""
+        """Returns what is served if it is one version of one model; else None.
+
+        Any thread may call it.
+        """
         models = tuple(self._models.values())
         versions = tuple(models[0].values()) if len(models) == 1 else ()
         return versions[0] if len(versions) == 1 else None

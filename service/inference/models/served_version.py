@@ -127,7 +127,7 @@ class ServedVersion:
 
     @property
     def reason(self) -> str:
-        """Why it is not ready."""
+        """The reason why it is not ready."""
         if self._is_closing:
             return "it is being unloaded"
         return "" if self.is_ready else self._instances[0].reason

@@ -352,7 +352,8 @@ def _last() -> bytes:
     return encoded
 
 
-#: What is appended to an answer of a stream. Fields that follow others in a message belong to it, too.
+#: What is appended to an answer of a stream. Fields that follow others in a message belong to it,
+#: too.
 _LAST: Final = _last()
 
 

@@ -99,7 +99,9 @@ class ParsedRequest(msgspec.Struct, frozen=True, eq=False):
 
 
 def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
-    """Parses the body of an inference, which takes time if it has much JSON. Any thread may call this.
+    """Parses the body of an inference, which takes time if it has much JSON.
+
+    Any thread may call this.
 
     Args:
         body: the body of the request.

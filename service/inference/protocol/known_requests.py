@@ -79,7 +79,10 @@ class KnownRequest(Struct, eq=False):
 
 
 class KnownTable:
-    """The requests that came last whose inputs are all in regions. Any thread may call its methods."""
+    """The requests that came last whose inputs are all in regions.
+
+    Any thread may call its methods.
+    """
 
     def __init__(self) -> None:
         self._known: OrderedDict[Hashable, KnownRequest] = OrderedDict()

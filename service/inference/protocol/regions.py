@@ -1,4 +1,4 @@
-"""What parsing a request needs to know of shared memory."""
+"""The facts about shared memory that parsing a request needs."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol

@@ -92,7 +92,7 @@ class RegionPart(Protocol):
 
     @property
     def place(self) -> RegionPlace:
-        """Where it is."""
+        """The place where it is."""
 
     def copy_into(self, target: memoryview) -> None:
         """Copies its bytes; see `InputBytes.copy_into`."""

@@ -54,8 +54,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         name: the name of the model.
         root: descriptor of the repository.
         is_folder: whether it is a folder, or else a file.
-        versions: that are there, in ascending order.
-        files: that a client has given in place of those of a folder, by path.
+        versions: the versions that are there, in ascending order.
+        files: the files that a client has given in place of those of a folder, by path.
     """
 
     name: str

@@ -79,7 +79,7 @@ class FrontEnd:
         """Serves until `stop` is called.
 
         Args:
-            report: is called whenever the state of the service has changed.
+            report: the function that is called whenever the state of the service has changed.
 
         Raises:
             Error: it cannot listen, or a setting is not valid.

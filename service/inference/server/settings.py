@@ -20,7 +20,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
         allow_client_shm: whether clients on this host may name shared memory.
         http_restricted_api, grpc_restricted_protocol: see `Restrictions`.
         tls_certificate, tls_key, tls_authority: files for TLS; empty without.
-        token: that clients must send; empty for none.
+        token: the token that clients must send; empty for none.
         insecure: whether other hosts are served without TLS or a token.
         limits: the limits of clients.
         trace: which requests are traced.

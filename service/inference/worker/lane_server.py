@@ -120,7 +120,7 @@ class LaneServer:
                 self._arena = None
 
     def _serve_once(self) -> bool:
-        """Does what the caller wants next; returns False at the end of the lane."""
+        """Serves the next request of the caller; returns False at the end of the lane."""
         ring, native = self._ring, self._native
         if ring is None or native is None:
             return self._read_packet()

@@ -42,7 +42,8 @@ class LoadOrder(msgspec.Struct, frozen=True, array_like=True, tag="load"):
         is_batched: whether the first length of inputs and outputs is left open for batches.
         startup: "optimized" or "instant".
         warmups: runs before the model is ready.
-        loop_timeout_s: how long a WHILE operation may take, in requests, warm-ups and the check of batches.
+        loop_timeout_s: how long a WHILE operation may take, in requests, warm-ups and the check of
+            batches.
     """
 
     name: str
@@ -101,7 +102,7 @@ class ModelDescription(msgspec.Struct, frozen=True, array_like=True, tag="loaded
     Attributes:
         inputs, outputs: the inputs and outputs of the model; with batches, shapes include the
             length of the batch.
-        devices: that run it, in the order of the steps.
+        devices: the devices that run it, in the order of the steps.
         drivers: the versions of their drivers.
     """
 
@@ -134,7 +135,7 @@ class Explained(msgspec.Struct, frozen=True, array_like=True, tag="explained"):
 
 
 class ModelHealth(msgspec.Struct, frozen=True, array_like=True, tag="health"):
-    """Whether the model can be run now.
+    """The answer to whether the model can be run now.
 
     Attributes:
         is_ready: whether all devices that must be there are there.

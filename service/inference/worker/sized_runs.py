@@ -106,7 +106,7 @@ class SizedRuns:
         """Returns the outputs of a run in the shapes that it gave them.
 
         Args:
-            execution: that has run.
+            execution: the execution that has run.
             outputs: its buffers.
             given: the shapes of its inputs.
         """

@@ -60,7 +60,7 @@ class TraceConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Which requests are traced until a client changes it.
 
     Attributes:
-        file: that receives traces; empty for the log.
+        file: the file that receives traces; empty for the log.
         level: `OFF`, `TIMESTAMPS` or `TENSORS`.
         rate: every so many requests one is traced.
         count: how many are traced; -1 for no limit.

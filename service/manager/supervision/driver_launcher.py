@@ -40,7 +40,7 @@ class DriverLauncher:
         address: where it serves.
         sharing: whom it serves.
         notify: the socket that receives notifications.
-        ended: is called when a server has ended.
+        ended: the function that is called when a server has ended.
     """
 
     def __init__(

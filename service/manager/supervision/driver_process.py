@@ -48,8 +48,9 @@ class DriverProcess:
     Args:
         launch: starts it with these descriptors: standard input, standard error, breadcrumbs.
         write: receives what it writes to stderr, line by line, with the level of each line.
-        ended: is called once it has ended, or could not be started.
-        ends: is called before that, if it is noticed, when it does not serve any more.
+        ended: the function that is called once it has ended, or could not be started.
+        ends: the function that is called before that, if it is noticed, when it does not serve any
+            more.
 
     Attributes:
         pid: the id of the process; None before it was started.

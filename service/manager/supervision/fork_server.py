@@ -21,7 +21,7 @@ class ForkServer:
     Args:
         command: the command of the server.
         environment: the environment of the server and the processes that it forks.
-        ended: is called once it has ended.
+        ended: the function that is called once it has ended.
 
     Raises:
         OSError: it cannot be started.

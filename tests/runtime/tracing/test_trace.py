@@ -590,7 +590,10 @@ def test_large_data_for_a_daemon_on_another_host() -> None:
 def test_an_older_daemon_sends_no_times_of_requests(
     sends_times: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request to such a daemon goes by a call of its own. An older one sends no times of these."""
+    """A request to such a daemon goes by a call of its own.
+
+    An older one sends no times of these.
+    """
     if not sends_times:
         monkeypatch.setattr("neurald.runtime.tracing.daemon_calls.times_from", lambda metadata: None)
     with running_daemon(listen="127.0.0.1:0") as address:

@@ -215,7 +215,8 @@ def test_stalled_reflection_does_not_block_others(directory: Path, monkeypatch: 
         calls = [stub.ServerReflectionInfo(questions()) for _ in range(100)]
         remote = connect(daemon.address)
         assert add(remote, 2) == 3
-        # gRPC may leave some of a connection with so many streams unanswered, which harms its client.
+        # gRPC may leave some of a connection with so many streams unanswered, which harms its
+        # client.
         wait_until(lambda: sum(not call.is_active() for call in calls) >= 50, timeout_s=60)
         with contextlib.closing(connect(daemon.address)) as other:
             assert add(other, 3) == 4

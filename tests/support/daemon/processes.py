@@ -133,7 +133,10 @@ def freeze_process(process: "subprocess.Popen[str]") -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Returns whether a process runs. One that has ended, and that nobody has waited for, does not."""
+    """Returns whether a process runs.
+
+    One that has ended, and that nobody has waited for, does not.
+    """
     with contextlib.suppress(OSError):
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state not in ("Z", "X")

@@ -122,7 +122,8 @@ class FlatGraph:
         parts: slices with lengths that depend on data, which are only computed where they are read.
         levels, symbol_levels: the number of the region, from the outermost, that computes an
             operand, or sets a symbol.
-        element_symbols: the symbols for sums of elements of operands, with the region that sets them.
+        element_symbols: the symbols for sums of elements of operands, with the region that sets
+            them.
         constants: the operands of constants of inlined graphs.
         regions: the current region and those around it, from the outermost.
     """

@@ -19,7 +19,9 @@ _MAX_OPENED = 64
 
 
 class LoopLengths:
-    """Finds the dimensions of a loop's values that change. Those that change together share a symbol.
+    """Finds the dimensions of a loop's values that change.
+
+    Those that change together share a symbol.
 
     Args:
         flat: the graph.

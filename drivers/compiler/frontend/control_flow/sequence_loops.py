@@ -23,7 +23,8 @@ from neurald.hal.records import replace
 
 #: Sequences of at most as many steps are written out.
 _MAX_WRITTEN: Final = 8
-#: Numbers of steps of a part: products of inputs have several rows. Parts of more steps were slower.
+#: Numbers of steps of a part: products of inputs have several rows. Parts of more steps were
+#: slower.
 _STEPS: Final = range(4, 9)
 #: Limit on the results of a sequence, whose memory is a constant at first.
 _MAX_BYTES: Final = 1 << 26

@@ -376,7 +376,10 @@ class _Structurer:
         return first
 
     def _is_nested(self, call: Call) -> bool:
-        """Returns True if there is control flow in a loop. Unrolling it would multiply the inner one."""
+        """Returns True if there is control flow in a loop.
+
+        Unrolling it would multiply the inner one.
+        """
         graphs = (call.graph("condition"), call.graph("body"))
         return any(each.type in CONTROL_FLOW for graph in graphs for each in graph.operations)
 

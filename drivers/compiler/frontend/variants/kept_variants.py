@@ -45,7 +45,8 @@ class OpenVariant(Struct, frozen=True, eq=False):
 
     Attributes:
         prepared: the variant.
-        own_bytes: returns the memory of its values that no other variant uses; None if all is shared.
+        own_bytes: returns the memory of its values that no other variant uses; None if all is
+            shared.
     """
 
     prepared: PreparedWithOperands
@@ -73,8 +74,8 @@ class KeptVariants:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Shapes, _Kept] = OrderedDict()
-        #: How many of them share code for any lengths, and how many were kept since their memory was
-        #: counted.
+        #: How many of them share code for any lengths, and how many were kept since their memory
+        #: was counted.
         self._open = 0
         self._uncounted = 0
 

@@ -26,7 +26,8 @@ class _HasArtifact(Protocol):
     def artifact(self) -> Artifact: ...
 
 
-#: The models, which implement `neurald.drivers.compiler.frontend.variants.shape_specialization.OpenModel`.
+#: The models, which implement
+#: `neurald.drivers.compiler.frontend.variants.shape_specialization.OpenModel`.
 _M = TypeVar("_M", bound=_HasArtifact)
 
 

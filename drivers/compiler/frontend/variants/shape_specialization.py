@@ -137,10 +137,13 @@ class SpecializingModel(InProcessModel):
         return main.operands[indexes[index]]
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """See `PreparedModel.execute`. The first execution with these shapes may compile the model."""
+        """See `PreparedModel.execute`.
+
+        The first execution with these shapes may compile the model.
+        """
         shapes = self._shapes(request)
-        # Without a lock, since a variant that is missed is only not used this time. To make one takes
-        # longer than several executions of a small model.
+        # Without a lock, since a variant that is missed is only not used this time. To make one
+        # takes longer than several executions of a small model.
         if shapes not in self._variants:
             for opened, _ in self._opened:
                 result = opened.execute(shapes, request, options)
@@ -325,8 +328,8 @@ class SpecializingModel(InProcessModel):
         try:
             if self._first_tier is None:
                 return self._compiled(shapes, known, options)
-            # Looking into the cache takes longer than a small model runs. Code for frequent shapes is
-            # looked up there later.
+            # Looking into the cache takes longer than a small model runs. Code for frequent shapes
+            # is looked up there later.
             opened = self._opened_for(shapes)
             kept = None if opened is not None or self._kept is None else self._kept(self._model, known)
             if kept is not None:
@@ -511,7 +514,10 @@ def _specialized(
     shapes: tuple[Shape | None, ...],
     cancellation: Cancellation,
 ) -> None:
-    """Compiles a model for shapes, and replaces its variant. Does not keep the prepared model alive."""
+    """Compiles a model for shapes, and replaces its variant.
+
+    Does not keep the prepared model alive.
+    """
     variant: PreparedWithOperands | None = None
     try:
         variant = specialize(model, known_shapes(model, shapes), ExecuteOptions(cancellation=cancellation))

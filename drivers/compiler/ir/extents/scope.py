@@ -217,7 +217,10 @@ class ExtentScope:
         return extent.hint
 
     def _restrict(self, extent: "Extent", relation: Relation, holds: bool) -> bool:
-        """Expresses a guard on a single symbol by its bounds. Returns False if that is impossible."""
+        """Expresses a guard on a single symbol by its bounds.
+
+        Returns False if that is impossible.
+        """
         factors = dict(extent.terms)
         offset = factors.pop((), 0)
         if len(factors) != 1:

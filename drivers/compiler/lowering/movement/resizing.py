@@ -1,8 +1,8 @@
 """Lowers RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR.
 
-Source coordinates are computed by the references' own functions and stored as constants. If a length
-of the image or of the result is not known, they are computed once before the result, in the same
-way.
+Source coordinates are computed by the references' own functions and stored as constants. If a
+length of the image or of the result is not known, they are computed once before the result, in the
+same way.
 """
 
 from collections.abc import Callable

@@ -84,8 +84,8 @@ def fuse(
         is_row_wise: returns True if a kernel is generated row by row, see `Kernel.row_axes`.
             Reductions over whole rows are then computed in the kernels that read them, such as
             those of a softmax. Without it, no kernel is row-wise.
-        recomputes: True if computing elements again is so cheap that none is stored because its node
-            says so (`Compute.is_stored`).
+        recomputes: True if computing elements again is so cheap that none is stored because its
+            node says so (`Compute.is_stored`).
     """
     fusion = _Fusion(graph, is_row_wise=is_row_wise, recomputes=recomputes)
     if enabled:

@@ -184,8 +184,8 @@ def _circular(v: Vector, element: str, x: str, turned: int) -> str:
 def _near_sine(f: Floats, x: str, turned: int) -> str:
     """Computes the sine of x + turned·π/2 for a float x below `_SMALL`.
 
-    Half turns only change the sign of a sine. With r = x - n·π/2 for the nearest n that is even, or odd
-    for a cosine, a single polynomial is enough.
+    Half turns only change the sign of a sine. With r = x - n·π/2 for the nearest n that is even, or
+    odd for a cosine, a single polynomial is enough.
     """
     v, magic = f.v, f.number(f.format.magic)
     if turned:

@@ -1,8 +1,8 @@
 """Quantises floats to bytes with AVX2, in words instead of numbers of 32 bits as soon as possible.
 
 With h + l the doubled inverse of the divisor c in two parts, d = x·h + x·l is almost always 2x / c
-correctly rounded. Its whole part is packed to a word w. Then 2w + (0, or -1 if that is negative) + 2
-shifted right by two is the nearest integer, with ties away from zero. Packing turns NaN to the
+correctly rounded. Its whole part is packed to a word w. Then 2w + (0, or -1 if that is negative) +
+2 shifted right by two is the nearest integer, with ties away from zero. Packing turns NaN to the
 lowest word, which doubled is 0.
 """
 

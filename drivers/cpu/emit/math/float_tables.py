@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from neurald.drivers.cpu.emit.vector import Vector
 
-#: The instruction that permutes a register of this many bytes, and the number of floats among which it
-#: chooses. AVX2 also permutes 8, which takes some processors twice as long.
+#: The instruction that permutes a register of this many bytes, and the number of floats among which
+#: it chooses. AVX2 also permutes 8, which takes some processors twice as long.
 _PERMUTATIONS = {
     64: ("@llvm.x86.avx512.permvar.sf.512", 16),
     32: ("@llvm.x86.avx.vpermilvar.ps.256", 4),

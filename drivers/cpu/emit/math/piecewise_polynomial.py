@@ -50,8 +50,8 @@ def pieces(function: Callable[[float], float], end: float, count: int, terms: in
     centres = [_centre(function, part * step) if part else 0.0 for part in range(count)]
     starts = [float(np.float32(function(centre))) for centre in centres]
     slope = float(np.rint(function(step) / step))
-    # Fits Chebyshev points, which are dense at the ends of a part and none of which is its centre. The
-    # range is slightly wider than the part, since rounding may assign a number to a neighbour.
+    # Fits Chebyshev points, which are dense at the ends of a part and none of which is its centre.
+    # The range is slightly wider than the part, since rounding may assign a number to a neighbour.
     angles = np.pi * (np.arange(2 * terms) + 0.5) / (2 * terms)
     points = 0.501 * step * np.cos(angles)
     coefficients = []
@@ -120,8 +120,8 @@ def piecewise(f: Floats, of: PiecewisePolynomial, a: str) -> str:
     index = f.to_bits(found)
     rest = f.subtract(a, looked_up(v, of.centres, index))
     lowest, *terms = (looked_up(v, column, index) for column in of.coefficients)
-    # Pairs of terms, then pairs of these: in order, each term would wait for the one before. The lowest
-    # one comes last, so that the rounding errors of the others are small.
+    # Pairs of terms, then pairs of these: in order, each term would wait for the one before. The
+    # lowest one comes last, so that the rounding errors of the others are small.
     power = rest
     while len(terms) > 1:
         pairs = [f.fma(high, power, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]

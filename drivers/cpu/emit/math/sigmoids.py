@@ -1,7 +1,7 @@
 """LOGISTIC, TANH, ERF, and the sums of the latter with 1 that activations multiply with.
 
-Errors are stated as in `vector_math`. Those of sums with 1 are absolute: near -1 the function itself
-is only known within the last place of 1.
+Errors are stated as in `vector_math`. Those of sums with 1 are absolute: near -1 the function
+itself is only known within the last place of 1.
 """
 
 import math
@@ -25,13 +25,13 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 #: Number of terms of the polynomials for the error function, by the number of parts.
 _ERF_TERMS = {16: 6, 4: 9}
-#: erf(x) for |x| up to `_ERF_END` is x times the quotient of these polynomials of x², within 3.8e-7 if
-#: products are added without rounding. At the end it is exactly 1.
+#: erf(x) for |x| up to `_ERF_END` is x times the quotient of these polynomials of x², within 3.8e-7
+#: if products are added without rounding. At the end it is exactly 1.
 _ERF_ABOVE = (1.12837899, 0.196247071, 0.053467229, 0.00400356669, 0.000288040086, 1.97484837e-06)
 _ERF_BELOW = (1.0, 0.507250607, 0.116475642, 0.0154442601, 0.00121634174, 3.74809861e-05)
 _ERF_END = 4.0
-#: Length and terms of the parts of a table of 16, with which 1 + erf(x) is within 2.4e-7. The last part
-#: is around 3.75, where erf is 1 - 1.1e-7.
+#: Length and terms of the parts of a table of 16, with which 1 + erf(x) is within 2.4e-7. The last
+#: part is around 3.75, where erf is 1 - 1.1e-7.
 _RISEN_STEP, _RISEN_TERMS, _RISEN_PARTS = 0.25, 5, 16
 
 

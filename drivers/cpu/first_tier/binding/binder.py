@@ -290,7 +290,7 @@ class Binder:
         is_known: True if the lengths of all dimensions are known, so that those of 0 are empty.
 
     Attributes:
-        graph: with the dimensions that are known before it runs.
+        graph: the graph with the dimensions that are known before it runs.
         folded: the positions of operations that are computed, mostly from constants.
         results: values that these compute, by operand.
         known: those of them that are no outputs of the graph, which kernels write.
@@ -422,8 +422,8 @@ class Binder:
     def _are_right(self, calls: Sequence[BoundCall], operation: Operation) -> bool:
         """Returns True if calls read all that decides the results, and only operands with elements.
 
-        An input that nothing reads may give the results another shape than the model declares, which
-        references report. Of constants without elements, kernels would read the first one.
+        An input that nothing reads may give the results another shape than the model declares,
+        which references report. Of constants without elements, kernels would read the first one.
         """
         operands = self.graph.operands
         read = {each for call in calls for each in call.arguments if isinstance(each, int)}

@@ -363,7 +363,10 @@ def _of_shorts(target: Target, operation: str) -> Unit:
 
 
 def _quantize(target: Target, sign: str, element: str) -> Unit:
-    """Writes the quantisation of floats. Words: those of the nest, the scale, zero point and limits."""
+    """Writes the quantisation of floats.
+
+    Words: those of the nest, the scale, zero point and limits.
+    """
     kernel = KernelWriter(target, f"first_quantize_{sign}", ("out", "input"))
     first = words_of_nest(1)
     scale = kernel.word(first, "float")
@@ -377,7 +380,10 @@ def _quantize(target: Target, sign: str, element: str) -> Unit:
 
 
 def _dequantize(target: Target, sign: str, extension: str, element: str) -> Unit:
-    """Writes the conversion of integers to floats. Words: those of the nest, the zero point, the scale."""
+    """Writes the conversion of integers to floats.
+
+    Words: those of the nest, the zero point, the scale.
+    """
     kernel = KernelWriter(target, f"first_dequantize_{sign}", ("out", "input"))
     first = words_of_nest(1)
     zero_point, scale = kernel.word(first, "i32"), kernel.word(first + 1, "float")

@@ -47,7 +47,8 @@ _MAX_STREAMED_POSITIONS, _MIN_STREAMED_BYTES = 4, 64 << 10
 #: Threads that share a product read all weights rather than all inputs if weights are at most this
 #: many times as large as inputs, which are in other threads' caches.
 _MAX_REREAD_RATIO = 4
-#: Inputs of a block of positions, which stay in the second-level cache while panels go through them.
+#: Inputs of a block of positions, which stay in the second-level cache while panels go through
+#: them.
 _BLOCK_BYTES = 512 << 10
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIGNMENT = 64

@@ -1,4 +1,7 @@
-"""Quantised kernels: 8-bit inputs and weights, or 16-bit inputs. Weights are constant or a matrix."""
+"""Quantised kernels: 8-bit inputs and weights, or 16-bit inputs.
+
+Weights are constant or a matrix.
+"""
 
 import math
 from collections.abc import Hashable, Sequence

@@ -5,10 +5,10 @@ transformed to 36 points, each of which is multiplied by transformed weights. Th
 are transformed to its results. This takes 36 multiplications per tile instead of 144, of 16-bit
 instead of 8-bit numbers.
 
-Usually the weights are transformed with fractions. Here they are whole multiples, so that all points
-fit in 16 bits, and the last transformation yields results times 9 · 2^n. It is computed modulo 2^32,
-in which 9 has an inverse, so that only the result itself, times 2^n, must fit in 32 bits; sums need
-not.
+Usually the weights are transformed with fractions. Here they are whole multiples, so that all
+points fit in 16 bits, and the last transformation yields results times 9 · 2^n. It is computed
+modulo 2^32, in which 9 has an inverse, so that only the result itself, times 2^n, must fit in 32
+bits; sums need not.
 
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 """
@@ -55,7 +55,8 @@ from neurald.hal.records import replace
 #: points.
 _TILE_SIZE, _PIXELS = 4, 6
 _POINTS = _PIXELS * _PIXELS
-#: Transformation of the weights along a dimension: of any byte less a zero point it fits in 16 bits.
+#: Transformation of the weights along a dimension: of any byte less a zero point it fits in 16
+#: bits.
 _WEIGHTS = np.array([[6, 0, 0], [1, 1, 1], [1, -1, 1], [1, 2, 4], [1, -2, 4], [0, 0, 6]])
 #: The results along a dimension are 3 · 2^n times the sums: these n. The inverse of 9 modulo 2^32.
 _SHIFTS, _INVERSE = (3, 2, 1, 1), pow(9, -1, 1 << 32)
@@ -165,8 +166,8 @@ def routine(
         epilogue: its epilogue.
         direct: the plan of the direct convolution.
         weights: its weights.
-        key_of: returns a key of everything that a direct convolution's function with these arguments
-            depends on, or None.
+        key_of: returns a key of everything that a direct convolution's function with these
+            arguments depends on, or None.
     """
     node = kernel.contraction
     if not isinstance(node, Convolution) or int(weights.largest.max()) >= _MAX_SUM:

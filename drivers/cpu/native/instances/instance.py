@@ -107,8 +107,8 @@ class Instance:
             statuses=memory.address + statuses,
         )
         self._records = StepRecords(executable, code, team, places)
-        #: The sizes that all records and ports have; None for those of the executable, and if `fit` was
-        #: interrupted.
+        #: The sizes that all records and ports have; None for those of the executable, and if `fit`
+        #: was interrupted.
         self._sizes: StepSizes | None = None
         self.is_original = True
         self._forks = process.forks
@@ -213,7 +213,8 @@ class Instance:
     def fit(self, sizes: StepSizes) -> bool:
         """Gives the step other sizes.
 
-        Returns False if its values do not fit into the memory, or have needed little of it for long.
+        Returns False if its values do not fit into the memory, or have needed little of it for
+        long.
 
         Args:
             sizes: the sizes of the step, which has neither instructions nor bands.
@@ -257,7 +258,7 @@ class Instance:
         Args:
             binding: addresses of inputs and outputs.
             cancellation: address of a `Cancellation`.
-            deadline_ns: on the clock of `time.monotonic()`; 0 for none.
+            deadline_ns: the deadline on the clock of `time.monotonic()`; 0 for none.
             loop_timeout_ns: how long each loop may run.
 
         Returns:

@@ -128,8 +128,8 @@ _ARRAY_RANK: Final = 24
 _ARRAY_SHAPE: Final = 32
 _ARRAY_DTYPE: Final = 56
 _ARRAY_FLAGS: Final = 64
-#: Layout of `PyArray_Descr`: the type of scalars; then in one word the characters for kind, type and
-#: byte order, a byte of flags, which may differ, and the number of the type.
+#: Layout of `PyArray_Descr`: the type of scalars; then in one word the characters for kind, type
+#: and byte order, a byte of flags, which may differ, and the number of the type.
 _DTYPE_SCALAR: Final = 16
 _DTYPE_KIND: Final = 24
 _DTYPE_KIND_MASK: Final = ~(0xFF << 24)

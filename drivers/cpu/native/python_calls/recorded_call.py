@@ -3,8 +3,8 @@
 `recorded_call.ll` has the function. It reads the clock before and after the call, and stores both
 with the thread, the number of the application's call and the number of what was called. The
 recorder's Python code is asked only for what a thread or a compilation did not show before. So a
-record takes less than the Python frame whose work the function may do, too: for a method whose object
-has a function that does its work, that function is called in its place.
+record takes less than the Python frame whose work the function may do, too: for a method whose
+object has a function that does its work, that function is called in its place.
 
 Layouts (in 64-bit words):
 
@@ -68,12 +68,12 @@ _TABLE: Final = (
 )
 _COUNT: Final = _TABLE.index("COUNT")
 #: Table; the function that is called, or what is called if there is no short cut; names of the
-#: attributes that lead to the function of the short cut (null without one), and most arguments of it;
-#: what that function returns if it has succeeded (null if anything but None), and what is called
-#: otherwise; number of what is called (-1 to ask), name of the attribute that has the owner of the key
-#: (null if it is the object itself), of the key, of the address of notes (null for none), slots, and
-#: what tells the number; what is called after an exception; and whether it begins a call of the
-#: application.
+#: attributes that lead to the function of the short cut (null without one), and most arguments of
+#: it; what that function returns if it has succeeded (null if anything but None), and what is
+#: called otherwise; number of what is called (-1 to ask), name of the attribute that has the owner
+#: of the key (null if it is the object itself), of the key, of the address of notes (null for
+#: none), slots, and what tells the number; what is called after an exception; and whether it begins
+#: a call of the application.
 _RECORD: Final = (
     "TABLE",
     "FUNCTION",

@@ -33,7 +33,8 @@ class SizedExecutables:
 
     Args:
         opened: the step, whose lengths do not change while it runs. It has been checked.
-        functions: addresses of native functions, see `neurald.drivers.cpu.native.programs.sizing_program`.
+        functions: addresses of native functions, see
+            `neurald.drivers.cpu.native.programs.sizing_program`.
     """
 
     def __init__(self, opened: OpenExecutable, functions: Mapping[str, int]) -> None:

@@ -74,8 +74,8 @@ class StepSizing:
     def evaluate(self, lengths: Iterable[int]) -> "array.array[int] | None":
         """Returns words with the numbers of the program.
 
-        Returns None if the code is not valid for these lengths of the open dimensions, or if a number
-        is too large.
+        Returns None if the code is not valid for these lengths of the open dimensions, or if a
+        number is too large.
         """
         words = self._empty[:]
         for position, length in enumerate(lengths):
@@ -93,7 +93,10 @@ class StepSizing:
         return np.frombuffer(words, np.int64)[self._ends[0] : self._ends[1]]
 
     def size(self, words: "array.array[int]", plan: "array.array[int]") -> int:
-        """Computes the sizes for the numbers. Returns 0, or why there are none; see `SizeRefusal`."""
+        """Computes the sizes for the numbers.
+
+        Returns 0, or why there are none; see `SizeRefusal`.
+        """
         address, _ = words.buffer_info()
         place, _ = plan.buffer_info()
         refusal: int = self._size(self._step, address + self._numbers, place, address + self._sizes)

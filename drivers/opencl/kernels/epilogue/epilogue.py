@@ -116,7 +116,7 @@ def epilogue(
     last; the column is the index in the last.
 
     Args:
-        kernel: with a contraction.
+        kernel: the kernel with a contraction.
         arguments: those of the kernel's function, including all of `used_values`.
         is_vector: whether four elements are stored at once wherever possible.
         is_fetched: whether to include a function that prefetches the inputs of four elements, in
@@ -176,7 +176,7 @@ def value4_function(kernel: Kernel, arguments: KernelArguments) -> "Vector4Funct
     before the kernel's.
 
     Args:
-        kernel: with a contraction.
+        kernel: the kernel with a contraction.
         arguments: those of the calling function, including all of `used_values`.
     """
     writer = _writer(kernel, arguments)

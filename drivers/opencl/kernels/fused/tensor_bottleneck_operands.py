@@ -138,7 +138,7 @@ def weight_fragments(right: Value, columns: int, steps: int) -> Value:
     four.
 
     Args:
-        right: with contiguous columns.
+        right: the right operand, with contiguous columns.
         columns: at least as many as the matrix has, a multiple of 16.
         steps: the depth in multiples of 32 bytes.
     """

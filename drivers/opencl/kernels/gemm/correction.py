@@ -23,7 +23,7 @@ def corrected(kernel: Kernel, product: GemmView, right: Value) -> Kernel:
     """Returns the kernel for sums of the left matrix's stored values.
 
     Args:
-        kernel: with a contraction.
+        kernel: the kernel with a contraction.
         product: the same as a product, of 8 bits; its left matrix has a zero point.
         right: its right matrix without a zero point: (batch, column, depth).
     """

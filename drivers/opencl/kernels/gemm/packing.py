@@ -19,7 +19,7 @@ def packed(weights: Value, layout: Hashable, pack: Callable[[np.ndarray], np.nda
     """Returns constant weights in another order; the same value for the same weights and layout.
 
     Args:
-        weights: with a constant.
+        weights: the weights with a constant.
         layout: identifies the order.
         pack: reorders the array.
     """

@@ -332,7 +332,10 @@ def _source(
 
 
 def _statements(tiling: PipelineTiling) -> str:
-    """Returns the calls of a macro that stores a tile. Compilers do not unroll a loop of this size."""
+    """Returns the calls of a macro that stores a tile.
+
+    Compilers do not unroll a loop of this size.
+    """
     return "\n".join(
         f"      NEURALD_PART({block}, {first // 2}, {first})"
         for block in range(tiling.blocks)

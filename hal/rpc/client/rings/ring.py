@@ -80,7 +80,7 @@ class RingRequest(Struct, kw_only=True, eq=False):
     """A request of the caller, as a ring runs it. It is dropped with the request.
 
     Attributes:
-        model: that runs it.
+        model: the model that runs it.
         sent: what the daemon is asked to run.
         staged: how arguments are moved.
         result: the last one for which outputs were copied back.
@@ -161,7 +161,7 @@ class Ring:
         """Prepares a request that is `is_for_rings`, and copies its inputs; `run` follows.
 
         Args:
-            model: that runs it.
+            model: the model that runs it.
             request: the request.
             deadline_s: the time by which the daemon must have read it, on the clock
                 of `time.monotonic()`.

@@ -16,7 +16,7 @@ class SubmittedRun:
     """The execution that a ring runs, and its successor.
 
     Attributes:
-        ring: that runs it, and that nothing else uses meanwhile.
+        ring: the ring that runs it, and that nothing else uses meanwhile.
         bound: the request.
         options: the options of the execution.
         give_back: takes the ring back at the end.

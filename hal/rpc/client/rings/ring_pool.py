@@ -91,8 +91,9 @@ class RingPool:
             model: the prepared model.
             request: the request for it.
             options: the options for the execution. They limit nothing if it is ongoing.
-            is_ongoing: to send a new request with its execution, which takes one round trip less, if
-                the daemon takes that. Its refusal is then an error, after which it may go by gRPC.
+            is_ongoing: to send a new request with its execution, which takes one round trip less,
+                if the daemon takes that. Its refusal is then an error, after which it may go by
+                gRPC.
 
         Returns:
             The result; None if nothing was run, or a ring broke while the daemon lives, so that

@@ -72,7 +72,8 @@ class RingSlots:
 
         Args:
             memory: any shared memory.
-            forget: is called with the least recently used slot, if it is released for this memory.
+            forget: the function that is called with the least recently used slot, if it is released
+                for this memory.
 
         Raises:
             BadState: the memory is closed.

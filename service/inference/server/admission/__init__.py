@@ -1,1 +1,1 @@
-"""Who may call, and how much memory requests may take."""
+"""Access of clients, and the memory that requests may take."""

@@ -1,1 +1,1 @@
-"""What clients may call, whichever transport they use."""
+"""The calls of clients, whichever transport they use."""

@@ -213,8 +213,8 @@ class Calls:
             trace_id: the trace ID of the client's trace; empty if it takes none.
 
         Returns:
-            The answer without the id of the request; what `begin` goes on with if it is not there at
-                once; None if nothing was done.
+            The answer without the id of the request; what `begin` goes on with if it is not there
+                at once; None if nothing was done.
         """
         known = request.run
         if not isinstance(known, KnownRun) or self._traces.settings.is_on:
@@ -241,11 +241,13 @@ class Calls:
 
         Args:
             request, encode, timeout_s: see `infer`.
-            ended: is called with the answer and the error, one of which is None. It raises nothing.
+            ended: the function that is called with the answer and the error, one of which is None.
+                It raises nothing.
             begun: is called, before the run, with a function that ends the request early, without a
                 call of `ended`; it returns False if the request has ended.
-            will_wait: is called before the thread waits for a run for longer; None if it must not.
-                If it may, requests that need not wait for others are run by it.
+            will_wait: the function that is called before the thread waits for a run for longer;
+                None if it must not. If it may, requests that need not wait for others are run by
+                it.
             begun_run: what `run_known` has returned, if it has begun.
             note_known: is told how the request was run, for `run_known`.
 

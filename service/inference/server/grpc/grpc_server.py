@@ -95,13 +95,13 @@ class DirectMethod:
     """A method with one message and one answer, whose handler is no coroutine.
 
     Args:
-        begin: is called in a thread of the server with the message, with the call, which it ends at
-            once, or later, by `ServerCall.finish` or `refuse`, and with `will_wait`, which it calls
-            before it waits for longer than a millisecond; None if it must not wait at all. Returns
-            what has to be called in the loop to go on, also if the client has left; None for
-            nothing.
-        refuses: is called in a thread of the server before the message is received; returns True if
-            it has ended the call. None to receive all messages.
+        begin: the function that is called in a thread of the server with the message, with the
+            call, which it ends at once, or later, by `ServerCall.finish` or `refuse`, and with
+            `will_wait`, which it calls before it waits for longer than a millisecond; None if it
+            must not wait at all. Returns what has to be called in the loop to go on, also if the
+            client has left; None for nothing.
+        refuses: the function that is called in a thread of the server before the message is
+            received; returns True if it has ended the call. None to receive all messages.
     """
 
     def __init__(self, begin: "BeginCall", refuses: Callable[["ServerCall"], bool] | None = None) -> None:
@@ -119,7 +119,7 @@ class ServerCall:
     A call of a `DirectMethod` may be ended by any thread.
 
     Args:
-        server: that received it.
+        server: the server that received it.
         event: the event of the core, with which it came.
     """
 

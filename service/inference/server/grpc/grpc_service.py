@@ -97,7 +97,7 @@ class V2Service:
         calls: answers calls.
         regions: calls for shared memory.
         budget: memory of all requests that are there at once.
-        token: that clients must send; empty for none.
+        token: the token that clients must send; empty for none.
         restrictions: the restrictions of calls to some clients.
     """
 

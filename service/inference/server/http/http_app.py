@@ -98,7 +98,7 @@ class HttpApp:
         regions: calls for shared memory.
         budget: memory of all requests that are there at once.
         message_bytes: the largest size of the tensors of a request, or of its JSON.
-        token: that clients must send; empty for none.
+        token: the token that clients must send; empty for none.
         restrictions: the restrictions of calls to some clients.
     """
 

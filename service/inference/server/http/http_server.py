@@ -23,8 +23,8 @@ from neurald.service.inference.server.http.request_events import EVENTS, Request
 #: The largest head of a request, and how long it may take to arrive.
 MAX_HEAD_BYTES: Final = 16 << 10
 _HEAD_S: Final = 30.0
-#: How long a connection may be idle. A request that is sent while its connection is closed fails, so
-#: it is done rarely: those that are in the way are closed earlier.
+#: How long a connection may be idle. A request that is sent while its connection is closed fails,
+#: so it is done rarely: those that are in the way are closed earlier.
 _KEEP_ALIVE_S: Final = 3600
 #: Copying a larger body behind its head takes longer than another call of the kernel.
 _MAX_JOINED_BYTES: Final = 1 << 16
@@ -97,8 +97,8 @@ class BoundedProtocol(HttpToolsProtocol):
     """Closes connections whose head of a request is too large or too slow.
 
     It keeps what arrives of each request in `RequestEvents`. If there are too many connections, the
-    one that has been idle for the longest time is closed, so that idle ones keep no client away. None
-    is closed for being idle whose next request has arrived.
+    one that has been idle for the longest time is closed, so that idle ones keep no client away.
+    None is closed for being idle whose next request has arrived.
     """
 
     def connection_made(self, transport: Any) -> None:
@@ -151,7 +151,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _begin_parser(self) -> None:
         self.parser = httptools.HttpRequestParser(self)
-        # A length beside chunks does not count (RFC 9112, 6.3); the application closes the connection.
+        # A length beside chunks does not count (RFC 9112, 6.3); the application closes the
+        # connection.
         self.parser.set_dangerous_leniencies(lenient_chunked_length=True, lenient_data_after_close=True)
 
     def data_received(self, data: bytes) -> None:

@@ -31,7 +31,7 @@ class RequestEvents:
     Attributes:
         chunks: how many chunks of the body have begun.
         is_gone: whether the client has closed the connection.
-        on_gone: is called when it does.
+        on_gone: the function that is called when it does.
     """
 
     def __init__(self, reading: Reading) -> None:

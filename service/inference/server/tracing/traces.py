@@ -42,7 +42,7 @@ class RequestTrace:
 
     Args:
         number: the number of the trace.
-        request: that is traced.
+        request: the request that is traced.
         version: the version of the model.
         levels: what is noted.
         tensor_bytes: how many bytes of tensors are noted; tensors that would exceed them are left

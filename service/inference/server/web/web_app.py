@@ -76,7 +76,7 @@ class WebApp:
         registry: the models.
         state: what the page shows.
         address: where it is served, with the actual port.
-        token: that clients must send; empty for none.
+        token: the token that clients must send; empty for none.
         is_encrypted: whether it is served over TLS.
     """
 

@@ -16,7 +16,8 @@ from neurald.service.conformance.cases.runner import first_wrong_output
 
 #: Parts into which the rows of types are divided.
 _PARTS = 4
-#: Numbers that functions may treat in their own way. Sums and products of them are exact, or infinite.
+#: Numbers that functions may treat in their own way. Sums and products of them are exact, or
+#: infinite.
 _FLOATS = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 16384.0)
 _KINDS = "fiu"
 #: Operations with inputs that decide the shape of the output.

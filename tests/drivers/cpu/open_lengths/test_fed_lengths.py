@@ -19,7 +19,8 @@ from neurald.drivers.reference.device import ReferenceDevice
 
 Array = np.ndarray[Any, Any]
 
-#: Operator, shape of its data (None if it has none), a constant input, options, and sets of lengths.
+#: Operator, shape of its data (None if it has none), a constant input, options, and sets of
+#: lengths.
 _Case = tuple[str, Sequence[int] | None, Array | None, dict[str, Any], Sequence[Any]]
 _PADS = ([[0, 0], [0, 0]], [[1, 0], [0, 2]], [[40, 7], [0, 0]], [[3, 1], [130, 1]])
 _CASES: dict[str, _Case] = {

@@ -128,6 +128,6 @@ def test_at_twice_the_load_most_of_the_goodput_stays() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # It is 0.45 of them and more on a machine that has nothing else to do, 0.24 was seen on a busy one,
-    # and it was 0.05.
+    # It is 0.45 of them and more on a machine that has nothing else to do, 0.24 was seen on a busy
+    # one, and it was 0.05.
     assert ends["in time"] >= 0.15 * count, ends

@@ -313,7 +313,8 @@ def test_a_device_alone_wins_over_a_plan_of_wrong_costs() -> None:
     before = [each.executions for each in devices]
     compilation.run(SMALL)
     assert [each.executions for each in devices] == [*before[:2], before[2] + 1]
-    # Another compilation, as in another process, knows it at once, until one of the drivers changes.
+    # Another compilation, as in another process, knows it at once, until one of the drivers
+    # changes.
     again = compiled_again(devices)
     assert names(again) == ["whole"]
     assert "decided earlier" in again.explain().text()

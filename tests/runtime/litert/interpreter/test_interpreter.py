@@ -451,7 +451,8 @@ def test_variables_keep_their_values() -> None:
     interpreter = opened(counter())
     add, get = (interpreter.get_signature_runner(name) for name in ("add", "get"))
     assert add(x=np.array([2], np.float32))["total"] == [7]
-    # As in LiteRT the first run of a signature initialises, if it has a subgraph of its own for that.
+    # As in LiteRT the first run of a signature initialises, if it has a subgraph of its own for
+    # that.
     assert get()["total"] == [5]
     assert add(x=np.array([1], np.float32))["total"] == [6]
     assert get()["total"] == [6]

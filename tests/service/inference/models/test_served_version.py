@@ -49,7 +49,10 @@ async def serving(configuration: str) -> AsyncIterator[ServedVersion]:
 def test_requests_that_still_run_are_refused_when_their_model_is_unloaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One of the loop, one of another thread, and one that waits. While it does, others would be late."""
+    """One of the loop, one of another thread, and one that waits.
+
+    While it does, others would be late.
+    """
 
     monkeypatch.setattr(served_version, "_SHORT_RUN_S", math.inf)  # on a busy machine, none is short
 

@@ -33,7 +33,8 @@ _MAX_SPARSENESS, _MAX_SMALL_TABLE = 16, 1 << 16
 def _rows(segments: Array, count: int) -> Array | None:
     """Returns the int32 numbers of each segment's elements, one row each, padded with -1.
 
-    Returns None if most of the table would be padding, or there are far more segments than elements.
+    Returns None if most of the table would be padding, or there are far more segments than
+    elements.
     """
     if count > _MAX_SPARSENESS * segments.size + _MAX_SMALL_TABLE:
         return None

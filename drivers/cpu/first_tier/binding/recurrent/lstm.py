@@ -52,7 +52,10 @@ _Project = Callable[["int | BoundTemporary", "int | BoundTemporary", int], list[
 
 
 def bind_lstm_step(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds LSTM, which is one step. The scratch buffer is an unused output that is filled with zeros."""
+    """Binds LSTM, which is one step.
+
+    The scratch buffer is an unused output that is filled with zeros.
+    """
     units, outputs = call.shape("recurrent_to_output_weights")
     calls = _bind_lstm(scope, call, one_step(call, outputs))
     batch, width = call.shape("input")[0], (len(GATES) - is_coupled(call)) * units

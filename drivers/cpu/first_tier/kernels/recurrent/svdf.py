@@ -15,7 +15,10 @@ def svdf_units(target: Target) -> list[Unit]:
 
 
 def _svdf_step(target: Target) -> Unit:
-    """Writes a step of SVDF of floats; see `_of_memory`. Words, after its own: the limits of the results."""
+    """Writes a step of SVDF of floats; see `_of_memory`.
+
+    Words, after its own: the limits of the results.
+    """
     kernel = _memory_kernel(target, "first_svdf_step")
     low, high = kernel.word(3, "float"), kernel.word(4, "float")
     v = kernel.single

@@ -1,9 +1,9 @@
 """Packing of weights and per-channel constants to panels: one constant for a kernel.
 
 It begins with a head: a vector of padding elements, the factor for sums of inputs, and the words of
-a residual. For each panel follow initial sums, rows of epilogue constants, perhaps a row that begins
-with the numbers of the first window row and column to multiply, and weights: word by word of the
-window, all vectors of the panel.
+a residual. For each panel follow initial sums, rows of epilogue constants, perhaps a row that
+begins with the numbers of the first window row and column to multiply, and weights: word by word of
+the window, all vectors of the panel.
 """
 
 from collections.abc import Sequence

@@ -99,7 +99,8 @@ class RunTimePanels:
         code: receives the instructions.
         plan: the plan of the product.
         right: the right operand.
-        pointers: the pointers to its memory, and of the constant that `panels.packed_heads` returns.
+        pointers: the pointers to its memory, and of the constant that `panels.packed_heads`
+            returns.
         rows: number of rows of epilogue constants in a panel.
         padding: the padding element of inputs.
         in_pairs: see `panels.packed`.

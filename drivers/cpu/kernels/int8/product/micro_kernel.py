@@ -33,7 +33,8 @@ class QuantizedMicroKernel:
         plan: the plan of the product.
         rows: number of rows of epilogue constants in a panel.
         has_sums: True if all channels of a position share an addend.
-        is_streamed: True if panels of any size come from memory, since each is one of many matrices.
+        is_streamed: True if panels of any size come from memory, since each is one of many
+            matrices.
     """
 
     def __init__(self, plan: ProductPlan, *, rows: int, has_sums: bool, is_streamed: bool = False) -> None:

@@ -261,8 +261,8 @@ class TiledProductWriter:
     ) -> None:
         """Writes the tiles of all panels; see `_write_panels`.
 
-        In each turn, a tile is multiplied, and the results of the one before are computed between its
-        steps. The processor does both at once, because they do not depend on each other.
+        In each turn, a tile is multiplied, and the results of the one before are computed between
+        its steps. The processor does both at once, because they do not depend on each other.
         """
         plan, code, v, kernel = self._plan, self.code, self._single, self._tile_kernel
         assert kernel is not None  # noqa: S101 - see `_overlaps`
