@@ -235,7 +235,7 @@ class Compilation(Unpicklable):
 
     @property
     def status(self) -> CompilationStatus:
-        """Which code the steps run, the progress of better code, and why a step has none."""
+        """The code that the steps run, the progress of better code, and why a step has none."""
         return self._optimization.status()
 
     def wait_until_optimized(self, timeout: float | None = None) -> bool:

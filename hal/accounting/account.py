@@ -104,7 +104,7 @@ class Account:
 
     @property
     def used(self) -> int:
-        """How much is used now."""
+        """The amount that is used now."""
         with self._ledger.lock:
             self._ledger.settle()
             return self._used

@@ -137,7 +137,7 @@ class Holdings:
         return memory
 
     def make(self, size_bytes: int, make: Callable[[], Memory]) -> Memory:
-        """Has the device make a memory.
+        """Makes the device allocate a memory.
 
         Args:
             size_bytes: the size that it will take, 0 if that is not known.

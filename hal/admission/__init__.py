@@ -1,1 +1,1 @@
-"""Decides who may call a daemon, what a session may hold, and in which order executions run."""
+"""Decides which clients may call a daemon, what a session may hold, and in which order executions run."""

@@ -159,7 +159,7 @@ class Admission:
 
     @contextlib.contextmanager
     def serving(self, session: Session) -> Iterator[ServingPlace]:
-        """Has the calling thread work for a session, and take a turn at the start.
+        """Makes the calling thread work for a session, and waits for its turn first.
 
         The turn ends where the device's part of the call begins, or an earlier wait.
 

@@ -57,7 +57,7 @@ class SessionBuffers:
         roles: Sequence[RequestedRole],
         hold: Callable[[int, Callable[[], Memory]], Memory],
     ) -> int:
-        """Has the device allocate a buffer for all of these roles; returns its token, at least 1.
+        """Makes the device allocate a buffer for all of these roles; returns its token, at least 1.
 
         Args:
             device: the device that prepared the models.

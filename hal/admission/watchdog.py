@@ -116,7 +116,7 @@ class Watchdog(Generic[_T]):
         self._hanging.pop(number, None)
 
     def _look(self) -> None:
-        """Has the thread of the watchdog look at what has begun."""
+        """Makes the thread of the watchdog look at what has begun."""
         if self._sleeps or self._thread is None:
             self._wake.set()
             self._ensure_thread()

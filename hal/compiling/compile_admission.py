@@ -37,7 +37,7 @@ class CompileAdmission:
 
     @property
     def waiting(self) -> int:
-        """How many models wait."""
+        """The number of models that wait."""
         return self._queue.waiting
 
     @contextlib.contextmanager

@@ -49,7 +49,7 @@ def call_at_exit(action: Callable[[], None]) -> None:
 
 
 def call_no_more(action: Callable[[], None]) -> None:
-    """Does not call a function when the process exits, which has nothing to leave any more."""
+    """Withdraws a function from those called when the process exits."""
     with contextlib.suppress(ValueError):
         _actions.remove(action)
 

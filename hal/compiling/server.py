@@ -369,7 +369,7 @@ def _failure(error: Exception, job: CompileJob) -> Error:
 
 
 def _limit(job: CompileJob) -> None:
-    """Has the kernel limit what this process uses beyond the time and memory it already has."""
+    """Makes the kernel limit what this process uses beyond the time and memory it already has."""
     pages = [int(text) for text in Path("/proc/self/statm").read_text("ascii").split()]
     mapped, data = pages[0] * mmap.PAGESIZE, pages[5] * mmap.PAGESIZE
     used_s = math.ceil(time.process_time())

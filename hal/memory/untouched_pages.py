@@ -1,4 +1,4 @@
-"""Has the system provide the pages of new memory little by little, while something else is awaited."""
+"""Makes the system provide the pages of new memory little by little, while something else is awaited."""
 
 import mmap
 from collections import deque

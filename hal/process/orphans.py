@@ -37,7 +37,7 @@ class Orphans:
         self._restrictions: tuple[int, ...] = ()
 
     def inherit(self, variable: str) -> None:
-        """Has the kernel give orphans among the descendants to this process, from now on.
+        """Makes the kernel give orphans among the descendants to this process, from now on.
 
         Args:
             variable: the variable of the environment of those to end, with its value.

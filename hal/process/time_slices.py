@@ -57,14 +57,14 @@ def short_time_slices() -> Iterator[None]:
 
 
 def use_ordinary_time_slices() -> None:
-    """Has the calling thread no longer ask for short slices, which it has from its starter."""
+    """Makes the calling thread no longer ask for short slices, which it has from its starter."""
     attributes = _attributes()
     if attributes is not None and attributes[_RUNTIME] == SLICE_NS:
         _set(attributes, _ORDINARY_NS)
 
 
 class AdaptiveSlices:
-    """Has the calling thread, if it has short slices, keep them only while its work is short.
+    """Makes the calling thread, if it has short slices, keep them only while its work is short.
 
     Not thread-safe.
     """

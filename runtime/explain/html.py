@@ -89,7 +89,7 @@ class RenderableExplanation(Protocol):
 
     @property
     def moves(self) -> Sequence[Move]:
-        """When steps moved to the CPU device at run time, and back."""
+        """The moves of steps to the CPU device at run time, and back."""
         ...
 
     @property

@@ -246,7 +246,7 @@ class CompiledFunction:
 
     @property
     def status(self) -> CompilationStatus:
-        """Which code the steps run, and what is still compiled."""
+        """The code that the steps run, and what is still compiled."""
         return self.compilation.status
 
     def wait_until_optimized(self, timeout: float | None = None) -> bool:

@@ -257,7 +257,7 @@ class CachedPreparation:
         return ""
 
     def _store_when_improved(self, prepared_model: PreparedModel, compile_ms: float) -> None:
-        """Has the artifact stored again once the model runs faster code; see `ImprovesLater`."""
+        """Stores the artifact again once the model runs faster code; see `ImprovesLater`."""
         call_when_improved = getattr(prepared_model, "call_when_improved", None)
         if call_when_improved is None:
             return

@@ -1,4 +1,4 @@
-"""Has a device compile a model."""
+"""Makes a device compile a model."""
 
 import logging
 import sys
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def compiled(device: Device, model: Model, options: PrepareOptions, *, is_background: bool) -> PreparedModel:
-    """Has a device compile a model, in a process of its own if that is possible.
+    """Makes a device compile a model, in a process of its own if that is possible.
 
     Args:
         device, model, options: see `Device.prepare_model`.

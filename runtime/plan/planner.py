@@ -130,7 +130,7 @@ class _Planner:
         return PlanningResult(plan=ExecutionPlan(self._model, body), report=report)
 
     def whole_plan(self, device: Device, fallback: str = "") -> PlanningResult:
-        """Has a device prepare the whole model; see `whole_plan`."""
+        """Makes a device prepare the whole model; see `whole_plan`."""
         self.failing = device.name
         # The CPU device supports what others may refuse, and is looked for in the cache by the
         # model.
@@ -150,7 +150,7 @@ class _Planner:
             self._boundaries.update(zip(found, edges, strict=True))
 
     def _prepare_steps(self, groups: Sequence[Group]) -> None:
-        """Has devices prepare the steps of all groups.
+        """Makes devices prepare the steps of all groups.
 
         A step that belongs to several IFs or WHILEs is prepared once.
         """

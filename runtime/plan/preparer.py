@@ -1,4 +1,4 @@
-"""Has devices prepare models, from the cache if possible, and reports the outcome.
+"""Makes devices prepare models, from the cache if possible, and reports the outcome.
 
 The cache never makes a preparation fail: after any problem with it the device compiles. The device
 compiles exactly the content that the key was computed from, since both read constants that were
@@ -200,7 +200,7 @@ class Preparer:
         return None
 
     def prepare(self, device: Device, model: Model, step: int = 0, steps: int = 1) -> PreparedStep:
-        """Has `device` prepare `model`.
+        """Makes `device` prepare `model`.
 
         Args:
             device: the device.
@@ -255,7 +255,7 @@ class Preparer:
         )
 
     def _prepare_here(self, device: Device, model: Model, step: int, steps: int) -> PreparedStep:
-        """Has `device` prepare `model`, without a plan; see `prepare`."""
+        """Makes `device` prepare `model`, without a plan; see `prepare`."""
         if self._startup is Startup.INSTANT:
             first = self._first_tier(device, model)
             if first is not None:
@@ -357,7 +357,7 @@ class Preparer:
     def prepare_all(
         self, wanted: Sequence[tuple[Device, Model]]
     ) -> list[PreparedStep | BaseException | None]:
-        """Has devices prepare models; different devices work concurrently.
+        """Makes devices prepare models; different devices work concurrently.
 
         The models of one device are prepared one after another, in order. After a failure no
         further preparation starts.

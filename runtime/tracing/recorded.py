@@ -195,7 +195,7 @@ def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def awaited(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., Any]:
-    """Has the wait for an event be part of the call that began its execution."""
+    """Records the wait for an event as part of the call that began its execution."""
     threads, now, trace_id = recorder.threads, time.monotonic_ns, recorder.trace_id
     expand = recorder.beginnings.awaited
 
@@ -221,7 +221,7 @@ def awaited(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def enqueued(recorder: Recorder, enqueue: Callable[..., Any]) -> Callable[..., Any]:
-    """Has what a call leaves to a thread in the background be part of this call."""
+    """Records what a call leaves to a thread in the background as part of this call."""
 
     @wraps(enqueue)
     def call(owner: Any, name: str, work: Callable[..., Any], *arguments: Any) -> Any:

@@ -81,7 +81,7 @@ class ThreadState:
 
 
 class Threads(threading.local):
-    """Has the state of the thread that asks."""
+    """Holds the state of the thread that asks."""
 
     def __init__(self) -> None:
         # Once in each thread.
@@ -234,7 +234,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def as_part_of(self, number: int) -> Iterator[None]:
-        """Has what this thread does be part of a call that another thread, or this one, has begun."""
+        """Records what this thread does as part of a call that another thread, or this one, has begun."""
         thread = self.thread
         before, thread.call = thread.call, number
         try:

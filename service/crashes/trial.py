@@ -162,7 +162,7 @@ def model_of(outline: bytes, extensions: Sequence[Extension] = ()) -> Model:
 
 
 def run_once(device: Device, model: Model, fill: int) -> None:
-    """Has a device do all that a driver does with a model.
+    """Makes a device do all that a driver does with a model.
 
     Args:
         device: the device to try.

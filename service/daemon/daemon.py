@@ -341,7 +341,7 @@ class Daemon:
 
 
 def _open_ahead(device: Device) -> None:
-    """Has a thread open a device that would otherwise be opened for the first model."""
+    """Makes a thread open a device that would otherwise be opened for the first model."""
     open_ahead = getattr(device, "open_ahead", None)
     if open_ahead is None:
         return

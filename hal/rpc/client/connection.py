@@ -455,7 +455,7 @@ class Connection:
         self._background_calls.put((method, message))
 
     def tidy_soon(self) -> None:
-        """Has the other thread close rings once they are idle."""
+        """Makes the other thread close rings once they are idle."""
         self._background_calls.put(NO_CALL)
 
     def send_fence(self, fence: Fence) -> bytes:

@@ -117,7 +117,7 @@ def _noted(context: grpc.ServicerContext) -> Iterator[None]:
 
 
 class _Request:
-    """Has the phases of a request noted; see `timed_request`."""
+    """Notes the phases of a request; see `timed_request`."""
 
     __slots__ = ("_arrived_ns",)
 

@@ -164,7 +164,7 @@ class ChannelServer:
             self._drop(client)
 
     def _end_with(self, client: "_ChannelPeer", pidfd: int) -> None:
-        """Has the session of a client end when a pidfd is readable, and takes the pidfd over."""
+        """Makes the session of a client end when a pidfd is readable, and takes the pidfd over."""
         self._selector.register(pidfd, selectors.EVENT_READ, partial(self._drop, client))
         client.pidfd = pidfd
 
@@ -261,7 +261,7 @@ class _ChannelPeer:
         return self.session.add_memory(memory)
 
     def _watch(self, pidfd: int) -> None:
-        """Has the session end with a thread of the client, and takes over its pidfd.
+        """Makes the session end with a thread of the client, and takes over its pidfd.
 
         Raises:
             BadData: it is no pidfd, or there is one already.

@@ -185,7 +185,7 @@ class ExecutionHandler:
         return outcome_to_wire(session.take_fenced(message.execution).outcome)
 
     def profile(self, session: Session, message: device_pb2.ProfileRequest) -> device_pb2.ProfileReply:
-        """Has the device measure the kernels of a prepared model."""
+        """Makes the device measure the kernels of a prepared model."""
         registered = session.model(message.prepared_model)
         with (
             self._admission.execution(session, ExecuteOptions(), registered.priority),

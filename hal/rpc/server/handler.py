@@ -176,7 +176,7 @@ class DeviceHandler:
     # Device buffers
 
     def allocate(self, session: Session, message: device_pb2.AllocateRequest) -> device_pb2.AllocateReply:
-        """Has the device allocate a buffer for valid roles."""
+        """Makes the device allocate a buffer for valid roles."""
         roles = [
             _requested_role(session, role, is_output=is_output)
             for is_output, named in ((False, message.inputs), (True, message.outputs))

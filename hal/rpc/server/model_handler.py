@@ -92,7 +92,7 @@ class ModelHandler:
         message: device_pb2.PrepareModelRequest,
         cancellation: Cancellation | None = None,
     ) -> device_pb2.PrepareModelReply:
-        """Has the device prepare a valid model.
+        """Makes the device prepare a valid model.
 
         Args:
             session: the session of the client.
@@ -143,7 +143,7 @@ class ModelHandler:
     def _add_prepared(
         self, session: Session, model: Model, wire: bytes, crumb: Crumb, options: PrepareOptions
     ) -> tuple[int, CacheRecord | None]:
-        """Has the device prepare a model; returns its handle, and its entry in the daemon's cache."""
+        """Makes the device prepare a model; returns its handle, and its entry in the daemon's cache."""
         cache_key = options.cache_key if self._device.cache_files_needed else b""
         variants = daemon_variants(self._device, model, options) if cache_key else None
         compiler = None
@@ -160,7 +160,7 @@ class ModelHandler:
     def _prepare(
         self, session: Session, model: Model, crumb: Crumb, options: PrepareOptions
     ) -> PreparedModel:
-        """Has the device prepare a model; if it compiles in this process, it is admitted first."""
+        """Makes the device prepare a model; if it compiles in this process, it is admitted first."""
         with contextlib.ExitStack() as admitted:
             if options.compiler is None:
                 with phase("wait for the compiler"):
@@ -220,7 +220,7 @@ class ModelHandler:
     def prepare_model_from_cache(
         self, session: Session, message: device_pb2.PrepareModelFromCacheRequest
     ) -> device_pb2.PrepareModelReply:
-        """Has the device restore a prepared model from its artifact, after checking the seal."""
+        """Makes the device restore a prepared model from its artifact, after checking the seal."""
         self._admission.require_responsive()
         options = prepare_options_from_wire(message.options, self._extensions)
         artifact = Artifact(

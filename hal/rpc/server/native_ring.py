@@ -210,7 +210,7 @@ class NativeRing:
         return self._present.get(number, 0) in self._kept
 
     def forget(self, number: int) -> None:
-        """Has native code no longer run a request."""
+        """Stops native code from running a request."""
         self._set(STATE["CALLS"] + _POINTER_BYTES * number, 0)
         self.withdraw(number, self._present.pop(number, 0))
 

@@ -217,7 +217,7 @@ class RingServer:
             self._end()
 
     def _serve_natively(self, slices: AdaptiveSlices) -> int:
-        """Has native code serve until Python is needed; returns why."""
+        """Makes native code serve until Python is needed; returns why."""
         native = self._native
         if native is None or not native.is_useful:
             return PYTHON

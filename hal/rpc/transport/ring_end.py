@@ -177,7 +177,7 @@ class RingEnd:
             return
 
     def always_wake(self) -> None:
-        """Has the peer send a packet with each entry, for an owner that waits by other means."""
+        """Makes the peer send a packet with each entry, for an owner that waits by other means."""
         self._words[self._sleeps] = 1
 
     def note_wake(self, packet: bytes) -> None:
@@ -265,7 +265,7 @@ class RingEnd:
         self._usual_wait_s = min(taken_s, self._usual_wait_s * 1.1 + 1e-6)
 
     def wake_by(self, descriptor: int) -> None:
-        """Has a descriptor end each sleep of this end while it is readable."""
+        """Makes a descriptor end each sleep of this end while it is readable."""
         self._poll.register(descriptor, select.POLLIN)
 
     def wake_no_more_by(self, descriptor: int) -> None:

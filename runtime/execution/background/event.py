@@ -107,7 +107,7 @@ class Event(Unpicklable):
         return event
 
     def finish_by(self, finish: Callable[[float | None], bool]) -> None:
-        """Has threads that wait for the event finish the execution.
+        """Makes threads that wait for the event finish the execution.
 
         Only neurald itself calls this.
 

@@ -142,7 +142,7 @@ class _BackgroundRun(Struct, frozen=True, kw_only=True):
         return self.options.deadline_s is not None or self.after_fences_s is not None
 
     def finish(self, event: Event, launch: "_DeviceLaunch | None") -> None:
-        """Has the run finished by threads that wait for its event, if possible, or by a new one.
+        """Lets threads that wait for its event finish the run, if possible, or a new one.
 
         Args:
             event: is signalled at its end.
@@ -270,7 +270,7 @@ class _DeviceLaunch(Struct, frozen=True, kw_only=True):
 
 
 def _submit(compilation: CompiledModel, run: _BackgroundRun) -> _DeviceLaunch | None:
-    """Has the plan's only device run the execution now; None if it does not run it by itself."""
+    """Makes the plan's only device run the execution now; None if it does not run it by itself."""
     found = _prepared(compilation, run.computation)
     if found is None or not may_submit(found.prepared_model):
         return None

@@ -263,7 +263,7 @@ def _resume(reference: "weakref.ref[Optimization]") -> None:
 
 
 def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:
-    """Has the device of a step prepare it, after the first calls."""
+    """Makes the device of a step prepare it, after the first calls."""
     _await_turn(goal, cancellation)
     if cancellation.is_cancelled:
         return
@@ -320,7 +320,7 @@ def _prepared(
 
 
 def _improve(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:
-    """Has the CPU device compile a step whose own device takes long, or fails."""
+    """Makes the CPU device compile a step whose own device takes long, or fails."""
     found = reference()
     if found is None:
         return

@@ -40,7 +40,7 @@ def note_call(seconds: float) -> None:
 
 
 class Begin(Struct, frozen=True, array_like=True):
-    """When an execution began, and the calls of its thread before that."""
+    """The time when an execution began, and the calls of its thread before that."""
 
     started_s: float
     count: int

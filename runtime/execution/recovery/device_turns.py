@@ -1,4 +1,4 @@
-"""Has executions with a time limit wait for their turn on a device of this process.
+"""Makes executions with a time limit wait for their turn on a device of this process.
 
 Driver processes have a queue, which does not begin what cannot end in time. In this process,
 threads call devices as they like. Without a queue, all executions of more work than a device can do

@@ -132,7 +132,7 @@ class Recovery:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """When steps moved to the CPU device and back, in this order."""
+        """The moves of steps to the CPU device and back, in this order."""
         moves = [move for number, state in enumerate(self._steps) for move in state.moves(number)]
         return tuple(sorted(moves, key=lambda move: move.since_s))
 

@@ -63,7 +63,7 @@ class SlowDevice:
                 self._stand_in.optimize_in_background(record)
 
     def _begin_early(self) -> None:
-        """Has the CPU compile the step if it may be needed soon, or takes little memory."""
+        """Makes the CPU compile the step if it may be needed soon, or takes little memory."""
         stand_in = self._stand_in
         if self._drift.may_be_slow or stand_in.constant_bytes <= _MAX_EARLY_BYTES:
             self._has_begun = True

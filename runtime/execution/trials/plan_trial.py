@@ -295,7 +295,7 @@ class PlanTrial:
         self._tell()
 
     def prepare(self, number: int, cancellation: Cancellation) -> None:
-        """Has a rival prepare the whole model."""
+        """Makes a rival prepare the whole model."""
         device = self._rivals[number].device
         everything = StepGroup(
             graph=MAIN, device=0, operations=tuple(range(len(self._model.main.operations)))

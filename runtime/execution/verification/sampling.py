@@ -216,7 +216,7 @@ class Sampler:
         return False
 
     def _pause(self, executions: int) -> None:
-        """Has none of the next executions ask whether it is due, unless one is certain."""
+        """Keeps the next executions from asking whether they are due, unless one is certain."""
         certain = self._next_certain
         self.pause = executions if certain is None else min(executions, certain - self._counted)
 

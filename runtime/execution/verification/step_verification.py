@@ -188,7 +188,7 @@ class StepVerification:
         )
 
     def get_ready(self) -> None:
-        """Has the CPU device prepare the step, and run it once, since first runs take longer."""
+        """Makes the CPU device prepare the step, and run it once, since first runs take longer."""
         try:
             with convert_driver_faults(cpu_device().name):
                 _run_on_zeros(self._step.model, self._cpu_model())
@@ -259,7 +259,7 @@ class StepVerification:
             sampler.verified_run(device_s, time.perf_counter() - begun - device_s, is_waiting=is_later)
 
     def _compare_later(self, ran: _Ran) -> bool:
-        """Has an execution compared in the background. False if the process is about to exit."""
+        """Compares an execution in the background. False if the process is about to exit."""
         size = ran.size_bytes
         with self._changed:
             self._waiting_bytes += size

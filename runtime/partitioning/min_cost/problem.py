@@ -196,7 +196,7 @@ class PlacementProblem:
 
     @cached_property
     def _rows(self) -> Array:
-        """By operation, the place of its costs among all."""
+        """The place of each operation's costs among all."""
         found: Array = np.arange(self.count) * self.cost_array.shape[1]
         return found
 

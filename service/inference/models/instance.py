@@ -379,7 +379,7 @@ class ModelInstance:
             self._worker.kill()
 
     def lent_lane_failed(self, lane: ServedLane, job: InferenceJob) -> None:
-        """Has a request run again whose lane, which was lent, broke."""
+        """Repeats a request whose lane, which was lent, broke."""
         with self._lanes:
             is_present = lane in self._lent
             self._lent.discard(lane)
@@ -391,7 +391,7 @@ class ModelInstance:
             self._lost([job])
 
     def _lost(self, jobs: Sequence[InferenceJob]) -> None:
-        """Has requests run again whose worker died; ends those of which several have died."""
+        """Makes requests run again whose worker died; ends those of which several have died."""
         again = [job for job in jobs if not job.is_over and job.attempts < _MAX_ATTEMPTS]
         for job in jobs:
             if job not in again:

@@ -120,7 +120,7 @@ class ModelWorker:
         return "" if status is None else describe_end(status)
 
     async def load(self, order: LoadOrder, model: int, within_s: float) -> ModelDescription:
-        """Has the worker load a model.
+        """Makes the worker load a model.
 
         Args:
             order: how.

@@ -459,7 +459,7 @@ class ServedVersion:
             note_known(known)
 
     def run_again(self, job: InferenceJob, again: Callable[[], None]) -> None:
-        """Has a request run again whose worker or driver died.
+        """Repeats a request whose worker or driver died.
 
         Args:
             job: the request.
@@ -560,7 +560,7 @@ class ServedVersion:
         return None
 
     def _dispatch_soon(self) -> None:
-        """Has the loop begin the runs that wait for a lane that was lent."""
+        """Makes the loop begin the runs that wait for a lane that was lent."""
         if len(self._queue) or self._drained is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._dispatch)
@@ -574,7 +574,7 @@ class ServedVersion:
         self._loop.call_soon(self._dispatch)
 
     def _watch_limits(self, job: InferenceJob) -> None:
-        """Has a request that has not ended meanwhile expire at the next of its limits."""
+        """Makes a request that has not ended meanwhile expire at the next of its limits."""
         end_s = job.deadline_s if job.attempts else _earlier(job.begin_by_s, job.deadline_s)
         if end_s is not None and not job.is_over:
             job.expiry = self._loop.call_at(end_s, self._expire, job, end_s)

@@ -105,13 +105,13 @@ class NativeLane:
         runs.add(slot, SUBMISSION.pack(slot), call, (), (), b"", bound)
 
     def forget(self, slot: int) -> None:
-        """Has native code no longer repeat the order of a slot."""
+        """Stops native code from repeating the order of a slot."""
         self._refused.pop(slot, None)
         if self._runs is not None:
             self._runs.forget(slot)
 
     def clear(self) -> None:
-        """Has native code repeat no order any more."""
+        """Stops native code from repeating any order."""
         self._refused.clear()
         if self._runs is not None:
             self._runs.clear()

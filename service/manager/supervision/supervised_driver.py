@@ -383,7 +383,7 @@ class SupervisedDriver:
         self._launcher.drop()
 
     def _begun(self, process: DriverProcess, within_s: float) -> DriverProcess:
-        """Has a process open the device, within a limit of time; returns the process."""
+        """Makes a process open the device, within a limit of time; returns the process."""
         self._starts += 1
         self._timers.arm(
             _start_timer(process), within_s, lambda: self._start_took_too_long(process, within_s)

@@ -19,7 +19,7 @@ class NamedTimers:
         return name in self._handles
 
     def arm(self, name: str, after_s: float, action: Callable[[], object]) -> None:
-        """Has an action done after some time, unless the timer is cancelled or armed again before."""
+        """Takes an action after some time, unless the timer is cancelled or armed again before."""
 
         def act() -> None:
             # A later timer of this name would have cancelled this one.

@@ -347,7 +347,7 @@ class Ring:
         return self._arena
 
     def release_memories(self) -> None:
-        """Has the daemon release all memories of earlier requests before it reads the next one."""
+        """Makes the daemon release all memories of earlier requests before it reads the next one."""
         self._slots.release_all()
         for key in tuple(self._sent):
             self._drop(key)

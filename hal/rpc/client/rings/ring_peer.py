@@ -183,7 +183,7 @@ class RingPeer:
                 raise self._dead("it does not read its socket")
 
     def submit(self, submission: bytes, outputs: int) -> None:
-        """Has the daemon run a request; `complete` returns the outcome.
+        """Makes the daemon run a request; `complete` returns the outcome.
 
         Args:
             submission: names the request.

@@ -172,21 +172,21 @@ class ServerCall:
     # In a thread of the server.
 
     def abandon_by(self, abandon: Callable[[], None]) -> None:
-        """Has a function called if the client leaves before the call has ended."""
+        """Registers a function that is called if the client leaves before the call has ended."""
         self._abandon = abandon
         if self._is_gone:
             abandon()
 
     def message_follows(self, arrived: Callable[[], None]) -> None:
-        """Has a function called when the message has come, or will not come any more."""
+        """Registers a function that is called when the message has come, or will not come any more."""
         self._arrived = arrived
 
     def await_message(self) -> None:
-        """Has the server receive the next message."""
+        """Makes the server receive the next message."""
         self._call.start_server_batch((cygrpc.ReceiveMessageOperation(_NO_FLAGS),), self._message_arrived)
 
     def await_end(self) -> None:
-        """Has the server find out when the client has gone, also before the call has ended.
+        """Makes the server find out when the client has gone, also before the call has ended.
 
         Each event costs as much as the rest of a short call, so the end of one that is answered at
         once comes with the event that its answer was sent.
@@ -434,7 +434,7 @@ class GrpcServer:
                 self._begin(event)
 
     def _begin(self, event: Any) -> None:
-        """Has the message of a new call received, or refuses the call."""
+        """Receives the message of a new call, or refuses the call."""
         call = ServerCall(self, event)
         self._calls.add(call)
         handler = call.handler = self._handler(call)
@@ -498,7 +498,7 @@ class GrpcServer:
         return True
 
     def pass_on(self, function: Callable[[Any], None], argument: Any) -> None:
-        """Has the loop call a function soon; several wake it once."""
+        """Makes the loop call a function soon; several wake it once."""
         with self._lock:
             self._passed.append((function, argument))
             is_first = len(self._passed) == 1

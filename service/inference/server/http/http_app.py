@@ -403,7 +403,7 @@ class HttpApp:
 
     @contextlib.asynccontextmanager
     async def _arriving(self, body: RequestBody, model: str, version: str) -> AsyncIterator[None]:
-        """Has the block read a request, unless it would be late, as its head says.
+        """Makes the block read a request, unless it would be late, as its head says.
 
         Raises:
             ServiceError: it would be late, or it may be and there is no such model.
