@@ -46,6 +46,8 @@ from neurald.drivers.cpu.emit.math.sigmoids import (
     has_risen,
     risen,
     risen_curve,
+    tanh_for_half,
+    tanh_of_half,
     tanh_of_log,
     tanh_of_log_curve,
 )
@@ -291,6 +293,9 @@ class Statements:
             total = tanh_of_log(expression)
             if total is not None:
                 return tanh_of_log_curve(v, self._vector(total))
+            half = tanh_of_half(expression)
+            if half is not None:
+                return half_to_float(v, float_to_half(v, tanh_for_half(v, self._vector(half))))
             curve = risen(expression)
             if curve is not None and has_risen(v):
                 return risen_curve(v, curve.op, self._vector(curve.arguments[0]))

@@ -284,6 +284,12 @@ def _function(write: Callable[[Vector, str, str], str]) -> _Operation:
     return lambda v, expression, element, values: write(v, element, values[0])
 
 
+def _tanh(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
+    if expression.type is Scalar.FLOAT16:
+        return sigmoids.tanh_for_half(v, values[0])
+    return sigmoids.tanh(v, element, values[0])
+
+
 def _rounding(name: str) -> _Operation:
     def write(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
         return rounded(v, element, values[0], name) if expression.type.is_float else values[0]
@@ -328,7 +334,7 @@ _OPERATIONS: dict[Op, _Operation] = {
     Op.SIN: _function(angles.sin),
     Op.COS: _function(angles.cos),
     Op.TAN: _function(angles.tan),
-    Op.TANH: _function(sigmoids.tanh),
+    Op.TANH: _tanh,
     Op.LOGISTIC: _function(sigmoids.logistic),
     Op.ERF: _function(sigmoids.erf),
     Op.FLOOR: _rounding("floor"),

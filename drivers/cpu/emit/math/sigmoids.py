@@ -33,6 +33,10 @@ _ERF_END = 4.0
 #: Length and terms of the parts of a table of 16, with which 1 + erf(x) is within 2.4e-7. The last
 #: part is around 3.75, where erf is 1 - 1.1e-7.
 _RISEN_STEP, _RISEN_TERMS, _RISEN_PARTS = 0.25, 5, 16
+#: tanh(x) likewise, within 3e-8 of it. At the end it rounds to 1 in float16.
+_TANH_HALF_ABOVE = (1.0, 0.12587075, 0.0025482669, 5.434656e-06)
+_TANH_HALF_BELOW = (1.0, 0.45920378, 0.022283394, 0.00017389821)
+_TANH_HALF_END = 4.6
 
 
 def logistic(v: Vector, element: str, x: str) -> str:
@@ -57,6 +61,27 @@ def tanh(v: Vector, element: str, x: str) -> str:
     below = f.multiply(r, v.polynomial(element, r, terms))
     above = f.fma(scale, below, f.subtract(scale, f.number(1)))
     return f.with_sign(f.divide(above, f.add(above, f.number(2))), x)
+
+
+def tanh_of_half(expression: Apply) -> Expression | None:
+    """Matches TANH of a float16 in FLOAT32 that is rounded to float16; returns the number in FLOAT32, or None."""
+    if expression.op is not Op.CONVERT or expression.type is not Scalar.FLOAT16:
+        return None
+    (curve,) = expression.arguments
+    if not isinstance(curve, Apply) or curve.op is not Op.TANH or curve.type is not Scalar.FLOAT32:
+        return None
+    (number,) = curve.arguments
+    is_half = isinstance(number, Apply) and number.op is Op.CONVERT
+    return number if is_half and number.operands[0].type is Scalar.FLOAT16 else None
+
+
+def tanh_for_half(v: Vector, x: str) -> str:
+    """Computes the hyperbolic tangent of a float16 in FLOAT32, exact enough to be rounded to float16."""
+    f = Floats(v, FLOAT.element)
+    x = f.cut(x, -_TANH_HALF_END, _TANH_HALF_END)
+    square = f.multiply(x, x)
+    above = f.multiply(x, v.polynomial(f.element, square, _TANH_HALF_ABOVE))
+    return f.divide(above, v.polynomial(f.element, square, _TANH_HALF_BELOW))
 
 
 def erf(v: Vector, element: str, x: str) -> str:

@@ -11,7 +11,7 @@ from neurald.drivers.compiler.ir.expression import Apply, Expression, apply, ind
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.emit.math.sigmoids import tanh_of_log
+from neurald.drivers.cpu.emit.math.sigmoids import tanh_of_half, tanh_of_log
 from neurald.drivers.cpu.target.target import Target
 
 #: The functions, and the largest absolute errors of their sums with 1.
@@ -66,3 +66,33 @@ def test_tangents_of_logarithms_of_sums_with_powers(target: Target) -> None:
         other = apply(Op.TANH, apply(each, load(Value((1,), Scalar.FLOAT32), (index(0),))))
         assert isinstance(other, Apply)
         assert tanh_of_log(other) is None
+
+
+@sweep("target", RUNNABLE, ids=lambda target: target.name)
+def test_tangents_of_float16_are_rounded_as_exact_ones(target: Target) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    functions: list[Callable[[Expression], Expression]] = [
+        lambda value: apply(Op.TANH, value),
+        lambda value: apply(Op.TANH, value.to(Scalar.FLOAT32)).to(Scalar.FLOAT16),
+    ]
+    found, converted = computed(functions, [every], target)
+    assert found.dtype == np.float16
+    np.testing.assert_array_equal(found, converted)
+    with np.errstate(all="ignore"):
+        exact = np.tanh(every.astype(np.float64)).astype(np.float16)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(every))
+    is_number = ~np.isnan(every)
+    units = np.abs(found.view(np.int16).astype(int) - exact.view(np.int16))[is_number]
+    # Without fused additions, a few are rounded to a neighbour.
+    assert units.max() <= (0 if target.has_fma else 1)
+    assert (units > 0).sum() < 20
+    np.testing.assert_array_equal(np.signbit(found[is_number]), np.signbit(every[is_number]))
+
+
+def test_tangents_of_other_numbers_or_that_are_not_rounded() -> None:
+    half, single = (load(Value((1,), kind), (index(0),)) for kind in (Scalar.FLOAT16, Scalar.FLOAT32))
+    wide = apply(Op.TANH, half.to(Scalar.FLOAT32))
+    rounded = apply(Op.TANH, single).to(Scalar.FLOAT16)
+    for other in (wide, rounded, half.to(Scalar.FLOAT32)):
+        assert isinstance(other, Apply)
+        assert tanh_of_half(other) is None
