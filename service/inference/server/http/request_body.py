@@ -115,11 +115,8 @@ class RequestBody:
         parts: list[bytes] = []
         size = 0
         while not self.is_complete:
-            try:
-                async with asyncio.timeout(_BODY_S):
-                    event = await self._receive()
-            except TimeoutError:
-                raise ServiceError(Status.LATE, f"nothing of the request arrived for {_BODY_S:g} s") from None
+            # Most bodies have arrived with their heads, and need no limit of time.
+            event = self._events.next() or await self._awaited()
             if event["type"] == "http.disconnect":
                 raise ClientGone
             part = event.get("body", b"")
@@ -152,6 +149,14 @@ class RequestBody:
                 f"Decompressed data size exceeds the maximum allowed value of {limit_bytes} bytes. {_RAISE_LIMIT}",
             )
         return result
+
+    async def _awaited(self) -> dict[str, Any]:
+        """Returns the next event; raises ServiceError if it does not come."""
+        try:
+            async with asyncio.timeout(_BODY_S):
+                return await self._receive()
+        except TimeoutError:
+            raise ServiceError(Status.LATE, f"nothing of the request arrived for {_BODY_S:g} s") from None
 
     def _too_large(self, size: int, limit_bytes: int, *, has_tensors: bool) -> ServiceError:
         """Returns the error for a body of at least so many bytes, which is JSON and perhaps tensors."""

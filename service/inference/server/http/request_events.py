@@ -66,13 +66,19 @@ class RequestEvents:
 
     async def receive(self) -> dict[str, Any]:
         """Returns the next event, as ASGI defines it."""
-        while not (self._parts or self._is_complete or self.is_gone):
+        while (event := self.next()) is None:
             self._reading.resume_reading()
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
+        return event
+
+    def next(self) -> dict[str, Any] | None:
+        """Returns the next event if it is there, as ASGI defines it."""
+        if not (self._parts or self._is_complete or self.is_gone):
+            return None
         if self.is_gone:
             return {"type": "http.disconnect"}
         parts, self._parts, self._held = self._parts, [], 0

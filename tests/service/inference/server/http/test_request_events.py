@@ -36,6 +36,16 @@ def test_parts_are_passed_on_without_copies() -> None:
     asyncio.run(run())
 
 
+def test_an_event_that_is_there_needs_no_waiting() -> None:
+    events = RequestEvents(Connection())
+    assert events.next() is None
+    events.add(b"a")
+    assert events.next() == {"type": "http.request", "body": b"a", "more_body": True}
+    assert events.next() is None
+    events.gone()
+    assert events.next() == {"type": "http.disconnect"}
+
+
 def test_an_event_is_awaited() -> None:
     async def run() -> None:
         events = RequestEvents(Connection())
